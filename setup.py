@@ -1,0 +1,81 @@
+"""The compiled half of kstore: one extension per module of ``kstore._native``.
+
+Three switches, all for development: ``KSTORE_SANITIZE=1`` builds with ASan and UBSan,
+``KSTORE_DEBUG=1`` without optimisation and with line tracing, ``KSTORE_ANNOTATE=1`` writes
+Cython's HTML reports. A wheel never depends on the building machine's CPU: kernels choose
+their instructions at run time.
+"""
+
+import os
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+NATIVE = Path("src/kstore/_native")
+SANITIZE = os.environ.get("KSTORE_SANITIZE") == "1"
+DEBUG = os.environ.get("KSTORE_DEBUG") == "1"
+ANNOTATE = os.environ.get("KSTORE_ANNOTATE") == "1"
+
+HARDENING = [
+    "-fstack-protector-strong",
+    "-fno-plt",
+    "-fvisibility=hidden",
+    "-Wformat",
+    "-Werror=format-security",
+]
+LINK_HARDENING = ["-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack"]
+
+
+def compile_flags() -> list[str]:
+    """Flags of the one build that was asked for."""
+    flags = [*HARDENING, "-std=c11", "-D_GNU_SOURCE", "-g0", f"-ffile-prefix-map={Path.cwd()}=."]
+    if SANITIZE:
+        return [
+            *flags,
+            "-O1",
+            "-g",
+            "-fsanitize=address,undefined",
+            "-fno-sanitize-recover=undefined",
+            "-fno-omit-frame-pointer",
+            "-fno-wrapv",
+        ]
+    if DEBUG:
+        return [*flags, "-O0", "-g", "-DCYTHON_TRACE=1", "-DCYTHON_TRACE_NOGIL=1"]
+    return [*flags, "-O3", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]
+
+
+def link_flags() -> list[str]:
+    return [*LINK_HARDENING, *(["-fsanitize=address,undefined"] if SANITIZE else [])]
+
+
+def extensions() -> list[Extension]:
+    headers = [str(path) for path in sorted(NATIVE.glob("*.h"))]
+    return [
+        Extension(
+            f"kstore._native.{source.stem}",
+            [str(source)],
+            include_dirs=[str(NATIVE)],
+            depends=headers,
+            extra_compile_args=compile_flags(),
+            extra_link_args=link_flags(),
+        )
+        for source in sorted(NATIVE.glob("*.pyx"))
+    ]
+
+
+setup(
+    ext_modules=cythonize(
+        extensions(),
+        include_path=["src"],
+        annotate=ANNOTATE,
+        compiler_directives={
+            "language_level": 3,
+            "boundscheck": True,
+            "wraparound": False,
+            "cdivision": True,
+            "embedsignature": False,
+            "linetrace": DEBUG,
+        },
+    ),
+)

@@ -1,0 +1,49 @@
+"""kstore: Apache Kafka's log as a Python library.
+
+Public names are resolved on first use (PEP 562), so ``import kstore`` costs about a
+millisecond and loads neither numpy, numba, asyncio, pyarrow nor pyspark.
+"""
+
+import sys
+
+if sys.platform != "linux":
+    raise ImportError(
+        f"kstore runs on Linux only, not on {sys.platform}: it relies on Linux's open file "
+        "description locks, sendfile and fallocate"
+    )
+
+TYPE_CHECKING = False  # not typing's: importing typing alone would cost several milliseconds
+if TYPE_CHECKING:
+    from kstore import errors as errors
+    from kstore.config import LogConfig as LogConfig
+    from kstore.config import StoreConfig as StoreConfig
+    from kstore.errors import KStoreError as KStoreError
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "KStoreError": "kstore.errors",
+    "LogConfig": "kstore.config",
+    "StoreConfig": "kstore.config",
+}
+_MODULES = ("errors",)
+
+__all__ = ["__version__", *_MODULES, *_HOME]
+
+
+def __getattr__(name: str) -> object:
+    """Import the module that defines a public name, once."""
+    from importlib import import_module
+
+    if name in _MODULES:
+        return import_module(f"kstore.{name}")
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'kstore' has no attribute {name!r}")
+    value: object = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,24 @@
+"""What a kernel found. Kernels return a status; raise_for_status alone makes an exception."""
+
+
+cdef enum Status:
+    OK = 0
+    TRUNCATED = 1             # the bytes end before the structure does
+    MALFORMED_VARINT = 2
+    BAD_SIZE = 3              # a size field below its minimum, or negative
+    BAD_MAGIC = 4
+    BAD_CRC = 5
+    BAD_COUNT = 6             # record count negative, or not what the batch holds
+    BAD_RECORD_SIZE = 7       # a record does not fill its declared size exactly
+    BAD_LENGTH = 8            # a key, value or header length outside what is left
+    BAD_OFFSET = 9            # offset deltas out of order or beyond the batch
+    BAD_CODEC = 10
+    BAD_TIMESTAMP = 11
+    BAD_ATTRIBUTES = 12
+    TRAILING_BYTES = 13
+    NO_MEMORY = 14
+
+
+cdef object raise_for_status(
+    Status status, object path, long long position, long long offset
+)

@@ -1,0 +1,39 @@
+"""The one translator from a kernel's status to an exception."""
+
+_REASONS = {
+    TRUNCATED: "the bytes end before the structure does",
+    MALFORMED_VARINT: "a variable-length integer is longer than its type allows",
+    BAD_SIZE: "the size field is below the smallest possible batch",
+    BAD_MAGIC: "unknown message format (magic byte)",
+    BAD_CRC: "the checksum does not match",
+    BAD_COUNT: "the record count does not match the records",
+    BAD_RECORD_SIZE: "a record does not fill its declared size",
+    BAD_LENGTH: "a key, value or header length points outside the record",
+    BAD_OFFSET: "record offsets are out of order or outside the batch",
+    BAD_CODEC: "unknown compression codec",
+    BAD_TIMESTAMP: "illegal timestamp",
+    BAD_ATTRIBUTES: "the attributes do not fit this kind of batch",
+    TRAILING_BYTES: "bytes are left after the last record",
+}
+
+
+def reason(int status):
+    """The sentence for a status code."""
+    return _REASONS.get(status, f"status {status}")
+
+
+cdef object raise_for_status(
+    Status status, object path, long long position, long long offset
+):
+    """Raise CorruptRecordError (or MemoryError) for a status; return None for OK."""
+    if status == OK:
+        return None
+    if status == NO_MEMORY:
+        raise MemoryError
+    from kstore.errors import CorruptRecordError
+    raise CorruptRecordError(
+        reason(status),
+        path=path,
+        position=position if position >= 0 else None,
+        offset=offset if offset >= 0 else None,
+    )

@@ -1,0 +1,143 @@
+"""Settings, under Kafka's names. Frozen and keyword-only; a setting's docs are its comment.
+
+A topic setting written ``segment.bytes`` in Kafka is ``segment_bytes`` here; ``from_properties``
+takes Kafka's spelling. Defaults are Kafka's, but for retention and compaction: those are off
+unless set, because kstore must never shorten a directory that it did not make.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+
+from kstore.errors import InvalidConfigError
+
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LogConfig:
+    """Settings of one topic's logs (Kafka's topic configs). Sizes in bytes, times in ms."""
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 604_800_000
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = 10_485_760
+    index_interval_bytes: int = 4096
+    max_message_bytes: int = 1_048_588
+    retention_ms: int = -1  # off; Kafka's default is seven days
+    retention_bytes: int = -1
+    cleanup_policy: str = "delete"
+    file_delete_delay_ms: int = 60_000
+    flush_messages: int = INT64_MAX
+    flush_ms: int = INT64_MAX
+    preallocate: bool = False
+    compression_type: str = "producer"
+    message_timestamp_type: str = "CreateTime"
+    message_timestamp_before_max_ms: int = INT64_MAX
+    message_timestamp_after_max_ms: int = INT64_MAX
+    # Not Kafka's topic settings: how kstore's own append and extend build batches
+    # (a Kafka producer's batch.size and compression.type).
+    batch_size: int = 131_072
+    batch_compression: str = "none"
+
+    def __post_init__(self) -> None:
+        _check_range(self, "segment_bytes", 14, INT32_MAX)
+        _check_range(self, "segment_ms", 1, INT64_MAX)
+        _check_range(self, "segment_jitter_ms", 0, INT64_MAX)
+        _check_range(self, "segment_index_bytes", 4, INT32_MAX)
+        _check_range(self, "index_interval_bytes", 0, INT32_MAX)
+        _check_range(self, "max_message_bytes", 0, INT32_MAX)
+        _check_range(self, "retention_ms", -1, INT64_MAX)
+        _check_range(self, "retention_bytes", -1, INT64_MAX)
+        _check_range(self, "file_delete_delay_ms", 0, INT64_MAX)
+        _check_range(self, "flush_messages", 1, INT64_MAX)
+        _check_range(self, "flush_ms", 0, INT64_MAX)
+        _check_range(self, "message_timestamp_before_max_ms", 0, INT64_MAX)
+        _check_range(self, "message_timestamp_after_max_ms", 0, INT64_MAX)
+        _check_range(self, "batch_size", 1, INT32_MAX)
+        _check_choice(self, "compression_type", (*CODECS, "uncompressed", "producer"))
+        _check_choice(self, "batch_compression", CODECS)
+        _check_choice(self, "message_timestamp_type", ("CreateTime", "LogAppendTime"))
+        _check_choice(
+            self, "cleanup_policy", ("delete", "compact", "compact,delete", "delete,compact")
+        )
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, object]) -> "LogConfig":
+        """Build from Kafka's spelling (``segment.bytes``); unknown names are refused."""
+        return cls().with_properties(properties)
+
+    def with_properties(self, properties: Mapping[str, object]) -> "LogConfig":
+        """A copy with some settings changed, named in Kafka's spelling, values as text or typed."""
+        kinds = {field.name: field.type for field in fields(self)}
+        changes: dict[str, object] = {}
+        for name, value in properties.items():
+            attribute = name.replace(".", "_").replace("-", "_")
+            kind = kinds.get(attribute)
+            if kind is None:
+                known = ", ".join(sorted(key.replace("_", ".") for key in kinds))
+                raise InvalidConfigError(f"unknown setting {name!r}; known are: {known}")
+            changes[attribute] = _parse(name, value, str(kind))
+        return replace(self, **changes)  # type: ignore[arg-type]
+
+    def to_properties(self) -> dict[str, str]:
+        """Only what differs from the defaults, in Kafka's spelling."""
+        default = type(self)()
+        return {
+            field.name.replace("_", "."): _text(getattr(self, field.name))
+            for field in fields(self)
+            if getattr(self, field.name) != getattr(default, field.name)
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoreConfig:
+    """Settings of a whole store."""
+
+    log: LogConfig = LogConfig()  # for topics that set nothing of their own
+    background: bool = True  # one thread for flush.ms and retention, started when first needed
+    retention_check_interval_ms: int = 300_000
+    max_open_logs: int = 256  # beyond this, idle logs give their files back
+    max_mapped_segments: int = 256
+
+    def __post_init__(self) -> None:
+        _check_range(self, "retention_check_interval_ms", 1, INT64_MAX)
+        _check_range(self, "max_open_logs", 1, 1 << 20)
+        _check_range(self, "max_mapped_segments", 1, 1 << 20)
+
+
+def _check_range(config: object, name: str, low: int, high: int) -> None:
+    value = getattr(config, name)
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise InvalidConfigError(
+            f"{name.replace('_', '.')} must be a whole number from {low} to {high}, not {value!r}"
+        )
+
+
+def _check_choice(config: object, name: str, choices: tuple[str, ...]) -> None:
+    value = getattr(config, name)
+    if value not in choices:
+        raise InvalidConfigError(
+            f"{name.replace('_', '.')} must be one of {', '.join(choices)}, not {value!r}"
+        )
+
+
+def _parse(name: str, value: object, kind: str) -> object:
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    if kind == "bool":
+        if text.lower() not in ("true", "false"):
+            raise InvalidConfigError(f"{name} must be true or false, not {value!r}")
+        return text.lower() == "true"
+    if kind == "int":
+        try:
+            return int(text)
+        except ValueError:
+            raise InvalidConfigError(f"{name} must be a whole number, not {value!r}") from None
+    return text
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,194 @@
+"""Every error kstore raises on purpose.
+
+Each class carries Kafka's error code where Kafka has one, derives from the builtin it
+resembles, and says where: ``path``, ``position`` (a byte in that file) and ``offset`` (the
+logical record number), each None where it does not apply.
+"""
+
+from os import PathLike, fspath
+
+
+class KStoreError(Exception):
+    """Base of all errors of kstore.
+
+    Parameters
+    ----------
+    reason
+        What is wrong and, where there is one, what to do about it.
+    path, position, offset
+        Where: the file, the byte position in it, the logical offset.
+    """
+
+    code: int = -1  # Kafka's UNKNOWN_SERVER_ERROR
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        path: str | PathLike[str] | None = None,
+        position: int | None = None,
+        offset: int | None = None,
+    ) -> None:
+        self.reason = reason
+        self.path = None if path is None else fspath(path)
+        self.position = position
+        self.offset = offset
+        super().__init__(self._sentence())
+
+    def _sentence(self) -> str:
+        where = [
+            f"{name} {value}"
+            for name, value in (
+                ("file", self.path),
+                ("position", self.position),
+                ("offset", self.offset),
+            )
+            if value is not None
+        ]
+        return f"{self.reason} ({', '.join(where)})" if where else self.reason
+
+    def at(
+        self,
+        *,
+        path: str | PathLike[str] | None = None,
+        position: int | None = None,
+        offset: int | None = None,
+    ) -> "KStoreError":
+        """Fill in the places that were not known where the error was raised; return self."""
+        if self.path is None and path is not None:
+            self.path = fspath(path)
+        if self.position is None:
+            self.position = position
+        if self.offset is None:
+            self.offset = offset
+        self.args = (self._sentence(),)
+        return self
+
+
+class CorruptRecordError(KStoreError, ValueError):
+    """Bytes of a log that are not what Kafka's format allows."""
+
+    code = 2
+
+
+class CorruptFileError(KStoreError, ValueError):
+    """A side file (index, checkpoint, metadata) that does not parse."""
+
+    code = 56
+
+
+class OffsetOutOfRangeError(KStoreError, LookupError):
+    """An offset below the log start, beyond the log end, or compacted away."""
+
+    code = 1
+
+
+class UnknownTopicOrPartitionError(KStoreError, LookupError):
+    code = 3
+
+
+class TopicExistsError(KStoreError, ValueError):
+    code = 36
+
+
+class InvalidTopicError(KStoreError, ValueError):
+    """A topic name outside Kafka's rules: 1 to 249 of ``[a-zA-Z0-9._-]``, not ``.`` or ``..``."""
+
+    code = 17
+
+
+class InvalidConfigError(KStoreError, ValueError):
+    code = 40
+
+
+class MessageTooLargeError(KStoreError, ValueError):
+    """A batch beyond ``max.message.bytes``."""
+
+    code = 10
+
+
+class RecordListTooLargeError(KStoreError, ValueError):
+    """One append beyond ``segment.bytes``."""
+
+    code = 18
+
+
+class InvalidTimestampError(KStoreError, ValueError):
+    code = 32
+
+
+class UnsupportedForMessageFormatError(KStoreError, ValueError):
+    code = 43
+
+
+class PolicyViolationError(KStoreError, ValueError):
+    code = 44
+
+
+class UnsupportedCompressionTypeError(KStoreError, ValueError):
+    code = 76
+
+
+class InvalidRecordError(KStoreError, ValueError):
+    """A record or batch that Kafka's leader would refuse."""
+
+    code = 87
+
+
+class StorageError(KStoreError, OSError):
+    """The disk said no: full, failed, gone. ``errno`` is the system's."""
+
+    code = 56
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        errno: int | None = None,
+        path: str | PathLike[str] | None = None,
+        position: int | None = None,
+        offset: int | None = None,
+    ) -> None:
+        super().__init__(reason, path=path, position=position, offset=offset)
+        self.errno = errno
+
+
+class LogFailedError(StorageError):
+    """A sync failed earlier; the log is read-only until it is reopened.
+
+    After a failed fsync nobody knows what is on disk, and asking again does not tell.
+    """
+
+
+class StoreLockedError(KStoreError, OSError):
+    """Another process has the store open for writing."""
+
+    code = 56
+
+
+class ReadOnlyError(KStoreError, PermissionError):
+    """The store was opened with ``mode="r"``."""
+
+
+class ClosedError(KStoreError, ValueError):
+    """The store, log, producer or consumer is closed."""
+
+
+class ForkedError(KStoreError, RuntimeError):
+    """A store was used in a forked child; open a new one there."""
+
+
+class RecoveryNeededError(KStoreError, OSError):
+    """Damage below the recovery point: kstore never cuts there without being told."""
+
+    code = 56
+
+
+class NewerFormatError(KStoreError, ValueError):
+    """A ``kstore.*`` file was written by a newer kstore."""
+
+
+class GroupConflictError(KStoreError, RuntimeError):
+    """Another process consumes the same partition for the same group."""
+
+    code = 25
