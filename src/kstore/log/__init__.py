@@ -1,0 +1,1 @@
+"""A partition's log: segments, indexes, recovery, retention and the small files around them."""

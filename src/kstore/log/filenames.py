@@ -1,0 +1,197 @@
+"""Names of everything in a log directory, both ways; the only module that knows them.
+
+Rules: Kafka's LogFileUtils, UnifiedLog.parseTopicPartitionName and Topic.validate. A base offset
+is written with exactly 20 digits, which is how Kafka reopens a segment; other spellings of a
+number are nobody's file and are left alone.
+"""
+
+import re
+from typing import NamedTuple
+
+from kstore.errors import InvalidTopicError
+
+LOG = "log"
+INDEX = "index"
+TIME_INDEX = "timeindex"
+TRANSACTION_INDEX = "txnindex"
+SNAPSHOT = "snapshot"
+SEGMENT_KINDS = (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX)  # the order in which Kafka renames
+
+DELETED_SUFFIX = ".deleted"  # retired, waits to be unlinked
+CLEANED_SUFFIX = ".cleaned"  # being written by compaction, incomplete
+SWAP_SUFFIX = ".swap"  # complete, about to replace old segments
+
+LOCK = ".lock"
+META_PROPERTIES = "meta.properties"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+
+DELETE = "delete"
+FUTURE = "future"
+STRAY = "stray"
+
+MAX_TOPIC_LENGTH = 249
+_MAX_NAME_LENGTH = 255  # of the file systems
+_INT64_MAX = 2**63 - 1
+_INT32_MAX = 2**31 - 1
+
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
+_SEGMENT_FILE = re.compile(
+    r"([0-9]{20})\.(log|index|timeindex|txnindex|snapshot)(\.deleted|\.cleaned|\.swap)?"
+)
+_CUT_FILE = re.compile(r"kstore\.cut\.([0-9]{20})\.([0-9]{1,10})\.([0-9]{1,10})")
+_RETIRED = re.compile(r"(.+)\.([^.]+)-(delete|future|stray)")
+_PARTITION = re.compile(r"(0|[1-9][0-9]{0,9})")
+
+
+class Parsed(NamedTuple):
+    """A file of a segment, or a producer snapshot: its number, kind and suffix ("" if live)."""
+
+    base_offset: int
+    kind: str
+    suffix: str
+
+
+class PartitionName(NamedTuple):
+    """A partition's directory; ``state`` is "" (live), "delete", "future" or "stray"."""
+
+    topic: str
+    partition: int
+    state: str
+    unique: str  # Kafka's random part of a name that is not live, else ""
+
+
+class CutName(NamedTuple):
+    """A file with bytes that recovery cut from a log, at that position of the segment's file."""
+
+    base_offset: int
+    position: int
+    number: int
+
+
+# --- files of one partition ---------------------------------------------------------------
+
+
+def file_name(base_offset: int, kind: str, suffix: str = "") -> str:
+    """``<20 digits>.<kind><suffix>``; base_offset must be 0 to 2^63 - 1."""
+    if not 0 <= base_offset <= _INT64_MAX:
+        raise ValueError(f"an offset must be from 0 to 2^63 - 1, not {base_offset}")
+    return f"{base_offset:020d}.{kind}{suffix}"
+
+
+def log_name(base_offset: int, suffix: str = "") -> str:
+    return file_name(base_offset, LOG, suffix)
+
+
+def index_name(base_offset: int, suffix: str = "") -> str:
+    return file_name(base_offset, INDEX, suffix)
+
+
+def time_index_name(base_offset: int, suffix: str = "") -> str:
+    return file_name(base_offset, TIME_INDEX, suffix)
+
+
+def transaction_index_name(base_offset: int, suffix: str = "") -> str:
+    return file_name(base_offset, TRANSACTION_INDEX, suffix)
+
+
+def snapshot_name(end_offset: int, suffix: str = "") -> str:
+    """A producer snapshot is named after the first offset that it does not cover."""
+    return file_name(end_offset, SNAPSHOT, suffix)
+
+
+def parse(name: str) -> Parsed | None:
+    """Take a segment's file name apart; None for every other name, however close."""
+    match = _SEGMENT_FILE.fullmatch(name)
+    if match is None:
+        return None
+    base_offset = int(match[1])
+    if base_offset > _INT64_MAX:
+        return None
+    return Parsed(base_offset, match[2], match[3] or "")
+
+
+def cut_name(base_offset: int, position: int, number: int) -> str:
+    """Where recovery keeps what it cut from a segment; number tells several cuts apart."""
+    return f"kstore.cut.{base_offset:020d}.{position}.{number}"
+
+
+def parse_cut_name(name: str) -> CutName | None:
+    match = _CUT_FILE.fullmatch(name)
+    return None if match is None else CutName(int(match[1]), int(match[2]), int(match[3]))
+
+
+# --- topics and partition directories --------------------------------------------------------
+
+
+def check_topic_name(name: str) -> None:
+    """Raise InvalidTopicError unless name is 1 to 249 of ``[a-zA-Z0-9._-]``, not ``.`` or ``..``.
+
+    The rule of Kafka's Topic.validate; it also makes every topic name a safe file name.
+    """
+    if not isinstance(name, str):
+        raise InvalidTopicError(f"a topic name is text, not {type(name).__name__}")
+    if not name:
+        raise InvalidTopicError("a topic name cannot be empty")
+    if name in (".", ".."):
+        raise InvalidTopicError("a topic cannot be named '.' or '..'")
+    if len(name) > MAX_TOPIC_LENGTH:
+        raise InvalidTopicError(
+            f"a topic name has at most {MAX_TOPIC_LENGTH} characters, this one {len(name)}: "
+            f"{name[:40]!r}..."
+        )
+    if _TOPIC.fullmatch(name) is None:
+        raise InvalidTopicError(
+            f"a topic name is made of letters, digits, '.', '_' and '-' (ASCII), not {name!r}"
+        )
+
+
+def collision_key(topic: str) -> str:
+    """Equal for two topics that Kafka refuses side by side: ``.`` and ``_`` look alike there."""
+    return topic.replace(".", "_")
+
+
+def partition_directory(topic: str, partition: int) -> str:
+    """``<topic>-<partition>``, the directory of a live partition."""
+    check_topic_name(topic)
+    if not 0 <= partition <= _INT32_MAX:
+        raise ValueError(f"a partition number must be from 0 to 2^31 - 1, not {partition}")
+    return f"{topic}-{partition}"
+
+
+def retired_directory(topic: str, partition: int, state: str, unique: str) -> str:
+    """``<topic>-<partition>.<unique>-<state>``: a partition being deleted, moved or put aside.
+
+    The topic is shortened where the name would pass 255 characters, as Kafka does.
+    """
+    if state not in (DELETE, FUTURE, STRAY):
+        raise ValueError(f"a directory's state is delete, future or stray, not {state!r}")
+    live = partition_directory(topic, partition)
+    ending = f"-{partition}.{unique}-{state}"
+    room = _MAX_NAME_LENGTH - len(ending)
+    return live[: min(len(topic), room)] + ending
+
+
+def parse_partition_directory(name: str) -> PartitionName | None:
+    """Take a partition directory's name apart; None where it is not one.
+
+    Stricter than Kafka in one thing: the partition must be written as Kafka writes it (no sign,
+    no leading zero), because every other spelling would be reopened under another name.
+    """
+    state = unique = ""
+    if name.endswith(("-delete", "-future", "-stray")):
+        match = _RETIRED.fullmatch(name)
+        if match is None:
+            return None
+        name, unique, state = match[1], match[2], match[3]
+    topic, _, number = name.rpartition("-")
+    if _TOPIC.fullmatch(topic) is None or topic in (".", ".."):
+        return None
+    if _PARTITION.fullmatch(number) is None or int(number) > _INT32_MAX:
+        return None
+    return PartitionName(topic, int(number), state, unique)

@@ -1,0 +1,403 @@
+"""Every system call of kstore that touches a disk.
+
+Nothing else in the package opens, writes, renames or syncs a file, so a test can stand in for
+the disk: it replaces :data:`DISK` by a ``Files`` that records, lies, fails or loses power.
+Errors of the system surface as :class:`kstore.errors.StorageError` with ``errno`` and ``path``.
+"""
+
+import errno
+import fcntl
+import mmap
+import os
+import stat
+import struct
+from collections.abc import Sequence
+from contextlib import suppress
+
+from kstore.errors import StorageError, StoreLockedError
+
+TEMPORARY_SUFFIX = ".tmp"
+
+_IOV_MAX = 1024
+# struct flock of 64-bit Linux: l_type, l_whence, l_start, l_len, l_pid; length 0 = whole file.
+_FLOCK = struct.Struct("hhqqi4x")
+
+_ADVICE = {
+    errno.ENOSPC: "free some space and try again; what was stored before is intact",
+    errno.EDQUOT: "the disk quota is used up; raise it or free some space, then try again",
+    errno.EFBIG: "the file may not grow that far (file size limit of the process or file system)",
+    errno.EMFILE: "too many open files in this process; raise `ulimit -n` or lower max_open_logs",
+    errno.ENFILE: "too many open files in the whole system",
+    errno.EROFS: "the file system is read-only; open the store with mode='r'",
+    errno.EACCES: "no permission; check the owner and the mode of the directory",
+    errno.ELOOP: "a symbolic link stands where a file of the log belongs",
+}
+
+# O_NONBLOCK: a pipe that stands in place of a file must not hang the opening.
+_OPEN_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+class Lock:
+    """An exclusive lock on one file, held until :meth:`release` or the end of the process.
+
+    An *open file description* lock: Java's ``FileChannel.lock`` (Kafka) and every other process
+    see it, a second open in this process too, and closing another descriptor of the file does
+    not drop it. A forked child shares it: whoever forks must not use the store in the child.
+    """
+
+    def __init__(self, path: str, fd: int) -> None:
+        self.path = path
+        self._fd = fd
+
+    @property
+    def held(self) -> bool:
+        return self._fd >= 0
+
+    def release(self) -> None:
+        """Give the lock back; again is harmless. The file stays, as Kafka leaves it."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __enter__(self) -> "Lock":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+class Files:
+    """The real disk. Stateless, so one instance serves all threads.
+
+    ``native`` tells the append kernel whether it may call ``write(2)`` on a descriptor itself;
+    a stand-in sets it to False and then sees every byte pass through :meth:`write`.
+    """
+
+    native: bool = True
+
+    # --- descriptors ----------------------------------------------------------------------
+
+    def open(self, path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> int:
+        """Open a regular file and return its descriptor; links, devices and pipes are refused.
+
+        New files get mode 0o644 less the umask. Descriptors are closed on exec.
+        """
+        try:
+            fd = os.open(path, flags | _OPEN_FLAGS, 0o644)
+        except OSError as error:
+            raise _storage_error("cannot open", path, error) from error
+        try:
+            regular = stat.S_ISREG(os.fstat(fd).st_mode)
+        except OSError as error:
+            os.close(fd)
+            raise _storage_error("cannot stat", path, error) from error
+        if not regular:
+            os.close(fd)
+            raise StorageError("cannot open: not a regular file", errno=errno.EINVAL, path=path)
+        return fd
+
+    def close(self, fd: int) -> None:
+        try:
+            os.close(fd)
+        except OSError as error:
+            raise _storage_error("cannot close", fd, error) from error
+
+    def size(self, fd: int) -> int:
+        try:
+            return os.fstat(fd).st_size
+        except OSError as error:
+            raise _storage_error("cannot stat", fd, error) from error
+
+    def modified_ms(self, fd: int) -> int:
+        """Time of the last modification, in milliseconds since 1970."""
+        try:
+            return os.fstat(fd).st_mtime_ns // 1_000_000
+        except OSError as error:
+            raise _storage_error("cannot stat", fd, error) from error
+
+    def pread(self, fd: int, size: int, position: int) -> bytes:
+        """Read up to size bytes; less only where the file ends."""
+        try:
+            data = os.pread(fd, size, position)
+            if len(data) == size or not data:
+                return data
+            parts = [data]
+            done = len(data)
+            while done < size:
+                data = os.pread(fd, size - done, position + done)
+                if not data:
+                    break
+                parts.append(data)
+                done += len(data)
+            return b"".join(parts)
+        except OSError as error:
+            raise _storage_error("cannot read", fd, error) from error
+
+    def preadv_into(self, fd: int, buffer: bytearray | memoryview, position: int) -> int:
+        """Fill the buffer from the file; returns how many bytes, less only where the file ends."""
+        try:
+            with memoryview(buffer).cast("B") as view:
+                done = 0
+                while done < len(view):
+                    count = os.preadv(fd, [view[done:]], position + done)
+                    if count == 0:
+                        break
+                    done += count
+                return done
+        except OSError as error:
+            raise _storage_error("cannot read", fd, error) from error
+
+    def write(self, fd: int, *buffers: bytes | bytearray | memoryview) -> int:
+        """Write all buffers whole at the descriptor's end (files are opened with O_APPEND).
+
+        Short writes are resumed. Returns the number of bytes. After an error some bytes may have
+        been written: the caller knows its end and cuts the file back to it.
+        """
+        try:
+            if len(buffers) == 1:
+                return _write_rest(fd, buffers[0], 0)
+            total = 0
+            for start in range(0, len(buffers), _IOV_MAX):
+                total += _write_vector(fd, buffers[start : start + _IOV_MAX])
+            return total
+        except OSError as error:
+            raise _storage_error("cannot write", fd, error) from error
+
+    def pwrite(self, fd: int, data: bytes | bytearray | memoryview, position: int) -> int:
+        """Write data whole at a position (not for files opened with O_APPEND)."""
+        try:
+            with memoryview(data).cast("B") as view:
+                done = 0
+                while done < len(view):
+                    done += os.pwrite(fd, view[done:], position + done)
+                return done
+        except OSError as error:
+            raise _storage_error("cannot write", fd, error) from error
+
+    def truncate(self, fd: int, size: int) -> None:
+        """Cut the file, or extend it by a hole of zeros."""
+        try:
+            os.ftruncate(fd, size)
+        except OSError as error:
+            raise _storage_error("cannot set the size of", fd, error) from error
+
+    def allocate(self, fd: int, size: int) -> None:
+        """Give the file its blocks up to size, so that no later write there lacks space."""
+        try:
+            os.posix_fallocate(fd, 0, size)
+        except OSError as error:
+            raise _storage_error("cannot allocate", fd, error) from error
+
+    def fdatasync(self, fd: int) -> None:
+        try:
+            os.fdatasync(fd)
+        except OSError as error:
+            raise _storage_error("cannot sync", fd, error) from error
+
+    def fsync(self, fd: int) -> None:
+        try:
+            os.fsync(fd)
+        except OSError as error:
+            raise _storage_error("cannot sync", fd, error) from error
+
+    def map(self, fd: int, size: int) -> mmap.mmap:
+        """Map the first size bytes (more than 0) read-only.
+
+        The map keeps a descriptor of its own. Only files that nobody cuts may be mapped: to
+        touch a page beyond a file's end kills the process.
+        """
+        try:
+            return mmap.mmap(fd, size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
+        except OSError as error:
+            raise _storage_error("cannot map", fd, error) from error
+
+    # --- names ----------------------------------------------------------------------------
+
+    def exists(self, path: str | os.PathLike[str]) -> bool:
+        return self.kind(path) is not None
+
+    def kind(self, path: str | os.PathLike[str]) -> str | None:
+        """``"file"``, ``"directory"``, ``"other"``, or None where there is nothing."""
+        try:
+            try:
+                mode = os.stat(path).st_mode
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+        except OSError as error:
+            raise _storage_error("cannot stat", path, error) from error
+        if stat.S_ISDIR(mode):
+            return "directory"
+        return "file" if stat.S_ISREG(mode) else "other"
+
+    def read(self, path: str | os.PathLike[str], limit: int = 1 << 28) -> bytes:
+        """The whole of a small file; more than limit bytes are refused before they are read."""
+        fd = self.open(path)
+        try:
+            size = self.size(fd)
+            if size > limit:
+                raise StorageError(
+                    f"{size} bytes in a file that may have at most {limit}",
+                    errno=errno.EFBIG,
+                    path=path,
+                )
+            return self.pread(fd, size, 0)
+        finally:
+            self.close(fd)
+
+    def listdir(self, path: str | os.PathLike[str]) -> list[str]:
+        """Names of everything in a directory, sorted."""
+        try:
+            return sorted(os.listdir(path))
+        except OSError as error:
+            raise _storage_error("cannot list", path, error) from error
+
+    def list_directories(self, path: str | os.PathLike[str]) -> list[str]:
+        """Names of the directories in a directory (links to directories included), sorted."""
+        try:
+            with os.scandir(path) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir())
+        except OSError as error:
+            raise _storage_error("cannot list", path, error) from error
+
+    def make_directory(self, path: str | os.PathLike[str]) -> None:
+        """Make one directory; it must not exist. The caller syncs the parent."""
+        try:
+            os.mkdir(path, 0o755)
+        except OSError as error:
+            raise _storage_error("cannot make the directory", path, error) from error
+
+    def remove(self, path: str | os.PathLike[str]) -> None:
+        try:
+            os.unlink(path)
+        except OSError as error:
+            raise _storage_error("cannot remove", path, error) from error
+
+    def remove_directory(self, path: str | os.PathLike[str]) -> None:
+        """Remove an empty directory."""
+        try:
+            os.rmdir(path)
+        except OSError as error:
+            raise _storage_error("cannot remove the directory", path, error) from error
+
+    def rename(self, source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
+        """Rename atomically, over an existing target if there is one."""
+        try:
+            os.rename(source, target)
+        except OSError as error:
+            raise _storage_error("cannot rename", source, error) from error
+
+    def sync_directory(self, path: str | os.PathLike[str]) -> None:
+        """Make created, renamed and removed names of a directory survive a power cut."""
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise _storage_error("cannot sync the directory", path, error) from error
+
+    def write_atomically(self, path: str | os.PathLike[str], data: bytes) -> None:
+        """Replace a small file so that every moment shows either the old or the new content.
+
+        Kafka's way: ``<name>.tmp`` written and synced, renamed over the target, directory synced.
+        """
+        target = os.fspath(path)
+        temporary = target + TEMPORARY_SUFFIX
+        fd = self.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            try:
+                self.write(fd, data)
+                self.fsync(fd)
+            finally:
+                self.close(fd)
+            self.rename(temporary, target)
+        except StorageError:
+            with suppress(StorageError):  # the first error is the one to report
+                self.remove(temporary)
+            raise
+        self.sync_directory(os.path.dirname(target) or ".")
+
+    # --- locks ----------------------------------------------------------------------------
+
+    def lock(self, path: str | os.PathLike[str]) -> Lock:
+        """Lock a file exclusively, creating it where missing; never waits.
+
+        Raises StoreLockedError where anybody else holds it: another process (Kafka's broker
+        included) or another lock of this process.
+        """
+        name = os.fspath(path)
+        fd = self.open(name, os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        except OSError as error:
+            os.close(fd)
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                raise StoreLockedError(
+                    "somebody else has this directory open for writing (kstore or a Kafka "
+                    "broker); stop it, or open with mode='r'",
+                    path=name,
+                ) from None
+            raise _storage_error("cannot lock", name, error) from error
+        except BaseException:
+            os.close(fd)
+            raise
+        return Lock(name, fd)
+
+    def probe(self, path: str | os.PathLike[str]) -> bool:
+        """Whether somebody holds the lock, without taking it. A missing file: nobody does."""
+        if not self.exists(path):
+            return False
+        fd = self.open(path)
+        try:
+            try:
+                asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+                answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, asked)
+            except OSError as error:
+                raise _storage_error("cannot ask for the lock of", path, error) from error
+        finally:
+            os.close(fd)
+        kind: int = _FLOCK.unpack(answer)[0]
+        return kind != fcntl.F_UNLCK
+
+
+DISK = Files()
+
+
+def _write_rest(fd: int, buffer: bytes | bytearray | memoryview, done: int) -> int:
+    with memoryview(buffer).cast("B") as view:
+        size = len(view)
+        while done < size:
+            done += os.write(fd, view[done:] if done else view)
+        return size
+
+
+def _write_vector(fd: int, buffers: Sequence[bytes | bytearray | memoryview]) -> int:
+    written = os.writev(fd, buffers)
+    total = 0
+    for buffer in buffers:
+        with memoryview(buffer) as view:
+            size = view.nbytes
+        if written < total + size:
+            _write_rest(fd, buffer, max(0, written - total))
+        total += size
+    return total
+
+
+def _storage_error(doing: str, where: int | str | os.PathLike[str], error: OSError) -> StorageError:
+    code = error.errno or errno.EIO
+    advice = _ADVICE.get(code)
+    sentence = f"{doing}: {os.strerror(code)}"
+    if advice is not None:
+        sentence = f"{sentence}; {advice}"
+    return StorageError(sentence, errno=code, path=_path_of(where))
+
+
+def _path_of(where: int | str | os.PathLike[str]) -> str | None:
+    """A descriptor's path, asked of the kernel only when there is an error to report."""
+    if not isinstance(where, int):
+        return os.fspath(where)
+    try:
+        return os.readlink(f"/proc/self/fd/{where}")
+    except OSError:
+        return None
