@@ -11,6 +11,11 @@ if sys.platform != "linux":
         f"kstore runs on Linux only, not on {sys.platform}: it relies on Linux's open file "
         "description locks, sendfile and fallocate"
     )
+if not getattr(sys, "_is_gil_enabled", lambda: True)():
+    raise ImportError(
+        "kstore does not support free-threaded Python: its classes state their thread safety "
+        "with the GIL in place; run it with PYTHON_GIL=1 or on a standard build"
+    )
 
 TYPE_CHECKING = False  # not typing's: importing typing alone would cost several milliseconds
 if TYPE_CHECKING:

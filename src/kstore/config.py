@@ -6,7 +6,7 @@ unless set, because kstore must never shorten a directory that it did not make.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 
 from kstore.errors import InvalidConfigError
 
@@ -95,7 +95,7 @@ class LogConfig:
 class StoreConfig:
     """Settings of a whole store."""
 
-    log: LogConfig = LogConfig()  # for topics that set nothing of their own
+    log: LogConfig = field(default_factory=LogConfig)  # for topics that set nothing of their own
     background: bool = True  # one thread for flush.ms and retention, started when first needed
     retention_check_interval_ms: int = 300_000
     max_open_logs: int = 256  # beyond this, idle logs give their files back

@@ -1,0 +1,141 @@
+# `make help` lists the targets. Everything happens inside this folder: the environment in .venv,
+# what takes long to fetch or build in .cache, what the demo makes in out.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 10 --timeout 60
+JOBS ?= 2
+PYTEST_ARGS ?=
+SOURCES := setup.py pyproject.toml $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.h')
+
+.PHONY: help
+help:  ## this list
+	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+# ---- the environment: one stamp a dependency group, so that a second run costs nothing ----------
+
+.PHONY: preflight
+preflight:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "kstore needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || true)."; \
+	  echo "On Debian: apt-get install python3 python3-venv python3-dev; or: make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "This Python cannot make a virtual environment. On Debian: apt-get install python3-venv"; exit 1; }
+	@$(PYTHON) -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' || { \
+	  echo "Python's C headers are missing. On Debian: apt-get install python3-dev"; exit 1; }
+	@command -v $${CC:-cc} >/dev/null || { \
+	  echo "A C compiler is missing. On Debian: apt-get install gcc libc6-dev"; exit 1; }
+
+$(VENV)/.pip:
+	@$(MAKE) --no-print-directory preflight
+	@echo "==> environment in $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install --upgrade 'pip>=25.1'
+	@touch $@
+
+$(VENV)/.build: pyproject.toml | $(VENV)/.pip
+	@echo "==> build tools and kstore's dependencies"
+	@$(PIP) install --group build
+	@$(PIP) install $$($(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")')
+	@touch $@
+
+$(VENV)/.native: $(SOURCES) $(VENV)/.build
+	@echo "==> building the kernels (Cython, C; a minute the first time)"
+	@mkdir -p .cache
+	@$(BIN)/python setup.py --quiet build_ext --inplace --parallel $(JOBS) >.cache/build.log 2>&1 || { tail -40 .cache/build.log; exit 1; }
+	@touch $@
+
+$(VENV)/.editable: pyproject.toml | $(VENV)/.native
+	@$(PIP) install --no-build-isolation --no-deps --editable .
+	@touch $@
+
+# The groups that have a target of their own: .venv/.group-test and so on.
+$(VENV)/.group-%: pyproject.toml | $(VENV)/.pip
+	@echo "==> packages of the group '$*'"
+	@$(PIP) install --group $*
+	@touch $@
+
+.PHONY: build
+build: $(VENV)/.native $(VENV)/.editable  ## environment in .venv, kernels built in place
+
+# ---- the two commands of the README ----------------------------------------------------------------
+
+.PHONY: demo
+demo: build $(VENV)/.group-demo  ## kstore's main job on real log data, with a picture; no server needed
+	@$(BIN)/python docs/demo/demo.py
+
+.PHONY: test
+test: build $(VENV)/.group-test  ## every test that needs no Java
+	@$(BIN)/python -m pytest -m 'not interop' $(PYTEST_ARGS)
+
+# ---- more ------------------------------------------------------------------------------------------
+
+.PHONY: unit
+unit: build $(VENV)/.group-test  ## the quick tests only
+	@$(BIN)/python -m pytest -m 'not interop and not slow' tests/unit tests/tidy $(PYTEST_ARGS)
+
+.PHONY: interop
+interop: build $(VENV)/.group-test  ## real Apache Kafka reads what kstore wrote and the other way (Java 17, Maven)
+	@KSTORE_INTEROP=require $(BIN)/python -m pytest tests/interop $(PYTEST_ARGS)
+
+.PHONY: check
+check: build $(VENV)/.group-test $(VENV)/.group-check  ## style, types, stubs, import layers
+	@$(BIN)/ruff check src tests benchmarks docs
+	@$(BIN)/ruff format --check src tests benchmarks docs
+	@$(BIN)/cython-lint src
+	@$(BIN)/mypy
+	@$(BIN)/python -m pytest -q tests/tidy
+
+.PHONY: format
+format: $(VENV)/.group-check  ## let ruff format the Python files
+	@$(BIN)/ruff check --fix src tests benchmarks docs
+	@$(BIN)/ruff format src tests benchmarks docs
+
+.PHONY: bench
+bench: build $(VENV)/.group-test $(VENV)/.group-bench  ## every benchmark at full size, timed
+	@$(BIN)/python -m pytest benchmarks -m 'not interop' --benchmark-sort=name --benchmark-columns=median,iqr,ops,rounds $(PYTEST_ARGS)
+
+.PHONY: bench-smoke
+bench-smoke: build $(VENV)/.group-test $(VENV)/.group-bench  ## every benchmark once at 1/100 size: results checked, not timed
+	@KSTORE_BENCH_SCALE=0.01 $(BIN)/python -m pytest benchmarks --benchmark-disable $(PYTEST_ARGS)
+
+.PHONY: docs
+docs: build $(VENV)/.group-docs  ## the documentation, strictly, into .cache/site
+	@$(BIN)/python -m mkdocs --quiet build --strict --config-file docs/mkdocs.yml
+
+.PHONY: docs-serve
+docs-serve: build $(VENV)/.group-docs  ## the documentation at http://127.0.0.1:8000, rebuilt as it is edited
+	@$(BIN)/python -m mkdocs serve --config-file docs/mkdocs.yml
+
+.PHONY: wheel
+wheel: build  ## a wheel in dist, installed into a new environment elsewhere and tested there
+	@$(BIN)/python tests/tidy/try_wheel.py
+
+.PHONY: sanitize
+sanitize: build $(VENV)/.group-test  ## the kernels' tests under AddressSanitizer and UBSan (in a copy; needs gcc)
+	@$(BIN)/python tests/tidy/try_sanitizers.py $(PYTEST_ARGS)
+
+.PHONY: portable
+portable: build $(VENV)/.group-test  ## the C headers as another machine would compile them (aarch64, no CPU features)
+	@$(BIN)/python -m pytest -q tests/tidy/test_portable.py
+
+.PHONY: public-api
+public-api: build  ## write the list of public names that a test compares with
+	@$(BIN)/python tests/tidy/public_api.py
+
+.PHONY: clean
+clean:  ## remove what was built, keep the environment
+	@rm -rf build dist out site .cache/build.log .cache/site .pytest_cache .hypothesis .mypy_cache .ruff_cache .benchmarks
+	@find src tests benchmarks docs -name __pycache__ -prune -exec rm -rf {} +
+	@find src \( -name '*.so' -o -name '*.c' \) -delete
+	@rm -f $(VENV)/.native
+
+.PHONY: distclean
+distclean: clean  ## remove the environment and everything fetched as well
+	@rm -rf $(VENV) .cache src/*.egg-info

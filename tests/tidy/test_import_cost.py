@@ -1,0 +1,72 @@
+"""What ``import kstore`` may load, seen in a fresh interpreter. Names, not milliseconds."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tidy.sources import SRC
+
+HEAVY = """
+numpy numba llvmlite pyarrow pyspark cramjam crc32c asyncio concurrent multiprocessing typing
+inspect dataclasses logging socket ssl subprocess threading urllib email json pathlib datetime
+argparse tempfile shutil mmap
+"""
+
+
+def run(code: str, *flags: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a new interpreter without site packages' start-up hooks."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SRC), *sys.path])}
+    return subprocess.run(
+        [sys.executable, "-S", *flags, "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def loaded_by(code: str) -> set[str]:
+    """Modules that the code adds to a bare interpreter."""
+    probe = f"import sys; before = set(sys.modules)\n{code}\nnew = set(sys.modules) - before\n"
+    result = run(probe + "import json; print(json.dumps(sorted(new)))")
+    assert result.returncode == 0, result.stderr
+    return set(json.loads(result.stdout))
+
+
+def test_import_loads_next_to_nothing() -> None:
+    loaded = loaded_by("import kstore")
+    assert sorted(name for name in loaded if name.partition(".")[0] in HEAVY.split()) == []
+    assert {name for name in loaded if name.startswith("kstore")} == {"kstore"}
+
+
+def test_dir_and_unknown_names_load_nothing() -> None:
+    code = "import kstore\ndir(kstore)\ntry:\n    kstore.nothing\nexcept AttributeError:\n    pass"
+    assert not loaded_by(code) & {"numpy", "numba", "typing", "asyncio"}
+
+
+def test_errors_and_settings_load_no_third_party() -> None:
+    loaded = loaded_by("import kstore\nkstore.LogConfig\nkstore.KStoreError")
+    assert not loaded & {"numpy", "numba", "pyarrow", "cramjam", "crc32c", "asyncio"}
+
+
+def test_every_public_name_resolves() -> None:
+    result = run("import kstore\nfor name in kstore.__all__: getattr(kstore, name)")
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("platform", ["darwin", "win32", "freebsd14"])
+def test_other_systems_are_refused_by_name(platform: str) -> None:
+    result = run(f"import sys; sys.platform = {platform!r}; import kstore")
+    assert result.returncode == 1
+    assert f"kstore runs on Linux only, not on {platform}" in result.stderr
+
+
+def test_free_threaded_python_is_refused_by_name() -> None:
+    result = run("import sys; sys._is_gil_enabled = lambda: False; import kstore")
+    assert result.returncode == 1
+    assert "free-threaded" in result.stderr
+    assert run("import sys; sys._is_gil_enabled = lambda: True; import kstore").returncode == 0

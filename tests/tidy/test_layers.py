@@ -1,0 +1,249 @@
+"""Imports only point down, and a third party or a disk call is met in its own home only.
+
+The lists below are the architecture (docs/architecture.md, docs/decisions/0001). Before you
+change one to make a test pass, think: the usual answer is that the code belongs elsewhere.
+"""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+from tidy.sources import (
+    NATIVE,
+    PACKAGE,
+    ROOT,
+    Import,
+    cython_files,
+    extern_headers,
+    imports,
+    module_name,
+    python_files,
+)
+
+LAYERS = (
+    (0, ("kstore.errors", "kstore.config")),
+    (1, ("kstore._native",)),
+    (2, ("kstore.record",)),
+    (3, ("kstore.log",)),
+    (4, ("kstore.group",)),
+    (5, ("kstore.store", "kstore.topic", "kstore.producer", "kstore.consumer", "kstore.analytics")),
+    (7, ("kstore.cli", "kstore.bench", "kstore.__main__")),
+)
+
+# A module of _native imports _native only; one function there turns a status into an exception.
+NATIVE_EXCEPTIONS = {("kstore._native.status", "kstore.errors")}
+
+# Third parties (and asyncio, which costs as much as one): the only modules that may import them.
+# Importing one for annotations only, under TYPE_CHECKING, is free everywhere.
+HOMES = {
+    "numpy": (
+        "kstore.record.columns",
+        "kstore.record.arrow",
+        "kstore._native.jit",
+        "kstore.analytics",
+        "kstore.bench",
+    ),
+    "numba": ("kstore._native.jit",),
+    "llvmlite": ("kstore._native.jit",),
+    "pyarrow": ("kstore.record.arrow",),
+    "cramjam": ("kstore.record.codec",),
+    "crc32c": ("kstore._native.checksum", "kstore.bench"),
+    "asyncio": ("kstore.log.follow",),
+}
+
+# Modules through which a disk can be reached, and the only modules that may reach it so.
+DISK = ("kstore.log.files",)
+DISK_MODULES = {"mmap", "fcntl", "shutil", "tempfile", "glob", "io"}
+DISK_CALLS = """
+open close read write pread pwrite preadv pwritev readv writev lseek truncate ftruncate
+posix_fallocate posix_fadvise fsync fdatasync sync sendfile copy_file_range rename replace renames
+remove unlink rmdir removedirs mkdir makedirs listdir scandir walk stat lstat fstat link symlink
+chmod chown utime access statvfs
+"""
+DISK_PATH_CALLS = {"exists", "isfile", "isdir", "getsize", "getmtime", "realpath", "lexists"}
+PATHLIB_CALLS = """
+read_bytes read_text write_bytes write_text unlink rmdir mkdir touch iterdir glob rglob exists
+is_file is_dir stat
+"""
+# What a person types at may read and write files of its own.
+DISK_FREE = ("kstore.cli", "kstore.bench", "kstore.__main__")
+# The steady append is one native call on a descriptor that log/files.py hands out; a located
+# batch is read the same way.
+NATIVE_DISK = {"kstore._native.append", "kstore._native.locate"}
+NATIVE_DISK_HEADERS = {"unistd.h", "sys/uio.h", "sys/mman.h", "fcntl.h", "stdio.h"}
+NATIVE_DISK_MODULES = ("posix.unistd", "posix.mman", "posix.fcntl", "posix.stat", "libc.stdio")
+
+
+def within(module: str, homes: tuple[str, ...]) -> bool:
+    return any(module == home or module.startswith(home + ".") for home in homes)
+
+
+def layer_of(module: str) -> int | None:
+    for level, modules in LAYERS:
+        if within(module, modules):
+            return level
+    return None
+
+
+def all_imports() -> list[Import]:
+    return [found for path in [*python_files(), *cython_files()] for found in imports(path)]
+
+
+def layer_problem(importer: str, found: Import) -> str | None:
+    """Why this import of a kstore module may not stand, or None."""
+    own = layer_of(importer)
+    if own is None:
+        return f"{importer} has no layer: give it one in {Path(__file__).relative_to(ROOT)}"
+    if found.module == "kstore" and own < 7 and not within(f"kstore.{found.name}", _layered()):
+        return f"{importer} imports the public face of kstore; take the name from its home"
+    levels = [level for name in found.targets if (level := layer_of(name)) is not None]
+    target = max(levels, default=-1)
+    if target > own:
+        return f"{importer} (layer {own}) imports {found.targets[-1]} (layer {target}): point down"
+    if own == 1 and target == 0 and (importer, found.module) not in NATIVE_EXCEPTIONS:
+        return f"{importer} imports {found.module}; _native imports only _native"
+    return None
+
+
+def _layered() -> tuple[str, ...]:
+    return tuple(name for _, modules in LAYERS for name in modules)
+
+
+def test_imports_point_down() -> None:
+    problems = []
+    for found in all_imports():
+        importer = module_name(found.path)
+        if found.root != "kstore" or importer == "kstore" or found.typing_only:
+            continue
+        problem = layer_problem(importer, found)
+        if problem is not None:
+            problems.append(f"{found.place}: {problem}")
+    assert problems == []
+
+
+def test_every_module_has_a_layer() -> None:
+    modules = {module_name(path) for path in [*python_files(), *cython_files()]} - {"kstore"}
+    assert [name for name in sorted(modules) if layer_of(name) is None] == []
+
+
+def test_third_parties_stay_at_home() -> None:
+    problems = []
+    for found in all_imports():
+        importer = module_name(found.path)
+        if found.typing_only or found.root in ("kstore", "libc", "cpython", "posix", "cython"):
+            continue
+        homes = HOMES.get(found.root)
+        if homes is not None and not within(importer, homes):
+            problems.append(f"{found.place}: {found.root} belongs in {', '.join(homes)}")
+        elif homes is None and found.root not in sys.stdlib_module_names:
+            problems.append(f"{found.place}: {found.root} is no dependency of kstore")
+    assert problems == []
+
+
+def disk_uses(tree: ast.AST) -> list[tuple[int, str]]:
+    """Every call by which Python reaches a disk: line and spelling."""
+    uses = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        function = node.func
+        if isinstance(function, ast.Name) and function.id == "open":
+            uses.append((node.lineno, "open()"))
+        elif isinstance(function, ast.Attribute):
+            owner = ast.unparse(function.value)
+            if (owner == "os" and function.attr in DISK_CALLS.split()) or (
+                owner == "os.path" and function.attr in DISK_PATH_CALLS
+            ):
+                uses.append((node.lineno, f"{owner}.{function.attr}()"))
+            elif owner.startswith("Path(") and function.attr in PATHLIB_CALLS.split():
+                uses.append((node.lineno, f"Path.{function.attr}()"))
+    return uses
+
+
+def defines_open(tree: ast.Module) -> bool:
+    """kstore.store defines its own ``open``: there the bare name is not the builtin."""
+    return any(isinstance(node, ast.FunctionDef) and node.name == "open" for node in tree.body)
+
+
+def test_the_disk_is_reached_through_one_module() -> None:
+    problems = []
+    for path in python_files():
+        importer = module_name(path)
+        if within(importer, DISK + DISK_FREE):
+            continue
+        tree = ast.parse(path.read_text())
+        own_open = defines_open(tree)
+        problems += [
+            f"{path.relative_to(ROOT)}:{line}: {use} belongs in {DISK[0]}"
+            for line, use in disk_uses(tree)
+            if not (use == "open()" and own_open)
+        ]
+        problems += [
+            f"{found.place}: {found.root} belongs in {DISK[0]}"
+            for found in imports(path)
+            if found.root in DISK_MODULES and not found.typing_only
+        ]
+    assert problems == []
+
+
+def test_native_code_makes_system_calls_in_one_place() -> None:
+    problems = []
+    for path in cython_files():
+        if module_name(path) in NATIVE_DISK:
+            continue
+        problems += [
+            f"{path.relative_to(ROOT)}:{line}: <{header}> belongs in {', '.join(NATIVE_DISK)}"
+            for line, header in extern_headers(path)
+            if header in NATIVE_DISK_HEADERS
+        ]
+        problems += [
+            f"{found.place}: {found.module} belongs in {', '.join(sorted(NATIVE_DISK))}"
+            for found in imports(path)
+            if found.module in NATIVE_DISK_MODULES or found.root in ("os", "mmap", "fcntl")
+        ]
+    assert problems == []
+
+
+@pytest.mark.parametrize(
+    ("importer", "text", "allowed"),
+    [
+        ("kstore/record/columns.py", "from kstore._native import decode", True),
+        ("kstore/record/columns.py", "from kstore.log.log import Log", False),
+        ("kstore/log/log.py", "def f():\n    from kstore.store import Store", False),
+        ("kstore/log/log.py", "import kstore", False),
+        ("kstore/log/log.py", "from kstore import open", False),
+        ("kstore/log/log.py", "from kstore import errors", True),
+        ("kstore/log/log.py", "from ..store import Store", False),
+        ("kstore/log/log.py", "from .segment import Segment", True),
+        ("kstore/cli/topics.py", "import kstore", True),
+        ("kstore/_native/batch.pyx", "from kstore.errors import KStoreError", False),
+        ("kstore/_native/status.pyx", "    from kstore.errors import KStoreError", True),
+        ("kstore/_native/batch.pyx", "from kstore._native.cursor cimport get_i32, get_i64", True),
+        ("kstore/_native/batch.pyx", "cimport kstore.record.columns", False),
+        ("kstore/_native/batch.pyx", '"""\nfrom kstore.log import Log\n"""', True),
+    ],
+)
+def test_the_layer_check_sees(
+    importer: str, text: str, allowed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checker itself: what it allows and what it must refuse."""
+    path = PACKAGE.parent / importer
+    original = Path.read_text
+    monkeypatch.setattr(
+        Path, "read_text", lambda self: text if self == path else original(self), raising=True
+    )
+    problems = [layer_problem(module_name(path), found) for found in imports(path)]
+    assert all(problem is None for problem in problems) is allowed
+
+
+def test_the_disk_check_sees() -> None:
+    text = "import os\nos.fsync(3)\nos.path.exists('a')\nopen('x')\nPath('x').read_bytes()\n"
+    assert [line for line, _ in disk_uses(ast.parse(text))] == [2, 3, 4, 5]
+    assert disk_uses(ast.parse("os.fspath(x); os.path.join(a, b); files.open(p)")) == []
+
+
+def test_the_files_are_found() -> None:
+    assert NATIVE / "cursor.pxd" in cython_files()
+    assert PACKAGE / "errors.py" in python_files()
