@@ -22,3 +22,4 @@ cdef enum Status:
 cdef object raise_for_status(
     Status status, object path, long long position, long long offset
 )
+cdef int raise_named(str error, str reason) except -1

@@ -37,3 +37,9 @@ cdef object raise_for_status(
         position=position if position >= 0 else None,
         offset=offset if offset >= 0 else None,
     )
+
+
+cdef int raise_named(str error, str reason) except -1:
+    """Raise one of kstore.errors by name: for a caller's mistake, which has no place in a file."""
+    import kstore.errors as errors
+    raise getattr(errors, error)(reason)

@@ -1,0 +1,411 @@
+"""Records in, one record batch v2 out.
+
+A BatchBuffer owns one growing piece of memory and is used again for batch after batch. Its
+state changes only at the end of each record: an exception leaves it as it was before.
+"""
+
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport (
+    PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE,
+)
+from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.ref cimport PyObject
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy
+
+from kstore._native.checksum cimport crc32c
+from kstore._native.cursor cimport Cursor, put_i16, put_i32, put_i64, put_u32, put_varint
+from kstore._native.layout cimport *
+from kstore._native.span cimport (
+    RecordSpan, put_record, record_body_size, skip_headers, zigzag_size,
+)
+from kstore._native.status cimport OK, raise_named
+
+cdef int64_t INT32_MAX = 0x7FFFFFFF
+
+
+cdef int _take_buffer(object source, str what, Py_buffer* view) except -1:
+    """Open any object with a flat buffer; text is refused with what to do about it."""
+    if isinstance(source, str):
+        raise TypeError(f"a {what} is bytes, not str: encode it first, {what}.encode()")
+    PyObject_GetBuffer(source, view, PyBUF_SIMPLE)
+    if view.len > INT32_MAX:
+        PyBuffer_Release(view)
+        raise_named("MessageTooLargeError", f"a {what} of {view.len} bytes is beyond 2147483647")
+    return 0
+
+
+cdef bytes _flat(object source, str what):
+    cdef Py_buffer view
+    if PyBytes_CheckExact(source):
+        return <bytes>source
+    _take_buffer(source, what, &view)
+    try:
+        return PyBytes_FromStringAndSize(<char*>view.buf, view.len)
+    finally:
+        PyBuffer_Release(&view)
+
+
+cdef list _flatten_headers(object headers, RecordSpan* span):
+    """[name, value, name, value ...] as bytes, a value may be None; fills the span's sizes."""
+    cdef list flat = []
+    cdef int64_t size = 0
+    cdef bytes text
+    if isinstance(headers, (str, bytes)):
+        raise TypeError("headers are a sequence of (name, value) pairs")
+    for pair in headers:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise TypeError(f"a header is a pair (name, value), not {pair!r}")
+        name, value = pair
+        text = (<str>name).encode() if isinstance(name, str) else _flat(name, "header name")
+        size += zigzag_size(PyBytes_GET_SIZE(text)) + PyBytes_GET_SIZE(text)
+        flat.append(text)
+        if value is None:
+            size += 1
+            flat.append(None)
+            continue
+        text = _flat(value, "header value")
+        size += zigzag_size(PyBytes_GET_SIZE(text)) + PyBytes_GET_SIZE(text)
+        flat.append(text)
+    if size > INT32_MAX:
+        raise_named("MessageTooLargeError", f"headers of {size} bytes are beyond 2147483647")
+    span.header_count = <int32_t>(len(flat) // 2)
+    span.header_size = <int32_t>size
+    return flat
+
+
+cdef uint8_t* _put_headers(uint8_t* at, list flat) noexcept:
+    cdef object part
+    cdef Py_ssize_t size
+    for part in flat:
+        if part is None:
+            at = put_varint(at, -1)
+            continue
+        size = PyBytes_GET_SIZE(part)
+        at = put_varint(at, size)
+        memcpy(at, PyBytes_AS_STRING(part), size)
+        at += size
+    return at
+
+
+@cython.final
+cdef class BatchBuffer:
+    """One batch under construction; not safe to share between threads."""
+
+    def __cinit__(self, Py_ssize_t capacity=16384):
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self.base_sequence = -1
+        self.size = V2_HEADER_SIZE
+        self.grow(max(capacity, 256))
+        self.reset()
+
+    def __dealloc__(self):
+        free(self.data)
+
+    cpdef void reset(self) noexcept:
+        """Forget the records; the memory is kept for the next batch."""
+        self.size = V2_HEADER_SIZE
+        self.count = 0
+        self.replaced = False
+        self.base_timestamp = -1
+        self.max_timestamp = -1
+
+    cdef int grow(self, int64_t room) except -1:
+        """Make room for that many bytes more; the only place that reallocates."""
+        cdef int64_t wanted = self.size + room
+        cdef int64_t capacity
+        cdef void* data
+        if wanted <= self.capacity:
+            return 0
+        if wanted - 64 > INT32_MAX:     # 64: the slack that a record's fixed fields ask for
+            raise_named("MessageTooLargeError", "a batch is at most 2147483647 bytes")
+        if self.views:
+            raise BufferError("the batch cannot grow while a view of its records is open")
+        capacity = max(wanted, 2 * self.capacity)
+        data = realloc(self.data, capacity)
+        if data == NULL:
+            raise MemoryError
+        self.data = <uint8_t*>data
+        self.capacity = capacity
+        return 0
+
+    cdef int put_span(self, RecordSpan* span, int64_t timestamp, list headers) except -1:
+        """Append one record whose parts stay put until this returns. No Python code runs here."""
+        cdef int64_t base = self.base_timestamp if self.count else timestamp
+        cdef int64_t body
+        cdef uint8_t* end
+        if timestamp < -1:
+            raise_named("InvalidTimestampError", f"timestamp {timestamp} is below -1 (none)")
+        if self.replaced:
+            raise ValueError("the records were replaced: reset before putting more")
+        span.attributes = 0
+        span.timestamp_delta = timestamp - base
+        span.offset_delta = self.count
+        body = record_body_size(span)
+        if self.size + body + 10 > INT32_MAX:
+            raise_named(
+                "MessageTooLargeError", f"a record of {body} bytes takes the batch beyond 2 GiB"
+            )
+        self.grow(body + 16)
+        end = put_record(self.data + self.size, span, body)
+        if headers is not None:
+            end = _put_headers(end, headers)
+        self.size = end - self.data
+        if self.count == 0:
+            self.base_timestamp = timestamp
+            self.max_timestamp = timestamp
+        elif timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+        self.count += 1
+        return 0
+
+    cpdef int put(self, object value, object key, object headers, int64_t timestamp) except -1:
+        cdef RecordSpan span
+        cdef Py_buffer value_view, key_view
+        cdef bint release_value = False, release_key = False
+        cdef list flat = None
+        span.headers = NULL
+        span.header_count = 0
+        span.header_size = 0
+        span.value_size = -1
+        span.key_size = -1
+        if PyBytes_CheckExact(value) and PyBytes_GET_SIZE(value) <= INT32_MAX:
+            span.value = <const uint8_t*>PyBytes_AS_STRING(value)
+            span.value_size = <int32_t>PyBytes_GET_SIZE(value)
+        elif value is not None:
+            _take_buffer(value, "value", &value_view)
+            release_value = True
+            span.value = <const uint8_t*>value_view.buf
+            span.value_size = <int32_t>value_view.len
+        try:
+            if key is not None:
+                if PyBytes_CheckExact(key) and PyBytes_GET_SIZE(key) <= INT32_MAX:
+                    span.key = <const uint8_t*>PyBytes_AS_STRING(key)
+                    span.key_size = <int32_t>PyBytes_GET_SIZE(key)
+                else:
+                    _take_buffer(key, "key", &key_view)
+                    release_key = True
+                    span.key = <const uint8_t*>key_view.buf
+                    span.key_size = <int32_t>key_view.len
+            if headers is not None:
+                flat = _flatten_headers(headers, &span)
+            self.put_span(&span, timestamp, flat)
+        finally:
+            if release_value:
+                PyBuffer_Release(&value_view)
+            if release_key:
+                PyBuffer_Release(&key_view)
+        return 0
+
+    cpdef Py_ssize_t put_values(
+        self, list values, Py_ssize_t start, int64_t timestamp, Py_ssize_t size_limit
+    ) except -1:
+        """Values with null keys and no headers, all of one timestamp; returns how many fitted."""
+        cdef Py_ssize_t n = start, size
+        cdef int64_t body, fixed
+        cdef int32_t count
+        cdef int64_t delta
+        cdef uint8_t* at
+        cdef PyObject* item
+        if start < 0:
+            raise ValueError("start is negative")
+        if timestamp < -1:
+            raise_named("InvalidTimestampError", f"timestamp {timestamp} is below -1 (none)")
+        if self.replaced:
+            raise ValueError("the records were replaced: reset before putting more")
+        while n < PyList_GET_SIZE(values):
+            item = PyList_GET_ITEM(values, n)
+            if not PyBytes_CheckExact(<object>item):
+                if not self._put_other(<object>item, timestamp, size_limit):
+                    break
+                n += 1
+                continue
+            size = PyBytes_GET_SIZE(<object>item)
+            count = self.count
+            delta = timestamp - self.base_timestamp if count else 0
+            fixed = 3 + zigzag_size(delta) + zigzag_size(count)
+            body = fixed + zigzag_size(size) + size
+            if self.size + body + zigzag_size(body) > size_limit and count:
+                break
+            if self.size + body + 32 > self.capacity:
+                self.grow(body + 32)        # refuses what would pass 2 GiB
+            at = put_varint(self.data + self.size, body)
+            at[0] = 0
+            at = put_varint(at + 1, delta)
+            at = put_varint(at, count)
+            at[0] = 1                       # null key
+            at = put_varint(at + 1, size)
+            memcpy(at, PyBytes_AS_STRING(<object>item), size)
+            at += size
+            at[0] = 0                       # no headers
+            if count == 0:
+                self.base_timestamp = timestamp
+                self.max_timestamp = timestamp
+            elif timestamp > self.max_timestamp:
+                self.max_timestamp = timestamp
+            self.size = at + 1 - self.data
+            self.count = count + 1
+            n += 1
+        return n - start
+
+    def _put_other(self, value, int64_t timestamp, Py_ssize_t size_limit):
+        """A value that is not plain bytes; False where it would pass the limit."""
+        cdef int64_t size = 0
+        if value is not None:
+            value = _flat(value, "value")
+            size = PyBytes_GET_SIZE(value)
+        size += 24      # the fixed fields at their largest, rounded up
+        if self.count and self.size + size > size_limit:
+            return False
+        self.put(value, None, None, timestamp)
+        return True
+
+    cdef void seal(
+        self, int64_t base_offset, int32_t leader_epoch, int16_t attributes
+    ) noexcept nogil:
+        """Write the header and its CRC: data[0:size] is then a whole batch."""
+        cdef uint8_t* data = self.data
+        put_i64(data, base_offset)
+        put_i32(data + 8, <int32_t>(self.size - LOG_OVERHEAD))
+        put_i32(data + V2_LEADER_EPOCH_POSITION, leader_epoch)
+        data[MAGIC_POSITION] = 2
+        put_i16(data + V2_ATTRIBUTES_POSITION, attributes)
+        put_i32(data + V2_LAST_OFFSET_DELTA_POSITION, self.count - 1 if self.count else 0)
+        put_i64(data + V2_BASE_TIMESTAMP_POSITION, self.base_timestamp)
+        put_i64(data + V2_MAX_TIMESTAMP_POSITION, self.max_timestamp)
+        put_i64(data + V2_PRODUCER_ID_POSITION, self.producer_id)
+        put_i16(data + V2_PRODUCER_EPOCH_POSITION, self.producer_epoch)
+        put_i32(data + V2_BASE_SEQUENCE_POSITION, self.base_sequence)
+        put_i32(data + V2_COUNT_POSITION, self.count)
+        put_u32(
+            data + V2_CRC_POSITION,
+            crc32c(0, data + V2_CRC_START, self.size - V2_CRC_START),
+        )
+
+    # --- the Python side ----------------------------------------------------------------
+
+    def __len__(self):
+        return self.count
+
+    @property
+    def byte_size(self):
+        return self.size
+
+    @property
+    def first_timestamp(self):
+        return self.base_timestamp
+
+    @property
+    def largest_timestamp(self):
+        return self.max_timestamp
+
+    def set_producer(self, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence):
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.base_sequence = base_sequence
+
+    def to_bytes(self, int64_t base_offset=0, int32_t leader_epoch=-1, int16_t attributes=0):
+        with nogil:
+            self.seal(base_offset, leader_epoch, attributes)
+        return PyBytes_FromStringAndSize(<char*>self.data, self.size)
+
+    @property
+    def records(self):
+        return memoryview(self)[V2_HEADER_SIZE:]
+
+    def replace_records(self, records):
+        cdef Py_buffer view
+        if self.views:
+            raise BufferError("the records cannot be replaced while a view of them is open")
+        _take_buffer(records, "records", &view)
+        try:
+            if V2_HEADER_SIZE + view.len > INT32_MAX:
+                raise_named("MessageTooLargeError", "a batch is at most 2147483647 bytes")
+            if V2_HEADER_SIZE + view.len > self.size:
+                self.grow(V2_HEADER_SIZE + view.len - self.size)
+            memcpy(self.data + V2_HEADER_SIZE, view.buf, view.len)
+            self.size = V2_HEADER_SIZE + view.len
+            self.replaced = True
+        finally:
+            PyBuffer_Release(&view)
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, self.data, self.size, 1, flags)
+        self.views += 1
+
+    def __releasebuffer__(self, Py_buffer* view):
+        self.views -= 1
+
+    def put_columns(
+        self, data, const int64_t[::1] key_positions, const int32_t[::1] key_lengths,
+        const int64_t[::1] value_positions, const int32_t[::1] value_lengths,
+        const int64_t[::1] timestamps, *, Py_ssize_t start=0, Py_ssize_t size_limit=0x7FFFFFFF,
+        const int64_t[::1] header_positions=None, const int32_t[::1] header_counts=None,
+    ):
+        cdef Py_buffer view
+        cdef Py_ssize_t count = timestamps.shape[0], n
+        cdef bint with_headers = header_positions is not None
+        cdef RecordSpan span
+        cdef Cursor cursor
+        if (
+            key_positions.shape[0] != count or key_lengths.shape[0] != count
+            or value_positions.shape[0] != count or value_lengths.shape[0] != count
+            or with_headers != (header_counts is not None)
+            or (with_headers and (
+                header_positions.shape[0] != count or header_counts.shape[0] != count
+            ))
+        ):
+            raise ValueError("the columns differ in length")
+        if start < 0:
+            raise ValueError("start is negative")
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            span.headers = NULL
+            span.header_count = 0
+            span.header_size = 0
+            for n in range(start, count):
+                _place(&view, key_positions[n], key_lengths[n], &span.key, &span.key_size)
+                _place(&view, value_positions[n], value_lengths[n], &span.value, &span.value_size)
+                if with_headers and header_counts[n]:
+                    _place(&view, header_positions[n], 0, &span.headers, &span.header_size)
+                    cursor.position = span.headers
+                    cursor.end = <const uint8_t*>view.buf + view.len
+                    span.header_count = header_counts[n]
+                    if skip_headers(&cursor, span.header_count) != OK:
+                        raise ValueError(f"the headers of row {n} do not parse")
+                    if cursor.position - span.headers > INT32_MAX:
+                        raise_named("MessageTooLargeError", "headers are beyond 2147483647 bytes")
+                    span.header_size = <int32_t>(cursor.position - span.headers)
+                elif with_headers:
+                    span.header_count = 0
+                    span.header_size = 0
+                if self.count and not self.fits(&span, timestamps[n], size_limit):
+                    return n - start
+                self.put_span(&span, timestamps[n], None)
+        finally:
+            PyBuffer_Release(&view)
+        return max(count - start, 0)
+
+    cdef bint fits(self, RecordSpan* span, int64_t timestamp, int64_t size_limit) noexcept nogil:
+        cdef int64_t body
+        span.timestamp_delta = timestamp - self.base_timestamp
+        span.offset_delta = self.count
+        body = record_body_size(span)
+        return self.size + body + zigzag_size(body) <= size_limit
+
+
+cdef int _place(
+    Py_buffer* view, int64_t position, int32_t size, const uint8_t** at, int32_t* out
+) except -1:
+    """A pointer into the data, checked; any negative size is null."""
+    if size < 0:
+        out[0] = -1
+        return 0
+    if position < 0 or position > view.len or size > view.len - position:
+        raise ValueError(f"position {position} with size {size} is outside the data")
+    at[0] = <const uint8_t*>view.buf + position
+    out[0] = size
+    return 0

@@ -1,0 +1,295 @@
+"""BatchBuffer: what it writes is what strangers read, and an error leaves it as it was."""
+
+import numpy as np
+import pytest
+from aiokafka.record.default_records import DefaultRecordBatch as AiokafkaBatch
+from aiokafka.record.default_records import DefaultRecordBatchBuilder as AiokafkaBuilder
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.record.default_records import DefaultRecordBatch as KafkaPythonBatch
+
+from kstore._native.encode import BatchBuffer
+from kstore.errors import InvalidTimestampError, MessageTooLargeError
+
+T = 1_700_000_000_000
+small = st.one_of(st.none(), st.binary(max_size=200))
+records = st.lists(
+    st.tuples(
+        small,
+        small,
+        st.lists(st.tuples(st.text(max_size=20), small), max_size=4),
+        st.integers(min_value=0, max_value=2**62),
+    ),
+    min_size=1,
+    max_size=30,
+)
+
+
+def encode(rows, base_offset=0):
+    batch = BatchBuffer(256)
+    for value, key, headers, timestamp in rows:
+        batch.put(value, key, headers, timestamp)
+    return batch.to_bytes(base_offset)
+
+
+@pytest.mark.parametrize("stranger", [AiokafkaBatch, KafkaPythonBatch])
+@given(rows=records, base_offset=st.integers(0, 2**40))
+def test_strangers_read_what_we_write(stranger, rows, base_offset):
+    data = encode(rows, base_offset)
+    batch = stranger(data)
+    assert batch.validate_crc()
+    assert batch.max_timestamp == max(row[3] for row in rows)
+    read = [(r.value, r.key, list(r.headers), r.timestamp, r.offset) for r in batch]
+    assert read == [(*row, base_offset + n) for n, row in enumerate(rows)]
+
+
+def test_bytes_equal_another_encoder():
+    values = [b"x" * size for size in range(0, 300, 7)]
+    batch = BatchBuffer()
+    assert batch.put_values(values, 0, T, 1 << 30) == len(values)
+    builder = AiokafkaBuilder(2, 0, 0, -1, -1, -1, 1 << 30)
+    for n, value in enumerate(values):
+        builder.append(n, T, None, value, [])
+    theirs = bytes(builder.build())
+    ours = batch.to_bytes()
+    assert ours[61:] == theirs[61:]
+    assert ours[16:] == theirs[16:]
+
+
+def test_values_stop_at_the_limit():
+    values = [bytes(100)] * 50
+    batch = BatchBuffer()
+    taken = batch.put_values(values, 0, T, 61 + 10 * 109)
+    assert taken == 10
+    assert batch.byte_size == 61 + 10 * 109
+    assert batch.put_values(values, taken, T, 61 + 10 * 109) == 0
+    batch.reset()
+    assert (
+        batch.put_values(values, taken, T, 62) == 1
+    )  # an empty batch takes one, whatever its size
+    assert batch.put_values(values, 50, T, 1 << 20) == 0
+
+
+def test_values_of_any_buffer_and_none():
+    values = [b"a", None, bytearray(b"b"), memoryview(b"c"), np.frombuffer(b"d", np.uint8)]
+    batch = BatchBuffer()
+    assert batch.put_values(values, 0, T, 1 << 20) == 5
+    assert [r.value for r in AiokafkaBatch(batch.to_bytes())] == [b"a", None, b"b", b"c", b"d"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("text", None, None, T), TypeError),
+        ((b"v", "text", None, T), TypeError),
+        ((b"v", 3, None, T), TypeError),
+        ((b"v", None, [("h", "text")], T), TypeError),
+        ((b"v", None, [("h",)], T), TypeError),
+        ((b"v", None, [b"hv"], T), TypeError),
+        ((b"v", None, "hv", T), TypeError),
+        ((b"v", None, [(3, b"v")], T), TypeError),
+        ((b"v", None, [("\ud800", b"v")], T), UnicodeEncodeError),
+        ((b"v", None, None, -2), InvalidTimestampError),
+        ((b"v", None, None, 2**63), OverflowError),
+        ((b"v", None, None, None), TypeError),
+        ((memoryview(b"abcd")[::2], None, None, T), BufferError),
+    ],
+)
+def test_an_error_leaves_the_batch_as_it_was(arguments, error):
+    batch = BatchBuffer()
+    batch.put(b"first", b"key", [("h", None)], T)
+    before = batch.to_bytes()
+    with pytest.raises(error):
+        batch.put(*arguments)
+    assert batch.to_bytes() == before
+    batch.put(b"second", None, None, T - 5)
+    assert [r.value for r in AiokafkaBatch(batch.to_bytes())] == [b"first", b"second"]
+
+
+def test_text_is_refused_with_the_remedy():
+    with pytest.raises(TypeError, match="encode"):
+        BatchBuffer().put_values(["text"], 0, T, 1 << 20)
+
+
+def test_values_before_a_bad_one_are_in():
+    batch = BatchBuffer()
+    with pytest.raises(TypeError):
+        batch.put_values([b"a", b"b", 3, b"c"], 0, T, 1 << 20)
+    assert len(batch) == 2
+
+
+def test_header_names_may_be_bytes():
+    data = encode([(b"v", None, [("ключ", b"1"), (b"raw", None)], T)])
+    assert next(iter(AiokafkaBatch(data))).headers == [("ключ", b"1"), ("raw", None)]
+
+
+def test_a_value_list_changed_under_way_is_safe():
+    values = [b"a"]
+
+    class Sneaky:
+        def __index__(self):
+            return 0
+
+    values.append(Sneaky())
+    with pytest.raises(TypeError):
+        BatchBuffer().put_values(values, 0, T, 1 << 20)
+
+
+def test_headers_that_write_into_the_same_batch():
+    batch = BatchBuffer()
+
+    def headers():
+        batch.put(b"inner", None, None, T)
+        yield ("h", b"1")
+
+    batch.put(b"outer", None, headers(), T)
+    read = [(r.offset, r.value) for r in AiokafkaBatch(batch.to_bytes())]
+    assert read == [(0, b"inner"), (1, b"outer")]
+
+
+def test_producer_fields_and_attributes():
+    batch = BatchBuffer()
+    batch.set_producer(4000, 1, 17)
+    batch.put(b"b", b"a", None, T)
+    read = AiokafkaBatch(batch.to_bytes(11, 3, 0x10))
+    assert (read.producer_id, read.producer_epoch, read.base_sequence) == (4000, 1, 17)
+    assert read.is_transactional
+    assert read.base_offset == 11
+
+
+def test_a_worked_example_of_the_format():
+    batch = BatchBuffer()
+    batch.put(b"hello", b"k", [("h", b"1")], T)
+    batch.put(b"world", None, None, T + 5)
+    assert batch.to_bytes(8, 3).hex() == (
+        "00000000000000080000004e00000003022f44a1c1000000000001"
+        "0000018bcfe568000000018bcfe56805ffffffffffffffffffffffffffff00000002"
+        "2000000002" + "6b0a68656c6c6f02026802311600" + "0a02010a776f726c6400"
+    )
+
+
+def test_views_pin_the_memory():
+    batch = BatchBuffer(256)
+    batch.put(b"v", None, None, T)
+    view = batch.records
+    with pytest.raises(BufferError):
+        batch.put(bytes(5000), None, None, T)
+    assert bytes(view) == batch.to_bytes()[61:]
+    view.release()
+    batch.put(bytes(5000), None, None, T)
+    assert len(batch) == 2
+
+
+def test_replaced_records():
+    batch = BatchBuffer()
+    batch.put(b"v" * 100, None, None, T)
+    batch.replace_records(b"compressed")
+    data = batch.to_bytes(attributes=4)
+    assert data[61:] == b"compressed"
+    assert AiokafkaBatch(data).validate_crc()
+    with pytest.raises(ValueError):
+        batch.put(b"v", None, None, T)
+    with pytest.raises(ValueError):
+        batch.put_values([b"v"], 0, T, 1 << 20)
+    batch.reset()
+    batch.put(b"v", None, None, T)
+    assert [r.value for r in AiokafkaBatch(batch.to_bytes())] == [b"v"]
+
+
+def test_empty_batch_is_one_of_compaction():
+    data = BatchBuffer().to_bytes(20)
+    assert len(data) == 61
+    assert AiokafkaBatch(data).validate_crc()
+
+
+def columns(rows):
+    """Keys and values of rows in one piece of data, with their places."""
+    data = b"".join((key or b"") + (value or b"") for value, key, _, _ in rows)
+    places = []
+    at = 0
+    for value, key, _, _ in rows:
+        places.append((at, -1 if key is None else len(key)))
+        at += len(key or b"")
+        places.append((at, -1 if value is None else len(value)))
+        at += len(value or b"")
+    positions = np.array([p for p, _ in places], np.int64)
+    lengths = np.array([n for _, n in places], np.int32)
+    return data, (
+        positions[::2].copy(),
+        lengths[::2].copy(),
+        positions[1::2].copy(),
+        lengths[1::2].copy(),
+        np.array([row[3] for row in rows], np.int64),
+    )
+
+
+@given(rows=records)
+def test_columns_give_the_same_bytes(rows):
+    data, arrays = columns(rows)
+    batch = BatchBuffer()
+    assert batch.put_columns(data, *arrays) == len(rows)
+    assert batch.to_bytes() == encode([(v, k, None, t) for v, k, _, t in rows])
+
+
+def test_columns_carry_encoded_headers():
+    source = encode([(b"v", b"k", [("h", b"1"), ("i", None)], T)])
+    position = source.index(b"\x04\x02h") + 1
+    data, arrays = columns([(b"v", b"k", None, T), (b"w", None, None, T)])
+    arrays = (arrays[0] + len(source), arrays[1], arrays[2] + len(source), *arrays[3:])
+    batch = BatchBuffer()
+    batch.put_columns(
+        source + data,
+        *arrays,
+        header_positions=np.array([position, 0], np.int64),
+        header_counts=np.array([2, 0], np.int32),
+    )
+    read = [(r.value, r.headers) for r in AiokafkaBatch(batch.to_bytes())]
+    assert read == [(b"v", [("h", b"1"), ("i", None)]), (b"w", [])]
+
+
+def test_columns_stop_at_the_limit_and_go_on():
+    data, arrays = columns([(bytes(100), None, None, T)] * 20)
+    batch = BatchBuffer()
+    assert batch.put_columns(data, *arrays, size_limit=61 + 5 * 109) == 5
+    batch.reset()
+    assert batch.put_columns(data, *arrays, start=5, size_limit=1) == 1
+    batch.reset()
+    assert batch.put_columns(data, *arrays, start=6) == 14
+
+
+@pytest.mark.parametrize("position", [-1, 200, 2**62, -(2**62)])
+@pytest.mark.parametrize("length", [1, 101, 2**31 - 1])
+@pytest.mark.parametrize("column", [0, 2])
+def test_columns_outside_the_data_are_refused(column, position, length):
+    data, arrays = columns([(b"v" * 50, b"k" * 50, None, T)])
+    arrays[column][0] = position
+    arrays[column + 1][0] = length
+    batch = BatchBuffer()
+    with pytest.raises(ValueError):
+        batch.put_columns(data, *arrays)
+    assert len(batch) == 0
+
+
+def test_columns_of_different_lengths_are_refused():
+    data, arrays = columns([(b"v", b"k", None, T)])
+    with pytest.raises(ValueError):
+        BatchBuffer().put_columns(data, *arrays[:4], np.zeros(2, np.int64))
+
+
+@pytest.mark.slow
+def test_a_record_beyond_two_gib_is_refused():
+    batch = BatchBuffer()
+    batch.put(b"first", None, None, T)
+    before = batch.to_bytes()
+    with pytest.raises(MessageTooLargeError):
+        batch.put(bytes(2**31), None, None, T)
+    assert batch.to_bytes() == before
+
+
+def test_a_batch_beyond_two_gib_is_refused_before_memory_is_asked():
+    view = memoryview(bytes(1 << 20))
+    rows = 2100
+    batch = BatchBuffer()
+    with pytest.raises(MessageTooLargeError):
+        batch.put(None, None, [(b"h", view[:1])] + [(b"h", bytes(1 << 20))] * rows, T)
+    assert len(batch) == 0
