@@ -1,0 +1,96 @@
+"""The public face of kstore as text: every name reachable from ``kstore.__all__``, signed.
+
+Run as a script it rewrites ``public_api.txt``; ``test_public_api`` compares with that file.
+"""
+
+import enum
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+LIST = Path(__file__).with_name("public_api.txt")
+
+
+def describe() -> str:
+    """One line a name, sorted within its owner."""
+    import kstore
+
+    lines: list[str] = []
+    for name in sorted(kstore.__all__):
+        lines += describe_value(f"kstore.{name}", getattr(kstore, name))
+    return "\n".join(lines) + "\n"
+
+
+def describe_value(name: str, value: object) -> Iterator[str]:
+    if isinstance(value, ModuleType):
+        for inner, member in sorted(vars(value).items()):
+            if getattr(member, "__module__", None) == value.__name__ and inner[0] != "_":
+                yield from describe_value(f"{name}.{inner}", member)
+    elif isinstance(value, type):
+        bases = ", ".join(base.__name__ for base in value.__bases__ if base is not object)
+        yield f"class {name}({bases})"
+        if not issubclass(value, Exception):
+            yield from describe_class(name, value)
+    elif callable(value):
+        yield f"def {name}{signature(value)}"
+    else:
+        yield f"{name}: {type(value).__name__}"
+
+
+def describe_class(name: str, value: type) -> Iterator[str]:
+    if issubclass(value, enum.Enum):
+        yield from (f"{name}.{member}" for member in value.__members__)
+        return
+    if "__init__" in vars(value):
+        yield f"def {name}.__init__{signature(vars(value)['__init__'])}"
+    for inner, member in sorted(vars(value).items()):
+        special = inner in SPECIAL
+        if inner.startswith("_") and not special:
+            continue
+        target = member.__func__ if isinstance(member, classmethod | staticmethod) else member
+        if isinstance(target, property) or not callable(target):
+            yield f"{name}.{inner}"
+        elif special:
+            yield f"def {name}.{inner}"
+        else:
+            yield f"def {name}.{inner}{signature(target)}"
+
+
+SPECIAL = {
+    "__aiter__",
+    "__contains__",
+    "__enter__",
+    "__aenter__",
+    "__getitem__",
+    "__iter__",
+    "__len__",
+    "__next__",
+}
+
+
+def signature(value: object) -> str:
+    """Parameters with their kinds and whether they have a default, as one line of text."""
+    try:
+        found = inspect.signature(value)  # type: ignore[arg-type]
+    except (ValueError, TypeError):
+        return "(...)"
+    parts = []
+    star = False
+    for parameter in found.parameters.values():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            star = True
+        if parameter.kind is parameter.KEYWORD_ONLY and not star:
+            parts.append("*")
+            star = True
+        text = str(parameter.replace(annotation=parameter.empty, default=parameter.empty))
+        if parameter.default is not parameter.empty:
+            plain = isinstance(parameter.default, int | str | bytes | float | None | tuple)
+            text += f"={parameter.default!r}" if plain else "=..."
+        parts.append(text)
+    return f"({', '.join(parts)})"
+
+
+if __name__ == "__main__":
+    LIST.write_text(describe())
+    print(f"wrote {LIST}")

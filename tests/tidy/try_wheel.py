@@ -1,0 +1,56 @@
+"""Build a wheel, install it into a new environment elsewhere, run the unit tests against it.
+
+Nothing of the source tree is importable there: what is missing in the wheel shows.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DIST = ROOT / "dist"
+
+
+def run(*command: str | Path, cwd: Path = ROOT) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    print("  $", *command, flush=True)
+    subprocess.run([str(part) for part in command], cwd=cwd, env=environment, check=True)
+
+
+def build() -> Path:
+    shutil.rmtree(DIST, ignore_errors=True)
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    run(*pip, "wheel", ".", "--no-deps", "--no-build-isolation", "--wheel-dir", DIST)
+    (wheel,) = DIST.glob("kstore-*.whl")
+    return wheel
+
+
+def try_in(folder: Path, wheel: Path) -> None:
+    run(sys.executable, "-m", "venv", folder / "venv")
+    python = folder / "venv" / "bin" / "python"
+    pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check", "--retries", "10"]
+    run(*pip, "install", "--upgrade", "pip>=25.1")
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    run(*pip, "install", wheel, cwd=folder)
+    run(*pip, "install", "--group", "test", cwd=folder)
+    for part in ("unit", "oracle", "data"):
+        if (ROOT / "tests" / part).is_dir():
+            shutil.copytree(ROOT / "tests" / part, folder / "tests" / part)
+    for helper in (ROOT / "tests").glob("*.py"):
+        shutil.copy(helper, folder / "tests")
+    run(python, "-c", f"import kstore; assert {str(folder)!r} in kstore.__file__", cwd=folder)
+    run(python, "-m", "pytest", "-q", "-m", "not interop", "tests/unit", cwd=folder)
+
+
+def main() -> None:
+    wheel = build()
+    with tempfile.TemporaryDirectory(prefix="kstore-wheel-") as folder:
+        try_in(Path(folder).resolve(), wheel)
+    print(f"{wheel.relative_to(ROOT)}: {wheel.stat().st_size:,} bytes, its tests pass elsewhere")
+
+
+if __name__ == "__main__":
+    main()
