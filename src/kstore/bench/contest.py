@@ -1,0 +1,57 @@
+"""What a comparison is: several ways of doing one thing, and the ratios that are wanted."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contest:
+    """Several ways to do one thing on the same data.
+
+    Attributes
+    ----------
+    name
+        What is done, with its sizes.
+    calls
+        Contestant's name to a function without arguments. All must return equal results.
+    amount, unit
+        What one call handles (bytes, records), for a rate; 0 shows none.
+    bars
+        ``(ours, peer, wanted)``: ours should be at least ``wanted`` times as fast as peer; None
+        only reports the ratio.
+    expected
+        The right result, where it is known beforehand; else the first contestant's.
+    unchecked
+        Contestants whose result is of another kind (a limit that only reads, say).
+    """
+
+    name: str
+    calls: dict[str, Callable[[], object]]
+    amount: float = 0
+    unit: str = "B"
+    bars: tuple[tuple[str, str, float | None], ...] = ()
+    expected: object = None
+    unchecked: frozenset[str] = field(default_factory=frozenset)
+
+    def check(self) -> None:
+        """Call every contestant once and raise AssertionError if a result is wrong."""
+        expected = self.expected
+        for name, call in self.calls.items():
+            got = call()
+            if name in self.unchecked:
+                continue
+            if expected is None:
+                expected = got
+            elif got != expected:
+                raise AssertionError(f"{self.name}: {name} gave {got!r}, not {expected!r}")
+
+
+def scale() -> float:
+    """``KSTORE_BENCH_SCALE``: 1.0 unless set; sizes of the data are multiplied by it."""
+    return float(os.environ.get("KSTORE_BENCH_SCALE", "1"))
+
+
+def scaled(size: int, least: int = 1) -> int:
+    """A size multiplied by the scale, at least ``least``."""
+    return max(least, int(size * scale()))

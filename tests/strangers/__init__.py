@@ -1,1 +1,0 @@
-"""Tests against bytes that Apache Kafka and other clients wrote."""
