@@ -1,0 +1,22 @@
+from typing import TypeVar, overload
+
+from typing_extensions import Buffer
+
+_Out = TypeVar("_Out", bound=Buffer)
+
+def murmur2(key: Buffer, /) -> int: ...
+def partition_for_key(key: Buffer, partitions: int, /) -> int: ...
+@overload
+def murmur2_many(
+    data: Buffer, positions: Buffer, lengths: Buffer, out: None = None
+) -> memoryview: ...
+@overload
+def murmur2_many(data: Buffer, positions: Buffer, lengths: Buffer, out: _Out) -> _Out: ...
+@overload
+def partitions_for_keys(
+    data: Buffer, positions: Buffer, lengths: Buffer, partitions: int, out: None = None
+) -> memoryview: ...
+@overload
+def partitions_for_keys(
+    data: Buffer, positions: Buffer, lengths: Buffer, partitions: int, out: _Out
+) -> _Out: ...

@@ -1,0 +1,18 @@
+"""Data sets that tests of several folders read: unpacked once a run, never written to."""
+
+import pytest
+
+from strangers import sets
+
+
+@pytest.fixture(scope="session")
+def fixtures(tmp_path_factory: pytest.TempPathFactory) -> sets.Fixtures:
+    """Files of public origin, written by many Kafkas and clients."""
+    return sets.Fixtures(sets.unpack("fixtures", tmp_path_factory.mktemp("fixtures")))
+
+
+@pytest.fixture(scope="session", params=sets.MADE)
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> sets.MadeSet:
+    """One whole log.dir after another, each written by a real broker. Copy before writing."""
+    name = request.param
+    return sets.MadeSet(name, sets.unpack(f"made-{name}", tmp_path_factory.mktemp("made")))

@@ -1,0 +1,1 @@
+"""Tests against bytes that Apache Kafka and other clients wrote."""

@@ -1,0 +1,179 @@
+"""The data sets of tests/data: unpacking them, and what must be found in them.
+
+A `MadeSet` is a whole log.dir of a real broker with what Kafka's own consumer read from it.
+`Fixture` is one file of public origin with what independent readers found in it.
+"""
+
+import base64
+import hashlib
+import json
+import tarfile
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from oracle.plain import PlainRecord
+
+DATA = Path(__file__).resolve().parent.parent / "data"
+MADE = tuple(sorted(p.name[5:-7] for p in DATA.glob("made-*.tar.xz")))
+
+
+def unpack(name: str, target: Path) -> Path:
+    """Unpack tests/data/NAME.tar.xz into the target directory and return that."""
+    with tarfile.open(DATA / f"{name}.tar.xz") as archive:
+        archive.extractall(target, filter="data")
+    return target
+
+
+@dataclass(frozen=True)
+class ExpectedRecord:
+    """One record as Kafka's consumer gave it."""
+
+    offset: int
+    timestamp: int
+    timestamp_type: str
+    leader_epoch: int | None
+    key: object
+    value: object
+    headers: tuple[tuple[str, object], ...]
+
+
+@dataclass(frozen=True)
+class Long:
+    """A field too long to be listed: equal to any bytes of its length and hash."""
+
+    length: int
+    sha256: str
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, bytes):
+            digest = hashlib.sha256(other).hexdigest()
+            return (len(other), digest) == (self.length, self.sha256)
+        return NotImplemented
+
+
+def _field(stored: object) -> object:
+    if stored is None:
+        return None
+    if isinstance(stored, str):
+        return base64.b64decode(stored, validate=True)
+    return Long(stored["length"], stored["sha256"])  # type: ignore[index]
+
+
+@dataclass(frozen=True)
+class ExpectedPartition:
+    """What Kafka's consumer said of one partition, just before the broker's last clean stop."""
+
+    name: str  # topic-partition, as the folder
+    beginning_offset: int
+    end_offset: int
+    offsets_for_times: tuple[tuple[int, int | None, int | None], ...]
+    max_timestamp: tuple[int, int] | None  # (offset, timestamp)
+    records: tuple[ExpectedRecord, ...]  # read_uncommitted: control records are not given out
+
+    @property
+    def topic(self) -> str:
+        return self.name.rpartition("-")[0]
+
+    @property
+    def partition(self) -> int:
+        return int(self.name.rpartition("-")[2])
+
+
+def _partition(name: str, stored: dict) -> ExpectedPartition:
+    highest = stored.get("max_timestamp")
+    return ExpectedPartition(
+        name=name,
+        beginning_offset=stored["beginning_offset"],
+        end_offset=stored["end_offset"],
+        offsets_for_times=tuple(tuple(row) for row in stored.get("offsets_for_times", ())),
+        max_timestamp=(highest["offset"], highest["timestamp"]) if highest else None,
+        records=tuple(
+            ExpectedRecord(
+                offset=record["offset"],
+                timestamp=record["timestamp"],
+                timestamp_type=record["timestampType"],
+                leader_epoch=record.get("leaderEpoch"),
+                key=_field(record["key"]),
+                value=_field(record["value"]),
+                headers=tuple(
+                    (base64.b64decode(name).decode(), _field(value))
+                    for name, value in record["headers"]
+                ),
+            )
+            for record in stored["read_uncommitted"]
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class MadeSet:
+    name: str
+    root: Path
+
+    @property
+    def log_dir(self) -> Path:
+        return self.root / "log-dir"
+
+    @property
+    def dump(self) -> str:
+        """What that version's DumpLogSegments prints over every file."""
+        return (self.root / "dump.txt").read_text(errors="replace")
+
+    @cached_property
+    def partitions(self) -> tuple[ExpectedPartition, ...]:
+        stored = json.loads((self.root / "expectations.json").read_text())["partitions"]
+        return tuple(_partition(name, stored[name]) for name in sorted(stored))
+
+
+@dataclass(frozen=True)
+class Fixture:
+    name: str
+    path: Path
+    expected: dict
+
+    @property
+    def kind(self) -> str:
+        return self.expected["kind"]
+
+    @property
+    def data(self) -> bytes:
+        return self.path.read_bytes()
+
+    @property
+    def base_offset(self) -> int:
+        """Of the segment the file belongs to, from its name."""
+        return int(self.path.name.partition(".")[0])
+
+
+@dataclass(frozen=True)
+class Fixtures:
+    root: Path
+
+    @cached_property
+    def all(self) -> tuple[Fixture, ...]:
+        files = json.loads((self.root / "expectations.json").read_text())["files"]
+        return tuple(
+            Fixture(name, self.root / name, expected)
+            for name, expected in sorted(files.items())
+            if expected["kind"] != "not-kept"
+        )
+
+    def of_kind(self, *kinds: str) -> tuple[Fixture, ...]:
+        return tuple(fixture for fixture in self.all if fixture.kind in kinds)
+
+    @property
+    def logs(self) -> tuple[Fixture, ...]:
+        return self.of_kind("log", "record-set", "raft-snapshot")
+
+
+def as_expected(record: PlainRecord, leader_epoch: int | None) -> ExpectedRecord:
+    return ExpectedRecord(
+        record.offset,
+        record.timestamp,
+        record.timestamp_type,
+        leader_epoch,
+        record.key,
+        record.value,
+        record.headers,
+    )
