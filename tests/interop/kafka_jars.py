@@ -1,0 +1,130 @@
+"""Real Kafka's jars, fetched from Maven Central once and kept, and its tools run over them.
+
+The jars of a version live in ``$KSTORE_KAFKA_LIBS/<version>`` (default
+``~/.cache/kstore/kafka-<version>``). Where Java or Maven is missing the tests fail by name in CI
+(``CI=true``) and with ``KSTORE_INTEROP=require``; elsewhere they are skipped with that sentence.
+"""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import time
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+VERSIONS = ("3.9.2", "4.3.0")
+# One small JVM that starts quickly: the tools run for a second or two each.
+JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+# What the tools read and print is UTF-8 whatever the locale says (the names changed with Java 19).
+UTF_8 = ("-Dfile.encoding=UTF-8", "-Dsun.stdout.encoding=UTF-8", "-Dstdout.encoding=UTF-8")
+INSTALL = "install openjdk-17-jre-headless and maven"
+
+
+def required() -> bool:
+    return os.environ.get("CI") == "true" or os.environ.get("KSTORE_INTEROP") == "require"
+
+
+def unavailable(sentence: str) -> None:
+    """Fail where interop is required, else skip and say why."""
+    if required():
+        pytest.fail(f"interop: {sentence}", pytrace=False)
+    pytest.skip(sentence)
+
+
+def _directory(version: str) -> Path:
+    root = os.environ.get("KSTORE_KAFKA_LIBS")
+    if root:
+        return Path(root) / version
+    return Path.home() / ".cache" / "kstore" / f"kafka-{version}"
+
+
+def _complete(directory: Path, version: str) -> bool:
+    return any(directory.glob(f"kafka_*-{version}.jar"))
+
+
+def _download(version: str, target: Path, attempts: int = 3) -> str | None:
+    """Fetch a version's jars; None when they are there, else why not."""
+    part = target.with_name(target.name + ".part")
+    command = ["mvn", "-q", "-B", "-f", str(HERE / "pom.xml"), f"-Dkafka.version={version}"]
+    command += ["dependency:copy-dependencies", "-DincludeScope=runtime"]
+    said = ""
+    for attempt in range(attempts):
+        if attempt:
+            time.sleep(5 * attempt)
+        shutil.rmtree(part, ignore_errors=True)
+        done = subprocess.run(
+            [*command, f"-DoutputDirectory={part}"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=600,
+        )
+        if done.returncode == 0 and _complete(part, version):
+            os.replace(part, target)
+            return None
+        said = done.stdout[-2000:]
+    return f"Maven could not fetch Kafka {version} in {attempts} attempts:\n{said}"
+
+
+@cache
+def _prepare(version: str) -> tuple[Path, str | None]:
+    """The directory of a version's jars, and why they are not there (None: they are)."""
+    target = _directory(version)
+    if shutil.which("java") is None:
+        return target, f"java is missing: {INSTALL}"
+    if _complete(target, version):
+        return target, None
+    if shutil.which("mvn") is None:
+        return target, f"maven is missing and {target} holds no jars: {INSTALL}"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with open(target.parent / f".{target.name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several test processes may want them at once
+        if _complete(target, version):
+            return target, None
+        shutil.rmtree(target, ignore_errors=True)
+        return target, _download(version, target)
+
+
+def libs(version: str) -> Path:
+    """The directory that holds the jars; skips or fails the test where there is none."""
+    directory, reason = _prepare(version)
+    if reason:
+        unavailable(reason)
+    return directory
+
+
+def java_command(version: str, main: str, *arguments: object, level: str = "off") -> list[str]:
+    """The command line of one of Kafka's classes; level is what slf4j-simple lets through."""
+    logging = f"-Dorg.slf4j.simpleLogger.defaultLogLevel={level}"
+    class_path = f"{libs(version)}/*"
+    return ["java", *JVM, *UTF_8, logging, "-cp", class_path, main, *map(str, arguments)]
+
+
+class ToolError(AssertionError):
+    """One of Kafka's tools failed."""
+
+
+def run(
+    version: str,
+    main: str,
+    *arguments: object,
+    text: bytes = b"",
+    timeout: float = 90,
+    check: bool = True,
+) -> subprocess.CompletedProcess[bytes]:
+    """Run one of Kafka's tools to its end. Old ones hang without a broker: hence the timeout."""
+    done = subprocess.run(
+        java_command(version, main, *arguments),
+        input=text,
+        capture_output=True,
+        timeout=timeout,
+    )
+    if check and done.returncode != 0:
+        said = (done.stdout[-2000:] + done.stderr[-2000:]).decode(errors="replace")
+        raise ToolError(f"{main} of {version} ended with {done.returncode}: {said}")
+    return done

@@ -1,0 +1,202 @@
+"""One real Kafka broker: KRaft, one node, loopback, free ports."""
+
+import contextlib
+import re
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from interop.kafka_jars import java_command, run
+
+CLUSTER_ID = "a3N0b3JlLWludGVyb3AtMQ"  # 16 bytes in unpadded URL-safe base64
+FIELD, HEADER, LINE, NULL = "\x1f", "\x1d", "\x1e", "\x1c"
+_PRODUCER = {"3": "kafka.tools.ConsoleProducer", "4": "org.apache.kafka.tools.ConsoleProducer"}
+
+
+class Consumed(NamedTuple):
+    """A record as Kafka's Java consumer gave it out."""
+
+    partition: int
+    offset: int
+    timestamp_type: str
+    timestamp: int
+    headers: tuple[tuple[str, str | None], ...]
+    key: str | None
+    value: str | None
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+class Node:
+    """A broker over one log.dir. Stop it with `stop` (clean) or `kill` (SIGKILL); start again."""
+
+    def __init__(self, version: str, root: Path) -> None:
+        self.version = version
+        self.log_dir = root / "log-dir"
+        self._properties = root / "server.properties"
+        self._output = root / "server.log"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._port, controller = _free_ports(2)
+        self._write_properties(controller)
+        standalone = ["--standalone"] if version >= "4" else []
+        arguments = ["format", "-t", CLUSTER_ID, "-c", self._properties, *standalone]
+        run(version, "kafka.tools.StorageTool", *arguments)
+
+    def _write_properties(self, controller: int) -> None:
+        quorum = f"controller.quorum.voters=1@127.0.0.1:{controller}"
+        if self.version >= "4":
+            quorum = f"controller.quorum.bootstrap.servers=127.0.0.1:{controller}"
+        self._properties.write_text(
+            f"""process.roles=broker,controller
+node.id=1
+{quorum}
+listeners=PLAINTEXT://127.0.0.1:{self._port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{self._port}
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+log.dirs={self.log_dir}
+auto.create.topics.enable=false
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+group.initial.rebalance.delay.ms=0
+log.retention.ms=-1
+log.message.timestamp.after.max.ms=9223372036854775807
+log.initial.task.delay.ms=1000
+broker.session.timeout.ms=2500
+broker.heartbeat.interval.ms=500
+"""
+        )
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self._port}"
+
+    def start(self, timeout: float = 60) -> None:
+        """Start and wait until the port answers; what the broker said is in the error if not."""
+        output = self._output.open("ab")
+        with output:
+            self._process = subprocess.Popen(
+                java_command(self.version, "kafka.Kafka", self._properties, level="warn"),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                break
+            with (
+                contextlib.suppress(OSError),
+                socket.create_connection(("127.0.0.1", self._port), timeout=1),
+            ):
+                return
+            time.sleep(0.1)
+        self.kill()
+        raise AssertionError(f"Kafka {self.version} did not start:\n{self.said()}")
+
+    def said(self) -> str:
+        """The end of the broker's own log: warnings and errors."""
+        return self._output.read_text(errors="replace")[-4000:]
+
+    def _end(self, number: int, timeout: float) -> None:
+        if self._process is None:
+            return
+        self._process.send_signal(number)
+        self._process.wait(timeout)
+        self._process = None
+
+    def stop(self) -> None:
+        """A clean stop: checkpoints and the clean-shutdown marker are written."""
+        self._end(signal.SIGTERM, 60)
+        assert (self.log_dir / ".kafka_cleanshutdown").exists(), self.said()
+
+    def kill(self) -> None:
+        """SIGKILL: nothing is written any more."""
+        self._end(signal.SIGKILL, 30)
+
+    def create_topic(self, topic: str, partitions: int = 1, **config: object) -> None:
+        settings = [f"--config={name.replace('_', '.')}={value}" for name, value in config.items()]
+        arguments = ["--bootstrap-server", self.address, "--create", "--topic", topic]
+        arguments += ["--partitions", partitions, "--replication-factor", 1, *settings]
+        run(self.version, "org.apache.kafka.tools.TopicCommand", *arguments)
+
+    def produce(
+        self, topic: str, pairs: Sequence[tuple[str, str]], compression: str = "none"
+    ) -> None:
+        """Keys and values (text without tabs and line ends) by Kafka's console producer."""
+        reader = "--reader-property" if self.version >= "4" else "--property"
+        arguments = ["--bootstrap-server", self.address, "--topic", topic]
+        arguments += ["--compression-codec", compression, reader, "parse.key=true"]
+        text = "".join(f"{key}\t{value}\n" for key, value in pairs)
+        run(self.version, _PRODUCER[self.version[0]], *arguments, text=text.encode())
+
+    def consume(self, topic: str, count: int) -> list[Consumed]:
+        """Read count records of a topic from its beginning, and one more if there is one.
+
+        Kafka's Java consumer, read_uncommitted. Fewer come back where the broker has fewer.
+        """
+        formatter = "--formatter-property" if self.version >= "4" else "--property"
+        shown = {
+            "print.timestamp": "true",
+            "print.partition": "true",
+            "print.offset": "true",
+            "print.headers": "true",
+            "print.key": "true",
+            "key.separator": FIELD,
+            "headers.separator": HEADER,
+            "line.separator": LINE,
+            "null.literal": NULL,
+        }
+        arguments = ["--bootstrap-server", self.address, "--topic", topic, "--from-beginning"]
+        arguments += ["--max-messages", count + 1, "--timeout-ms", 4000]
+        for name, value in shown.items():
+            arguments += [formatter, f"{name}={value}"]
+        done = run(
+            self.version, "org.apache.kafka.tools.consumer.ConsoleConsumer", *arguments, check=False
+        )
+        text = done.stdout.decode()
+        return [_consumed(line) for line in text.split(LINE)[:-1]]
+
+
+def _consumed(line: str) -> Consumed:
+    kind, partition, offset, headers, key, value = line.split(FIELD)
+    timestamp_type, _, timestamp = kind.rpartition(":")
+    pairs = [] if headers == "NO_HEADERS" else headers.split(HEADER)
+    split = [pair.partition(":")[::2] for pair in pairs]
+    return Consumed(
+        partition=int(re.sub(r"\D", "", partition)),
+        offset=int(re.sub(r"\D", "", offset)),
+        timestamp_type=timestamp_type,
+        timestamp=int(timestamp),
+        headers=tuple((name, _text(text)) for name, text in split),
+        key=_text(key),
+        value=_text(value),
+    )
+
+
+def _text(text: str) -> str | None:
+    return None if text == NULL else text
+
+
+@contextlib.contextmanager
+def node(version: str, root: Path) -> Iterator[Node]:
+    """A formatted and started node, killed at the end whatever happens."""
+    broker = Node(version, root)
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.kill()
