@@ -10,7 +10,6 @@ matplotlib.use("Agg")
 import matplotlib.dates as dates
 import matplotlib.pyplot as plt
 import numpy as np
-
 from speeds import Speed
 
 BLUE, RED, GREY, GREEN = "#3b6ea5", "#c44e52", "#c9ccd1", "#4c9f70"
