@@ -241,7 +241,7 @@ def test_walk_tail_from_every_batch():
         assert batches == 10 - 1 - starts.index(start)
     assert walk_tail(data, BASE)[2] == 1_800_000_000_002
     assert walk_tail(data, BASE, starts[-1])[2] == 1_700_000_000_001
-    assert walk_tail(data, BASE, starts[2], starts[4])[:2] == (BASE + 10, starts[4])
+    assert walk_tail(data, BASE, starts[2], starts[4])[:2] == (BASE + 12, starts[4])
     assert walk_tail(b"", BASE) == (BASE, 0, -1, 0, 0)
 
 
