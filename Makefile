@@ -88,7 +88,7 @@ interop: build $(VENV)/.group-test  ## real Apache Kafka reads what kstore wrote
 check: build $(VENV)/.group-test $(VENV)/.group-check  ## style, types, stubs, import layers
 	@$(BIN)/ruff check src tests benchmarks docs
 	@$(BIN)/ruff format --check src tests benchmarks docs
-	@$(BIN)/cython-lint src
+	@PATH="$(abspath $(BIN)):$$PATH" cython-lint src
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest -q tests/tidy
 

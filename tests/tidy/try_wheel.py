@@ -36,11 +36,8 @@ def try_in(folder: Path, wheel: Path) -> None:
     shutil.copy(ROOT / "pyproject.toml", folder)
     run(*pip, "install", wheel, cwd=folder)
     run(*pip, "install", "--group", "test", cwd=folder)
-    for part in ("unit", "oracle", "data"):
-        if (ROOT / "tests" / part).is_dir():
-            shutil.copytree(ROOT / "tests" / part, folder / "tests" / part)
-    for helper in (ROOT / "tests").glob("*.py"):
-        shutil.copy(helper, folder / "tests")
+    skip = shutil.ignore_patterns("tidy", "docs", "interop", "libs", "target", "__pycache__")
+    shutil.copytree(ROOT / "tests", folder / "tests", ignore=skip)
     run(python, "-c", f"import kstore; assert {str(folder)!r} in kstore.__file__", cwd=folder)
     run(python, "-m", "pytest", "-q", "-m", "not interop", "tests/unit", cwd=folder)
 
