@@ -28,17 +28,7 @@ LAYERS = (
     (2, ("kstore.record",)),
     (3, ("kstore.log",)),
     (4, ("kstore.group",)),
-    (
-        5,
-        (
-            "kstore.store",
-            "kstore.topic",
-            "kstore.producer",
-            "kstore.consumer",
-            "kstore.analytics",
-            "kstore.jit",
-        ),
-    ),
+    (5, ("kstore.store", "kstore.topic", "kstore.producer", "kstore.consumer", "kstore.analytics")),
     (7, ("kstore.cli", "kstore.bench", "kstore.__main__")),
 )
 

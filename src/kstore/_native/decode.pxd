@@ -1,0 +1,55 @@
+"""Blocks of decoded rows and the scanner that fills them, for other kernels."""
+
+from libc.stdint cimport int64_t, uint8_t
+
+from kstore._native.header cimport BatchHeader
+from kstore._native.rows cimport Rows
+from kstore._native.status cimport Status
+
+
+cdef enum Event:
+    AT_END          # the end of the bytes, or of the wanted offsets
+    FULL            # the next batch belongs into another block
+    COMPRESSED      # the batch's records have to be decompressed first
+    TAIL            # the bytes end inside a batch
+    DAMAGED
+
+
+cdef struct Scan:
+    const uint8_t* data
+    int64_t position        # of the next batch
+    int64_t end
+    int64_t start_offset    # records below are dropped
+    int64_t stop_offset     # records at or above are dropped
+    Status status           # of the last event
+    bint check_crc
+    bint control            # hand out control batches as well
+    bint in_arena           # the rows so far lie in decompressed bytes
+    bint done               # stop_offset was reached
+    BatchHeader batch       # the last one read
+
+
+cdef class Block:
+    cdef Rows rows
+    cdef readonly object data
+
+
+cdef class Scanner:
+    cdef Scan scan
+    cdef Py_buffer view
+    cdef object source
+    cdef int64_t row_target     # a block or list is handed out once it has that many rows
+    cdef bint values_only
+    cdef bint skip_damage
+    cdef bint tail_is_damage
+    cdef readonly list skipped
+    cdef readonly int64_t position_base
+    cdef object path
+    cdef object decompress
+
+    cpdef close(self)
+    cdef object _unpack(self)
+    cdef int _damage(self, Status status, object error) except -1
+    cdef int _fill_unpacked(self, object piece, int64_t shift, Block block) except -1
+    cdef Event _step(self, Block block, int64_t target, bint unlock) except? DAMAGED
+    cdef list _objects(self, bint whole)

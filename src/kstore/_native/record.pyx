@@ -1,0 +1,118 @@
+"""Record: one message with its place in the log."""
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from kstore._native.cursor cimport Cursor
+from kstore._native.span cimport take_header
+from kstore._native.status cimport OK, Status, raise_for_status
+
+_KINDS = ("NoTimestampType", "CreateTime", "LogAppendTime")     # Kafka's names, from -1 on
+
+
+cdef tuple parse_headers(const uint8_t* at, const uint8_t* end, int32_t count):
+    """Headers as ((name, value), ...); a name that is not UTF-8 is read as Java reads it."""
+    cdef Cursor cursor
+    cdef int32_t _n, key_size = 0, value_size = 0
+    cdef const uint8_t* key = NULL
+    cdef const uint8_t* value = NULL
+    cdef Status status
+    cdef list pairs = []
+    cursor.position = at
+    cursor.end = end
+    for _n in range(count):
+        status = take_header(&cursor, &key_size, &value_size, &key, &value)
+        if status != OK:
+            raise_for_status(status, None, -1, -1)
+        name = (<const char*>key)[:key_size].decode("utf-8", "replace")
+        pairs.append((
+            name,
+            None if value_size < 0
+            else PyBytes_FromStringAndSize(<const char*>value, value_size),
+        ))
+    return tuple(pairs)
+
+
+@cython.final
+@cython.no_gc           # holds only bytes and tuples of str and bytes: never part of a cycle
+@cython.freelist(256)
+cdef class Record:
+    def __init__(
+        self, int64_t offset, int64_t timestamp, bytes key, bytes value, headers=(), *,
+        str timestamp_type="CreateTime", int32_t leader_epoch=-1,
+    ):
+        if self.made:
+            raise AttributeError("a Record is immutable")
+        cdef list pairs = []
+        for name, content in headers:
+            if not isinstance(name, str) or not (content is None or isinstance(content, bytes)):
+                raise TypeError("a header is a pair (str, bytes or None)")
+            pairs.append((name, content))
+        if timestamp_type not in _KINDS:
+            raise ValueError(f"timestamp_type is one of {', '.join(_KINDS)}")
+        self.timestamp_kind = _KINDS.index(timestamp_type) - 1
+        self.offset = offset
+        self.timestamp = timestamp
+        self.leader_epoch = leader_epoch
+        self.key = key
+        self.value = value
+        self.raw_headers = tuple(pairs)
+        self.made = True
+
+    @property
+    def headers(self):
+        cdef bytes raw
+        if type(self.raw_headers) is bytes:
+            raw = self.raw_headers
+            self.raw_headers = parse_headers(
+                <const uint8_t*>PyBytes_AS_STRING(raw),
+                <const uint8_t*>PyBytes_AS_STRING(raw) + PyBytes_GET_SIZE(raw),
+                self.header_count,
+            )
+        return self.raw_headers
+
+    @property
+    def timestamp_type(self):
+        return _KINDS[self.timestamp_kind + 1]
+
+    @property
+    def datetime(self):
+        if self.timestamp < 0:
+            return None
+        from datetime import UTC, datetime, timedelta
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=self.timestamp)
+
+    cdef tuple _fields(self):
+        return (
+            self.offset, self.timestamp, self.key, self.value, self.headers,
+            self.timestamp_type, self.leader_epoch,
+        )
+
+    def __eq__(self, other):
+        if type(other) is not Record:
+            return NotImplemented
+        return self._fields() == (<Record>other)._fields()
+
+    def __hash__(self):
+        return hash(self._fields())
+
+    def __reduce__(self):
+        return _restore, self._fields()
+
+    def __repr__(self):
+        parts = [f"offset={self.offset}", f"timestamp={self.timestamp}"]
+        if self.key is not None:
+            parts.append(f"key={self.key!r}")
+        parts.append(f"value={self.value!r}")
+        if self.headers:
+            parts.append(f"headers={self.headers!r}")
+        return f"Record({', '.join(parts)})"
+
+
+def _restore(offset, timestamp, key, value, headers, timestamp_type, leader_epoch):
+    """The other half of pickling."""
+    return Record(
+        offset, timestamp, key, value, headers,
+        timestamp_type=timestamp_type, leader_epoch=leader_epoch,
+    )
