@@ -70,7 +70,7 @@ class LogConfig:
 
     def with_properties(self, properties: Mapping[str, object]) -> "LogConfig":
         """A copy with some settings changed, named in Kafka's spelling, values as text or typed."""
-        kinds = {field.name: field.type for field in fields(self)}
+        kinds = {field.name: type(getattr(self, field.name)).__name__ for field in fields(self)}
         changes: dict[str, object] = {}
         for name, value in properties.items():
             attribute = name.replace(".", "_").replace("-", "_")
@@ -78,7 +78,7 @@ class LogConfig:
             if kind is None:
                 known = ", ".join(sorted(key.replace("_", ".") for key in kinds))
                 raise InvalidConfigError(f"unknown setting {name!r}; known are: {known}")
-            changes[attribute] = _parse(name, value, str(kind))
+            changes[attribute] = _parse(name, value, kind)
         return replace(self, **changes)  # type: ignore[arg-type]
 
     def to_properties(self) -> dict[str, str]:

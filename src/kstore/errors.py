@@ -188,6 +188,18 @@ class NewerFormatError(KStoreError, ValueError):
     """A ``kstore.*`` file was written by a newer kstore."""
 
 
+class InvalidGroupError(KStoreError, ValueError):
+    """A group name that is empty or too long."""
+
+    code = 24
+
+
+class BufferExhaustedError(KStoreError, TimeoutError):
+    """A producer's buffer stayed full for ``max_block_ms``."""
+
+    code = 7
+
+
 class GroupConflictError(KStoreError, RuntimeError):
     """Another process consumes the same partition for the same group."""
 

@@ -259,6 +259,18 @@ class Files:
         except OSError as error:
             raise _storage_error("cannot list", path, error) from error
 
+    def scan(self, path: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
+        """Names in a directory, in no order: those of directories, and all the others."""
+        directories: list[str] = []
+        others: list[str] = []
+        try:
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    (directories if entry.is_dir() else others).append(entry.name)
+        except OSError as error:
+            raise _storage_error("cannot list", path, error) from error
+        return directories, others
+
     def make_directory(self, path: str | os.PathLike[str]) -> None:
         """Make one directory; it must not exist. The caller syncs the parent."""
         try:
@@ -320,8 +332,11 @@ class Files:
 
     # --- locks ----------------------------------------------------------------------------
 
-    def lock(self, path: str | os.PathLike[str]) -> Lock:
+    def lock(self, path: str | os.PathLike[str], start: int = 0, size: int = 0) -> Lock:
         """Lock a file exclusively, creating it where missing; never waits.
+
+        With a size, only that many bytes from start on (they need not exist): a file can carry
+        many locks.
 
         Raises StoreLockedError where anybody else holds it: another process (Kafka's broker
         included) or another lock of this process.
@@ -329,7 +344,9 @@ class Files:
         name = os.fspath(path)
         fd = self.open(name, os.O_RDWR | os.O_CREAT)
         try:
-            fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+            fcntl.fcntl(
+                fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, start, size, 0)
+            )
         except OSError as error:
             os.close(fd)
             if error.errno in (errno.EAGAIN, errno.EACCES):

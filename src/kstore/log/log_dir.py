@@ -1,0 +1,213 @@
+"""One log directory (an element of Kafka's ``log.dirs``): its lock, marker and checkpoints.
+
+The directory is Kafka's: whatever stands in it and is not known is named and left alone, and
+entries of partitions that were never opened stay in the checkpoints as they were.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from os.path import dirname, join
+from typing import NamedTuple
+
+from kstore.errors import KStoreError
+from kstore.log import filenames
+from kstore.log.checkpoint import (
+    read_clean_shutdown,
+    read_offsets,
+    take_clean_shutdown,
+    write_clean_shutdown,
+    write_offsets,
+)
+from kstore.log.filenames import PartitionName, parse_partition_directory
+from kstore.log.files import Files, Lock
+
+_LOGGER = logging.getLogger("kstore")
+
+# Directories of Kafka's own that are no partitions: its loader skips them too.
+NOT_PARTITIONS = frozenset({"remote-log-index-cache", "__cluster_metadata-0"})
+NEW_MARKER = b'{"version":0,"brokerEpoch":-1}'
+
+PartitionKey = tuple[str, int]
+
+
+class Contents(NamedTuple):
+    """What a scan found: live partitions, retired ones, other directories, plain files."""
+
+    partitions: list[PartitionName]
+    retired: dict[str, PartitionName]
+    strangers: list[str]
+    files: list[str]
+
+
+class LogState(NamedTuple):
+    """What checkpoints say of a log; ``log_start`` is None where its first segment says it."""
+
+    recovery_point: int
+    log_start: int | None
+    high_watermark: int
+
+
+class LogDir:
+    """A log directory, opened for writing (locked) or for reading (not a byte is changed).
+
+    Not thread-safe: the store calls it under its own lock.
+    """
+
+    def __init__(self, files: Files, path: str, *, writable: bool) -> None:
+        self.path = path
+        self.files = files
+        self.partition_count = 0
+        self._writable = writable
+        self._lock: Lock | None = None
+        self._marker: bytes | None = None  # content of the clean shutdown marker as found
+        self._begun = False
+        self._recovery_points: Mapping[PartitionKey, int] | None = None
+        self._log_starts: Mapping[PartitionKey, int] | None = None
+        if writable:
+            _make_directories(files, path)
+            self._lock = files.lock(self.join(filenames.LOCK))
+        try:
+            self._marker = read_clean_shutdown(files, path)
+        except BaseException:
+            self.release()
+            raise
+
+    def join(self, *names: str) -> str:
+        return join(self.path, *names)
+
+    @property
+    def clean(self) -> bool:
+        """Whether whoever had the directory before closed everything; no log needs recovery."""
+        return self._marker is not None
+
+    def scan(self) -> Contents:
+        """Read the directory's names, and count its partitions."""
+        directories, others = self.files.scan(self.path)
+        live: list[PartitionName] = []
+        retired: dict[str, PartitionName] = {}
+        strangers: list[str] = []
+        for name in directories:
+            parsed = parse_partition_directory(name)
+            if name in NOT_PARTITIONS:
+                continue
+            if parsed is None:
+                strangers.append(name)
+            elif parsed.state:
+                retired[name] = parsed
+            else:
+                live.append(parsed)
+        self.partition_count = len(live) + len(retired)
+        return Contents(live, retired, sorted(strangers), others)
+
+    def begin(self) -> None:
+        """Take the marker away before the first log is opened for writing.
+
+        From here on a crash means recovery. A directory in which no log was opened keeps it.
+        """
+        if self._begun or not self._writable:
+            return
+        self._begun = True
+        self._marker = take_clean_shutdown(self.files, self.path)
+
+    def recovery_point(self, key: PartitionKey) -> int:
+        """The first offset not known to be on disk; 0 where nothing is known."""
+        if self._recovery_points is None:
+            self._recovery_points = self._read(filenames.RECOVERY_POINTS)
+        return self._recovery_points.get(key, 0)
+
+    def log_start(self, key: PartitionKey) -> int:
+        """The start offset that was set by deleting records; 0 where none was."""
+        if self._log_starts is None:
+            self._log_starts = self._read(filenames.LOG_STARTS)
+        return self._log_starts.get(key, 0)
+
+    def _read(self, name: str) -> Mapping[PartitionKey, int]:
+        # Kafka's rule at start-up: a checkpoint that does not parse is logged, and means that
+        # everything is recovered from the beginning.
+        try:
+            return read_offsets(self.files, self.join(name))
+        except KStoreError as error:
+            _LOGGER.warning("%s; going on without it, logs are recovered from their start", error)
+            return {}
+
+    def checkpoint(self, states: Mapping[PartitionKey, LogState]) -> None:
+        """Write what is known of these logs; every other entry stays as it is."""
+        points = dict(self._current(filenames.RECOVERY_POINTS))
+        starts = dict(self._current(filenames.LOG_STARTS))
+        marks = dict(self._current(filenames.HIGH_WATERMARKS))
+        for key, state in states.items():
+            points[key] = state.recovery_point
+            marks[key] = state.high_watermark
+            if state.log_start is None:
+                starts.pop(key, None)
+            else:
+                starts[key] = state.log_start
+        self._write(points, starts, marks)
+
+    def forget(self, keys: Iterable[PartitionKey]) -> None:
+        """Drop the entries of deleted partitions, lest a new one of that name inherits them."""
+        gone = set(keys)
+        points, starts, marks, cleaned = (
+            dict(self._current(name))
+            for name in (
+                filenames.RECOVERY_POINTS,
+                filenames.LOG_STARTS,
+                filenames.HIGH_WATERMARKS,
+                filenames.CLEANER_OFFSETS,
+            )
+        )
+        left = {key: offset for key, offset in cleaned.items() if key not in gone}
+        if left != cleaned:
+            write_offsets(self.files, self.join(filenames.CLEANER_OFFSETS), left)
+        for mapping in (points, starts, marks):
+            for key in gone & mapping.keys():
+                del mapping[key]
+        self._write(points, starts, marks)
+
+    def _current(self, name: str) -> Mapping[PartitionKey, int]:
+        if name == filenames.RECOVERY_POINTS:
+            self.recovery_point(("", -1))
+            return self._recovery_points or {}
+        if name == filenames.LOG_STARTS:
+            self.log_start(("", -1))
+            return self._log_starts or {}
+        return self._read(name)
+
+    def _write(
+        self,
+        points: Mapping[PartitionKey, int],
+        starts: Mapping[PartitionKey, int],
+        marks: Mapping[PartitionKey, int],
+    ) -> None:
+        for name, mapping in (
+            (filenames.RECOVERY_POINTS, points),
+            (filenames.LOG_STARTS, starts),
+            (filenames.HIGH_WATERMARKS, marks),
+        ):
+            path = self.join(name)
+            if mapping or self.files.exists(path):
+                write_offsets(self.files, path, mapping)
+        self._recovery_points, self._log_starts = points, starts
+
+    def finish(self, *, clean: bool) -> None:
+        """Write the marker back as it was found, if everything closed cleanly; unlock."""
+        if self._writable and self._begun and clean:
+            content = NEW_MARKER if self._marker is None else self._marker
+            write_clean_shutdown(self.files, self.path, content)
+        self.release()
+
+    def release(self) -> None:
+        """Give the lock back and do nothing else."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.release()
+
+
+def _make_directories(files: Files, path: str) -> None:
+    missing = []
+    while files.kind(path) is None:
+        missing.append(path)
+        path = dirname(path)
+    for made in reversed(missing):
+        files.make_directory(made)
+        files.sync_directory(dirname(made))

@@ -1,0 +1,181 @@
+"""``kstore.topics``: the settings of the topics of a log directory.
+
+Kafka keeps topic settings in its cluster metadata, not in the directories, so kstore keeps its
+own in one plain file, which Kafka leaves alone. The file is JSON with a format version::
+
+    {"format": 1, "generation": 7,
+     "topics": {"orders": {"partitions": 4, "topic_id": "...", "config": {"retention.ms": "1000"}}}}
+
+Every log directory of a store has the same file; the highest ``generation`` counts, so a crash
+between two of them, or a directory that was away for a while, does no harm. ``state`` marks a
+topic whose creation or deletion was begun and is finished by the next writer.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from os.path import join
+from typing import TypeVar
+
+from kstore.config import LogConfig
+from kstore.errors import CorruptFileError, KStoreError, NewerFormatError
+from kstore.log.filenames import check_topic_name
+from kstore.log.files import Files
+
+TOPICS_FILE = "kstore.topics"
+FORMAT = 1
+MAX_SIZE = 1 << 26
+
+LIVE = "live"
+CREATING = "creating"
+DELETING = "deleting"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TopicEntry:
+    """What kstore knows of one topic. ``properties`` are Kafka's names with texts as values."""
+
+    partitions: int
+    topic_id: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    state: str = LIVE
+    unique: str = ""  # the random part of the names of directories that are being deleted
+
+    def log_config(self) -> LogConfig:
+        """The settings as a LogConfig; raises InvalidConfigError for one that is not valid."""
+        return LogConfig.from_properties(self.properties)
+
+
+class TopicsFile:
+    """The entries by topic name, and the files that keep them.
+
+    Entries are taken apart when they are asked for, so that a store of 10,000 topics opens fast.
+    Not thread-safe: the store calls it under its own lock.
+    """
+
+    def __init__(self, files: Files, directories: Iterable[str]) -> None:
+        self._files = files
+        self._paths = [join(directory, TOPICS_FILE) for directory in directories]
+        self._path = self._paths[0]  # of the file that was read, for errors
+        self._generation = 0
+        self._documents: dict[str, object] = {}
+
+    def load(self) -> None:
+        """Read the newest of the files; none at all means no entries.
+
+        Raises NewerFormatError for a file that a newer kstore wrote, CorruptFileError for one
+        that does not parse.
+        """
+        self._generation, self._documents = 0, {}
+        for path in self._paths:
+            if not self._files.exists(path):
+                continue
+            generation, documents = _parse(self._files.read(path, MAX_SIZE), path)
+            if generation > self._generation:
+                self._generation, self._documents, self._path = generation, documents, path
+
+    def __contains__(self, topic: str) -> bool:
+        return topic in self._documents
+
+    def get(self, topic: str) -> TopicEntry | None:
+        """One topic's entry; None for a topic that is not kstore's.
+
+        Raises CorruptFileError for an entry that is not valid.
+        """
+        document = self._documents.get(topic)
+        return None if document is None else _entry(topic, document, self._path)
+
+    def names(self) -> list[str]:
+        return list(self._documents)
+
+    def unfinished(self) -> list[str]:
+        """Topics whose creation or deletion was begun."""
+        return [
+            name
+            for name, document in self._documents.items()
+            if isinstance(document, dict) and document.get("state", LIVE) != LIVE
+        ]
+
+    def put(self, topic: str, entry: TopicEntry) -> None:
+        """Set one topic's entry, on disk before in memory."""
+        self._save({**self._documents, topic: _to_json(entry)})
+
+    def remove(self, topic: str) -> None:
+        self._save({name: body for name, body in self._documents.items() if name != topic})
+
+    def mark(self, topic: str, entry: TopicEntry, state: str, unique: str = "") -> TopicEntry:
+        """Put the entry with another state; returns it."""
+        entry = replace(entry, state=state, unique=unique)
+        self.put(topic, entry)
+        return entry
+
+    def _save(self, documents: dict[str, object]) -> None:
+        generation = self._generation + 1
+        whole = {"format": FORMAT, "generation": generation, "topics": documents}
+        data = json.dumps(whole, indent=1).encode() + b"\n"
+        for path in self._paths:
+            self._files.write_atomically(path, data)
+        self._generation, self._documents = generation, documents
+
+
+def _to_json(entry: TopicEntry) -> dict[str, object]:
+    document: dict[str, object] = {"partitions": entry.partitions}
+    if entry.topic_id is not None:
+        document["topic_id"] = entry.topic_id
+    document["config"] = dict(entry.properties)
+    if entry.state != LIVE:
+        document["state"] = entry.state
+    if entry.unique:
+        document["unique"] = entry.unique
+    return document
+
+
+def _parse(data: bytes, path: str) -> tuple[int, dict[str, object]]:
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise CorruptFileError(f"{TOPICS_FILE} is not JSON: {error}", path=path) from None
+    version = _get(document, "format", int, path)
+    if version > FORMAT:
+        raise NewerFormatError(
+            f"{TOPICS_FILE} has format {version} and was written by a newer kstore; this one "
+            f"knows formats up to {FORMAT}",
+            path=path,
+        )
+    generation = _get(document, "generation", int, path)
+    if version < 1 or generation < 1:
+        raise CorruptFileError(
+            f"{TOPICS_FILE} has format {version}, generation {generation}", path=path
+        )
+    return generation, _get(document, "topics", dict, path)
+
+
+def _entry(topic: str, body: object, path: str) -> TopicEntry:
+    entry = TopicEntry(
+        partitions=_get(body, "partitions", int, path),
+        topic_id=_get(body, "topic_id", str, path, default="") or None,
+        properties=_get(body, "config", dict, path),
+        state=_get(body, "state", str, path, default=LIVE),
+        unique=_get(body, "unique", str, path, default=""),
+    )
+    try:
+        check_topic_name(topic)
+        entry.log_config()
+    except KStoreError as error:
+        raise CorruptFileError(
+            f"{TOPICS_FILE}: topic {topic!r}: {error.reason}", path=path
+        ) from None
+    if entry.partitions < 1 or entry.state not in (LIVE, CREATING, DELETING):
+        raise CorruptFileError(f"{TOPICS_FILE}: topic {topic!r} is not valid", path=path)
+    return entry
+
+
+def _get(body: object, name: str, kind: type[T], path: str, default: T | None = None) -> T:
+    value = body.get(name, default) if isinstance(body, dict) else None
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise CorruptFileError(
+            f"{TOPICS_FILE}: {name!r} must be {kind.__name__}, not {value!r}", path=path
+        )
+    return value

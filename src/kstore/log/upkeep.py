@@ -1,0 +1,60 @@
+"""Background work of a store: flush.ms, retention and checkpoints, in one named thread."""
+
+import threading
+from collections.abc import Callable
+from time import monotonic
+
+
+class Upkeep:
+    """Runs ``work`` again and again until stopped; ``work`` returns the seconds until next time.
+
+    An error ends the thread and is kept: ``raise_error`` raises it once, on the owner's next
+    call. Start, stop and wake may be called from any thread. ``work`` returns None when there is
+    nobody left to work for.
+    """
+
+    NAME = "kstore-upkeep"
+
+    def __init__(self, work: Callable[[], float | None]) -> None:
+        self._work = work
+        self._wake = threading.Event()
+        self._stopping = False
+        self._error: BaseException | None = None
+        # A daemon, lest a store that was left open keeps the interpreter from ending; the store
+        # is closed at exit.
+        self._thread = threading.Thread(target=self._run, name=self.NAME, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Have the work done soon: something changed about when it is due."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """End the thread after the work at hand; again is harmless."""
+        self._stopping = True
+        self._wake.set()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def raise_error(self) -> None:
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    @property
+    def failed(self) -> bool:
+        return self._error is not None
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping:
+                started = monotonic()
+                pause = self._work()
+                if pause is None:
+                    return
+                self._wake.wait(max(0.0, started + pause - monotonic()))
+                self._wake.clear()
+        except BaseException as error:  # handed to the next caller of the store
+            self._error = error
