@@ -107,11 +107,11 @@ bench-smoke: build $(VENV)/.group-test $(VENV)/.group-bench  ## every benchmark 
 
 .PHONY: docs
 docs: build $(VENV)/.group-docs  ## the documentation, strictly, into .cache/site
-	@$(BIN)/python -m mkdocs --quiet build --strict --config-file docs/mkdocs.yml
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs --quiet build --strict --config-file .mkdocs.yml
 
 .PHONY: docs-serve
 docs-serve: build $(VENV)/.group-docs  ## the documentation at http://127.0.0.1:8000, rebuilt as it is edited
-	@$(BIN)/python -m mkdocs serve --config-file docs/mkdocs.yml
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve --config-file .mkdocs.yml
 
 .PHONY: wheel
 wheel: build  ## a wheel in dist, installed into a new environment elsewhere and tested there

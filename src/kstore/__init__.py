@@ -20,6 +20,7 @@ if not getattr(sys, "_is_gil_enabled", lambda: True)():
 TYPE_CHECKING = False  # not typing's: importing typing alone would cost several milliseconds
 if TYPE_CHECKING:
     from kstore import errors as errors
+    from kstore import jit as jit
     from kstore.config import LogConfig as LogConfig
     from kstore.config import StoreConfig as StoreConfig
     from kstore.errors import KStoreError as KStoreError
@@ -31,7 +32,7 @@ _HOME = {
     "LogConfig": "kstore.config",
     "StoreConfig": "kstore.config",
 }
-_MODULES = ("errors",)
+_MODULES = ("errors", "jit")
 
 __all__ = ["__version__", *_MODULES, *_HOME]
 

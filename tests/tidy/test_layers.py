@@ -28,7 +28,17 @@ LAYERS = (
     (2, ("kstore.record",)),
     (3, ("kstore.log",)),
     (4, ("kstore.group",)),
-    (5, ("kstore.store", "kstore.topic", "kstore.producer", "kstore.consumer", "kstore.analytics")),
+    (
+        5,
+        (
+            "kstore.store",
+            "kstore.topic",
+            "kstore.producer",
+            "kstore.consumer",
+            "kstore.analytics",
+            "kstore.jit",
+        ),
+    ),
     (7, ("kstore.cli", "kstore.bench", "kstore.__main__")),
 )
 

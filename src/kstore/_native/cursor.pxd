@@ -94,14 +94,29 @@ cdef inline Status take_varlong_slow(Cursor* cursor, int64_t* out) noexcept nogi
 
 
 cdef inline Status take_varlong(Cursor* cursor, int64_t* out) noexcept nogil:
-    cdef uint64_t byte
-    if cursor.position < cursor.end:
+    # The slow path works on copies: a cursor whose address is handed on could not stay in
+    # registers.
+    cdef Cursor copy
+    cdef int64_t value = 0
+    cdef uint64_t byte, next_byte
+    cdef Status status
+    if cursor.end - cursor.position >= 2:  # nearly always one or two bytes
         byte = cursor.position[0]
-        if byte < 0x80:                    # nearly always: lengths and deltas are small
+        if byte < 0x80:
             cursor.position += 1
             out[0] = <int64_t>((byte >> 1) ^ (0 - (byte & 1)))
             return OK
-    return take_varlong_slow(cursor, out)
+        next_byte = cursor.position[1]
+        if next_byte < 0x80:
+            cursor.position += 2
+            byte = (byte & 0x7F) | (next_byte << 7)
+            out[0] = <int64_t>((byte >> 1) ^ (0 - (byte & 1)))
+            return OK
+    copy = cursor[0]
+    status = take_varlong_slow(&copy, &value)
+    cursor[0] = copy
+    out[0] = value
+    return status
 
 
 cdef inline Status take_varint_slow(Cursor* cursor, int32_t* out) noexcept nogil:
@@ -125,21 +140,27 @@ cdef inline Status take_varint_slow(Cursor* cursor, int32_t* out) noexcept nogil
 
 
 cdef inline Status take_varint(Cursor* cursor, int32_t* out) noexcept nogil:
-    """Zig-zag varint of 32 bits. One and two bytes, nearly always, go without a loop."""
-    cdef uint32_t byte, second
+    cdef Cursor copy
+    cdef int32_t value = 0
+    cdef uint32_t byte, next_byte
+    cdef Status status
     if cursor.end - cursor.position >= 2:
         byte = cursor.position[0]
         if byte < 0x80:
             cursor.position += 1
             out[0] = <int32_t>((byte >> 1) ^ (0 - (byte & 1)))
             return OK
-        second = cursor.position[1]
-        if second < 0x80:
+        next_byte = cursor.position[1]
+        if next_byte < 0x80:
             cursor.position += 2
-            byte = (byte & 0x7F) | (second << 7)
+            byte = (byte & 0x7F) | (next_byte << 7)
             out[0] = <int32_t>((byte >> 1) ^ (0 - (byte & 1)))
             return OK
-    return take_varint_slow(cursor, out)
+    copy = cursor[0]
+    status = take_varint_slow(&copy, &value)
+    cursor[0] = copy
+    out[0] = value
+    return status
 
 
 cdef inline int varint_size(int64_t value) noexcept nogil:

@@ -28,7 +28,7 @@ cdef packed struct BatchHeader:
     int16_t attributes
     int8_t magic
     int8_t crc_state            # 0 not checked, 1 right, -1 wrong
-    int16_t reserved            # keeps rows at a multiple of eight bytes
+    int16_t[3] reserved         # zero; makes a row 80 bytes, so that columns are aligned
 
 
 cdef inline Status read_header(
@@ -54,7 +54,7 @@ cdef inline Status read_header(
     out.size = size + LOG_OVERHEAD
     out.magic = <int8_t>at[MAGIC_POSITION]
     out.crc_state = 0
-    out.reserved = 0
+    out.reserved[0] = out.reserved[1] = out.reserved[2] = 0
     if out.magic == 2:
         if size < V2_MINIMUM_SIZE_FIELD:
             return BAD_SIZE

@@ -17,6 +17,12 @@ cdef enum Status:
     BAD_ATTRIBUTES = 12
     TRAILING_BYTES = 13
     NO_MEMORY = 14
+    # What a leader refuses although the bytes are well-formed.
+    MESSAGE_TOO_LARGE = 15    # the batch is beyond max.message.bytes
+    BAD_BASE_OFFSET = 16      # a client's batch must have base offset 0
+    CONTROL_BATCH = 17        # a client may not write control batches
+    BAD_SEQUENCE = 18         # a producer id without a sequence
+    MISSING_KEY = 19          # a compacted topic needs a key in every record
 
 
 cdef object raise_for_status(

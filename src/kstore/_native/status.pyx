@@ -14,7 +14,25 @@ _REASONS = {
     BAD_TIMESTAMP: "illegal timestamp",
     BAD_ATTRIBUTES: "the attributes do not fit this kind of batch",
     TRAILING_BYTES: "bytes are left after the last record",
+    NO_MEMORY: "out of memory",
+    MESSAGE_TOO_LARGE: "the batch is larger than max.message.bytes",
+    BAD_BASE_OFFSET: "the base offset of a client's batch is not 0",
+    CONTROL_BATCH: "a client may not write a control batch",
+    BAD_SEQUENCE: "a producer id needs a base sequence of 0 or more",
+    MISSING_KEY: "a compacted topic needs a key in every record",
 }
+
+_NAMES = (
+    "OK", "TRUNCATED", "MALFORMED_VARINT", "BAD_SIZE", "BAD_MAGIC", "BAD_CRC", "BAD_COUNT",
+    "BAD_RECORD_SIZE", "BAD_LENGTH", "BAD_OFFSET", "BAD_CODEC", "BAD_TIMESTAMP",
+    "BAD_ATTRIBUTES", "TRAILING_BYTES", "NO_MEMORY", "MESSAGE_TOO_LARGE", "BAD_BASE_OFFSET",
+    "CONTROL_BATCH", "BAD_SEQUENCE", "MISSING_KEY",
+)
+
+
+def name(int status):
+    """The name of a status code, as the enumeration in status.pxd has it."""
+    return _NAMES[status] if 0 <= status < len(_NAMES) else f"STATUS_{status}"
 
 
 def reason(int status):

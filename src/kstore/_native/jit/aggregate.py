@@ -1,0 +1,218 @@
+"""Windows, groups and the largest: one pass over columns, no dictionary of Python objects."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from kstore._native.jit.kernels import key_hash
+from kstore._native.jit.views import Bytes
+
+Int64s = NDArray[np.int64]
+
+
+class Windows(NamedTuple):
+    """Tumbling windows that hold at least one row, by rising start; int64 arrays."""
+
+    start: Int64s
+    count: Int64s  # type: ignore[assignment]
+    sum: Int64s
+    minimum: Int64s
+    maximum: Int64s
+
+
+class Groups(NamedTuple):
+    """Rows by equal key: int64 arrays."""
+
+    first: Int64s  # per group, in order of appearance: its first row
+    group: Int64s  # per row: its group
+
+
+@njit(nogil=True, cache=True)
+def _grown(table: Int64s) -> Any:
+    """An empty table of twice the size."""
+    return np.full(table.size * 2, -1, np.int64)
+
+
+@njit(nogil=True, cache=True)
+def _slot_of(number: int, mask: int) -> Any:
+    """Where a number's probing starts (Fibonacci hashing: neighbours do not cluster)."""
+    mixed = np.uint64(number) * np.uint64(0x9E3779B97F4A7C15)
+    return np.int64(mixed >> np.uint64(32)) & mask
+
+
+@njit(nogil=True, cache=True)
+def _window_of(numbers: Int64s) -> Any:
+    """Dense ids for equal numbers, in order of appearance, and the number of each id."""
+    ids = np.empty(numbers.size, np.int64)
+    distinct = np.empty(numbers.size, np.int64)
+    table = np.full(64, -1, np.int64)
+    known = 0
+    last = -1
+    for row in range(numbers.size):
+        number = numbers[row]
+        if last >= 0 and distinct[last] == number:  # rows come nearly in order of time
+            ids[row] = last
+            continue
+        if known * 2 >= table.size:
+            table = _grown(table)
+            for n in range(known):
+                slot = _slot_of(distinct[n], table.size - 1)
+                while table[slot] >= 0:
+                    slot = (slot + 1) & (table.size - 1)
+                table[slot] = n
+        slot = _slot_of(number, table.size - 1)
+        while table[slot] >= 0 and distinct[table[slot]] != number:
+            slot = (slot + 1) & (table.size - 1)
+        if table[slot] < 0:
+            table[slot] = known
+            distinct[known] = number
+            known += 1
+        last = table[slot]
+        ids[row] = last
+    return ids, distinct[:known]
+
+
+@njit(nogil=True, cache=True)
+def tumbling(timestamps: Int64s, values: Int64s, width: int) -> Any:
+    """Count, sum, minimum and maximum of ``values`` per window of ``width`` milliseconds.
+
+    A window starts at a multiple of ``width`` (below zero too) and holds the timestamps from
+    its start to before the next. Sums wrap at 64 bits. ``timestamps`` and ``values`` are int64
+    of the same length, in any order; memory is 16 bytes a row for the call, however far apart
+    the timestamps lie. Returns ``Windows``; ``ValueError`` for a width below 1 or lengths that
+    differ.
+    """
+    if width < 1:
+        raise ValueError("the width of a window is at least 1 ms")
+    if timestamps.size != values.size:
+        raise ValueError("timestamps and values differ in length")
+    numbers = np.empty(timestamps.size, np.int64)
+    for row in range(timestamps.size):
+        numbers[row] = timestamps[row] // width
+    ids, distinct = _window_of(numbers)
+    count = np.zeros(distinct.size, np.int64)
+    total = np.zeros(distinct.size, np.int64)
+    minimum = np.full(distinct.size, np.iinfo(np.int64).max, np.int64)
+    maximum = np.full(distinct.size, np.iinfo(np.int64).min, np.int64)
+    for row in range(values.size):
+        window = ids[row]
+        value = values[row]
+        count[window] += 1
+        total[window] += value
+        minimum[window] = min(minimum[window], value)
+        maximum[window] = max(maximum[window], value)
+    order = np.argsort(distinct)
+    return Windows(
+        distinct[order] * width, count[order], total[order], minimum[order], maximum[order]
+    )
+
+
+@njit(nogil=True, cache=True)
+def _same_key(data: Bytes, positions: Int64s, lengths: Any, one: int, other: int) -> Any:
+    if lengths[one] != lengths[other]:
+        return False
+    for n in range(lengths[one]):  # noqa: SIM110 - a generator would not compile
+        if data[positions[one] + n] != data[positions[other] + n]:
+            return False
+    return True
+
+
+@njit(nogil=True, cache=True)
+def group_by_key(data: Bytes, positions: Int64s, lengths: Any) -> Any:
+    """Which rows have equal keys, compared byte by byte behind Kafka's hash.
+
+    ``data`` is uint8, ``positions`` int64, ``lengths`` int32 with -1 for null, as a key column
+    has them. Null keys are a group, empty ones another. Returns ``Groups``; ``IndexError``
+    where a key does not lie within the data.
+    """
+    if positions.size != lengths.size:
+        raise ValueError("positions and lengths differ in length")
+    group = np.empty(lengths.size, np.int64)
+    first = np.empty(lengths.size, np.int64)
+    hashes = np.empty(lengths.size, np.int64)
+    table = np.full(64, -1, np.int64)
+    known = 0
+    for row in range(lengths.size):
+        length = np.int64(lengths[row])
+        if length > 0 and (positions[row] < 0 or positions[row] > data.size - length):
+            raise IndexError("a key does not lie within its data")
+        hashed = key_hash(data, positions[row], length) if length >= 0 else np.int64(-1) << 40
+        if known * 2 >= table.size:
+            table = _grown(table)
+            for n in range(known):
+                slot = _slot_of(hashes[n], table.size - 1)
+                while table[slot] >= 0:
+                    slot = (slot + 1) & (table.size - 1)
+                table[slot] = n
+        slot = _slot_of(hashed, table.size - 1)
+        while table[slot] >= 0 and not (
+            hashes[table[slot]] == hashed
+            and _same_key(data, positions, lengths, first[table[slot]], row)
+        ):
+            slot = (slot + 1) & (table.size - 1)
+        if table[slot] < 0:
+            table[slot] = known
+            first[known] = row
+            hashes[known] = hashed
+            known += 1
+        group[row] = table[slot]
+    return Groups(first[:known].copy(), group)
+
+
+@njit(nogil=True, cache=True)
+def sum_by_group(group: Int64s, values: Int64s, count: int) -> Any:
+    """How many rows and what sum each of ``count`` groups has: two int64 arrays.
+
+    ``group`` is that of ``Groups``. Sums wrap at 64 bits. ``IndexError`` for a group outside
+    ``0..count - 1``, ``ValueError`` for lengths that differ.
+    """
+    if group.size != values.size:
+        raise ValueError("group and values differ in length")
+    rows = np.zeros(count, np.int64)
+    total = np.zeros(count, np.int64)
+    for row in range(group.size):
+        if group[row] < 0 or group[row] >= count:
+            raise IndexError("a group outside those counted")
+        rows[group[row]] += 1
+        total[group[row]] += values[row]
+    return rows, total
+
+
+@njit(nogil=True, cache=True)
+def _below(values: Int64s, row: int, other: int) -> Any:
+    """Whether a row ranks below another: by value, then the later row."""
+    return values[row] < values[other] or (values[row] == values[other] and row > other)
+
+
+@njit(nogil=True, cache=True)
+def top_k(values: Int64s, k: int) -> Any:
+    """Rows of the ``k`` largest values (int64), largest first; of equals the earlier row wins."""
+    heap = np.empty(max(0, min(k, values.size)), np.int64)
+    size = 0
+    for row in range(values.size):
+        if size < heap.size:  # a heap whose root is the least of the kept
+            at = size
+            size += 1
+            while at > 0:
+                parent = (at - 1) >> 1
+                if _below(values, heap[parent], row):
+                    break
+                heap[at] = heap[parent]
+                at = parent
+            heap[at] = row
+        elif size > 0 and _below(values, heap[0], row):
+            at = 0
+            while 2 * at + 1 < size:
+                child = 2 * at + 1
+                if child + 1 < size and _below(values, heap[child + 1], heap[child]):
+                    child += 1
+                if not _below(values, heap[child], row):
+                    break
+                heap[at] = heap[child]
+                at = child
+            heap[at] = row
+    later_first = np.sort(heap)[::-1].copy()
+    order = np.argsort(values[later_first], kind="mergesort")[::-1]
+    return later_first[order]

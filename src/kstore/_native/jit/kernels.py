@@ -1,0 +1,141 @@
+"""Index search, frame walk, checksum and records, callable inside a user's compiled loop.
+
+Every function takes a contiguous uint8 array (``numpy.frombuffer`` of a mapped file, read-only
+is fine) and integers, and reads only inside the array, whatever its bytes say.
+"""
+
+from typing import Any, NamedTuple
+
+from numba import njit
+from numpy import uint8
+from numpy.typing import NDArray
+
+from kstore._native.jit.symbols import kernel
+
+Bytes = NDArray[uint8]
+
+_index_lookup = kernel("kstore_index_lookup_1", 3)
+_time_lookup = kernel("kstore_time_lookup_1", 3)
+_index_count = kernel("kstore_index_count_1", 0)
+_time_index_count = kernel("kstore_time_index_count_1", 0)
+_next_frame = kernel("kstore_next_frame_1", 1, 9)
+_crc_ok = kernel("kstore_crc_ok_1", 1)
+_next_record = kernel("kstore_next_record_1", 4, 7)
+_key_hash = kernel("kstore_key_hash_1", 2)
+_crc32c = kernel("kstore_crc32c_1", 2)
+
+LOG_APPEND_TIME_BIT = 0x08
+
+
+class Frame(NamedTuple):
+    """One batch of any message version, as its header has it; all int64.
+
+    ``status`` is 0 where a whole batch is there. 1: the bytes end before the batch does (the
+    tail of a log that is still written, or the end of the data); more: no batch can start so
+    (see ``kstore._native.status``). Then ``end`` is the position asked for and the rest -1.
+    """
+
+    status: int
+    end: int  # position of the next batch
+    base_offset: int
+    last_offset: int
+    count: int  # type: ignore[assignment]  # -1: unknown (v0 or v1, compressed)
+    base_timestamp: int
+    max_timestamp: int
+    magic: int
+    attributes: int
+    leader_epoch: int
+
+
+class FrameRecord(NamedTuple):
+    """One record of an uncompressed version 2 batch; all int64, status as in ``Frame``.
+
+    Lengths are -1 for null. Positions are in the array that was given.
+    """
+
+    status: int
+    end: int  # position of the next record
+    offset: int
+    timestamp: int  # milliseconds
+    key_position: int
+    key_length: int
+    value_position: int
+    value_length: int
+
+
+@njit(nogil=True, cache=True)
+def index_lookup(entries: Bytes, count: int, base_offset: int, offset: int) -> Any:
+    """Position in the log file from which a frame walk finds ``offset``.
+
+    ``entries`` is a mapped ``.index`` file, ``count`` how many of its entries are used
+    (``index_count``; where negative or more than there are: all).
+    """
+    return _index_lookup(entries, count, base_offset, offset)
+
+
+@njit(nogil=True, cache=True)
+def time_lookup(entries: Bytes, count: int, base_offset: int, timestamp: int) -> Any:
+    """Offset before which every record is at or below ``timestamp`` (milliseconds).
+
+    ``entries`` is a mapped ``.timeindex`` file, ``count`` as in ``index_lookup``.
+    """
+    return _time_lookup(entries, count, base_offset, timestamp)
+
+
+@njit(nogil=True, cache=True)
+def index_count(entries: Bytes) -> Any:
+    """Used entries of an offset index, which may end in preallocated zeros."""
+    return _index_count(entries)
+
+
+@njit(nogil=True, cache=True)
+def time_index_count(entries: Bytes) -> Any:
+    """Used entries of a time index, which may end in preallocated zeros."""
+    return _time_index_count(entries)
+
+
+@njit(nogil=True, cache=True)
+def next_frame(data: Bytes, position: int) -> Any:
+    """The batch that starts at ``position``, as a ``Frame``; its checksum is not looked at."""
+    status, end, base, last, count, first_time, most_time, magic, attributes, epoch = _next_frame(
+        data, position
+    )
+    return Frame(status, end, base, last, count, first_time, most_time, magic, attributes, epoch)
+
+
+@njit(nogil=True, cache=True)
+def crc_ok(data: Bytes, position: int) -> Any:
+    """Whether a whole batch starts at ``position`` and its checksum is that of its bytes."""
+    return _crc_ok(data, position) != 0
+
+
+@njit(nogil=True, cache=True)
+def next_record(data: Bytes, position: int, frame: Frame) -> Any:
+    """The record at ``position`` of the batch that is ``frame``, as a ``FrameRecord``.
+
+    The first record of a batch that starts at ``start`` is at ``start + 61``; the next is at
+    ``end`` of the one before, until that is ``frame.end``. Status 10 where the batch is
+    compressed, 4 where it is a message of version 0 or 1.
+    """
+    status, end, offset, timestamp, key, key_length, value, value_length = _next_record(
+        data, position, frame.end, frame.magic, frame.attributes
+    )
+    if status == 0:
+        offset += frame.base_offset
+        if frame.attributes & LOG_APPEND_TIME_BIT:
+            timestamp = frame.max_timestamp
+        else:
+            timestamp += frame.base_timestamp
+    return FrameRecord(status, end, offset, timestamp, key, key_length, value, value_length)
+
+
+@njit(nogil=True, cache=True)
+def key_hash(data: Bytes, position: int, length: int) -> Any:
+    """Kafka's murmur2 of ``data[position:position + length]``; 0 for a null key (-1)."""
+    return _key_hash(data, position, length)
+
+
+@njit(nogil=True, cache=True)
+def crc32c(data: Bytes, position: int, length: int) -> Any:
+    """CRC-32C of ``data[position:position + length]``; -1 if those bytes are not there."""
+    return _crc32c(data, position, length)

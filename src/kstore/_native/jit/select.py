@@ -1,0 +1,129 @@
+"""Which rows of a run of columns to keep: a range, or a user's own predicate in one loop."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numba.core.errors import NumbaError
+from numba.extending import is_jitted
+from numpy.typing import NDArray
+
+from kstore._native.jit.cache import PredicateCache, fingerprint
+from kstore._native.jit.views import Bytes, part
+
+Int64s = NDArray[np.int64]
+
+
+class Row(NamedTuple):
+    """What a predicate is given: one record."""
+
+    offset: int
+    timestamp: int  # milliseconds
+    key: Bytes  # a view of the record's bytes, empty where null; valid during the call only
+    value: Bytes
+    key_length: int  # -1: null
+    value_length: int  # -1: null, a tombstone
+
+
+@njit(nogil=True, cache=True)
+def rows_between(column: Int64s, start: int, stop: int) -> Any:
+    """Rows whose number (a timestamp, an offset) is at least ``start`` and below ``stop``.
+
+    Returns int64 row numbers in rising order; the column need not be sorted.
+    """
+    rows = np.empty(column.size, np.int64)
+    found = 0
+    for n in range(column.size):
+        rows[found] = n
+        found += start <= column[n] < stop
+    return rows[:found].copy()
+
+
+def _loop_over(predicate: Any) -> Any:
+    """The scan loop with one predicate compiled into it."""
+
+    @njit(nogil=True)
+    def select(
+        offsets: Int64s,
+        timestamps: Int64s,
+        key_data: Bytes,
+        key_positions: Int64s,
+        key_lengths: NDArray[np.int32],
+        value_data: Bytes,
+        value_positions: Int64s,
+        value_lengths: NDArray[np.int32],
+        rows: Int64s,
+    ) -> int:
+        found = 0
+        for n in range(rows.size):
+            key_length = int(key_lengths[n])
+            value_length = int(value_lengths[n])
+            if predicate(
+                Row(
+                    offsets[n],
+                    timestamps[n],
+                    part(key_data, key_positions[n], key_length),
+                    part(value_data, value_positions[n], value_length),
+                    key_length,
+                    value_length,
+                )
+            ):
+                rows[found] = n
+                found += 1
+        return found
+
+    return select
+
+
+class Predicate:
+    """A user's predicate, fused into one loop over columns. Made by ``compile_predicate``.
+
+    It is compiled at its first use, without the GIL thereafter; safe to share among threads.
+    """
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.function = function
+        compiled: Any = function if is_jitted(function) else njit(nogil=True)(function)
+        self.loop = _loop_over(compiled)
+        mark = fingerprint(compiled.py_func)
+        if mark is not None:
+            self.loop.enable_caching()
+            self.loop._cache = PredicateCache(self.loop.py_func, mark)
+
+    def rows(self, columns: Any) -> Int64s:
+        """Row numbers (int64, rising) of ``Columns`` for which the predicate is true.
+
+        Takes 8 bytes a row for the duration of the call. Raises ``TypeError`` where the
+        predicate cannot be compiled, with Numba's own explanation, and whatever the predicate
+        itself raises.
+        """
+        offsets = np.asarray(columns.offsets, np.int64)
+        arrays = [offsets, np.asarray(columns.timestamps, np.int64)]
+        for ragged in (columns.keys, columns.values):
+            arrays.append(np.frombuffer(ragged.data, np.uint8))
+            arrays.append(np.asarray(ragged.positions, np.int64))
+            arrays.append(np.asarray(ragged.lengths, np.int32))
+        if any(arrays[n].size != offsets.size for n in (1, 3, 4, 6, 7)):
+            raise ValueError("the columns differ in length")
+        rows = np.empty(offsets.size, np.int64)
+        try:
+            found = self.loop(*(np.ascontiguousarray(array) for array in arrays), rows)
+        except NumbaError as error:
+            raise TypeError(f"the predicate cannot be compiled: {error}") from error
+        return rows[:found].copy()
+
+
+def compile_predicate(function: Callable[[Any], Any]) -> Predicate:
+    """Make a filter of a function of one ``Row`` that says whether to keep the record.
+
+    ``function`` is a plain function or a lambda of the subset of Python that Numba compiles, or
+    one already under ``numba.njit``::
+
+        compile_predicate(lambda row: row.timestamp >= start and equals(row.key, b"alice"))
+
+    Values of outer variables are those of the moment it is compiled. The compiled loop is kept
+    in Numba's cache across processes where the function's outer names are numbers, strings,
+    bytes, modules or jitted functions; else it is compiled once per process.
+    """
+    return Predicate(function)

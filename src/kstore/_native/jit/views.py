@@ -1,0 +1,93 @@
+"""Bytes of one record inside a compiled loop: views that copy and count nothing."""
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.core.errors import TypingError
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from kstore._native.jit.symbols import bytes_array
+
+Bytes = NDArray[np.uint8]
+
+
+@intrinsic
+def _borrowed(typingctx: Any, data: Any, position: Any, length: Any) -> Any:
+    """A read-only array over part of another, without a reference to it."""
+    if not bytes_array(data):
+        raise TypingError(f"a contiguous array of uint8 is needed, not {data}")
+    result = types.Array(types.uint8, 1, "C", readonly=True)
+    signature = result(data, types.int64, types.int64)
+
+    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        whole = context.make_array(signature.args[0])(context, builder, values[0])
+        part = context.make_array(result)(context, builder)
+        one = ir.Constant(ir.IntType(64), 1)
+        context.populate_array(
+            part,
+            data=cgutils.pointer_add(builder, whole.data, values[1]),
+            shape=[values[2]],
+            strides=[one],
+            itemsize=one,
+            meminfo=None,
+        )
+        return part._getvalue()
+
+    return signature, code
+
+
+@njit(nogil=True, cache=True)
+def part(data: Bytes, position: int, length: int) -> Any:
+    """``data[position:position + length]`` as a read-only array that borrows ``data``.
+
+    A slice would count references at every record; this does not, and may not outlive
+    ``data``: use it inside the loop only. A length below 0 (null) gives an empty view;
+    ``IndexError`` where the bytes do not lie within ``data``.
+    """
+    if length <= 0:
+        return _borrowed(data, 0, 0)
+    if position < 0 or position > data.size - length:
+        raise IndexError("a key or value does not lie within its data")
+    return _borrowed(data, position, length)
+
+
+@njit(nogil=True, cache=True)
+def equals(some: Bytes, wanted: bytes) -> Any:
+    """Whether a view's bytes are those of a ``bytes`` literal (or another view)."""
+    if len(some) != len(wanted):
+        return False
+    for n in range(len(wanted)):  # noqa: SIM110 - a generator would not compile
+        if some[n] != wanted[n]:
+            return False
+    return True
+
+
+@njit(nogil=True, cache=True)
+def starts_with(some: Bytes, wanted: bytes) -> Any:
+    """Whether a view's first bytes are ``wanted``."""
+    if len(some) < len(wanted):
+        return False
+    for n in range(len(wanted)):  # noqa: SIM110
+        if some[n] != wanted[n]:
+            return False
+    return True
+
+
+@njit(nogil=True, cache=True)
+def contains(some: Bytes, wanted: bytes) -> Any:
+    """Whether ``wanted`` occurs anywhere in a view."""
+    size = len(wanted)
+    if size == 0:
+        return True
+    for start in range(len(some) - size + 1):
+        if some[start] == wanted[0]:
+            n = 1
+            while n < size and some[start + n] == wanted[n]:
+                n += 1
+            if n == size:
+                return True
+    return False

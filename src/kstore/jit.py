@@ -1,0 +1,61 @@
+"""Compiled loops over a log's files and columns, by Numba.
+
+``from kstore import jit`` imports numba (and only that does). The functions may be called from
+Python and inside a ``numba.njit`` function; the guide "Your own loops" shows how.
+"""
+
+from kstore._native.jit import (
+    Frame,
+    FrameRecord,
+    Groups,
+    Predicate,
+    Row,
+    Windows,
+    compile_predicate,
+    contains,
+    crc32c,
+    crc_ok,
+    equals,
+    group_by_key,
+    index_count,
+    index_lookup,
+    key_hash,
+    next_frame,
+    next_record,
+    part,
+    rows_between,
+    starts_with,
+    sum_by_group,
+    time_index_count,
+    time_lookup,
+    top_k,
+    tumbling,
+)
+
+__all__ = [
+    "Frame",
+    "FrameRecord",
+    "Groups",
+    "Predicate",
+    "Row",
+    "Windows",
+    "compile_predicate",
+    "contains",
+    "crc32c",
+    "crc_ok",
+    "equals",
+    "group_by_key",
+    "index_count",
+    "index_lookup",
+    "key_hash",
+    "next_frame",
+    "next_record",
+    "part",
+    "rows_between",
+    "starts_with",
+    "sum_by_group",
+    "time_index_count",
+    "time_lookup",
+    "top_k",
+    "tumbling",
+]

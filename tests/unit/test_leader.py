@@ -1,0 +1,323 @@
+"""What Kafka's leader refuses of a client's batch, and what it lets through."""
+
+import random
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kstore._native import batch as kernel
+from kstore._native import checksum
+from kstore.errors import CorruptRecordError
+from oracle.plain import LOG_APPEND_TIME, PlainRecord
+from oracle.writer import batch, message, record_v2, variable, variable_bytes
+
+NOW = 1_700_000_000_000
+BODY = 61
+
+optional_bytes = st.none() | st.binary(max_size=80)
+headers = st.lists(st.tuples(st.text(max_size=5), optional_bytes), max_size=3).map(tuple)
+record_lists = st.lists(
+    st.tuples(st.integers(NOW - 5000, NOW + 5000), optional_bytes, optional_bytes, headers),
+    min_size=1,
+    max_size=8,
+).map(lambda rows: [PlainRecord(n, *row) for n, row in enumerate(rows)])
+
+
+def records(count=3, timestamp=NOW, key=b"k"):
+    return [PlainRecord(n, timestamp + n, key, b"value %d" % n) for n in range(count)]
+
+
+def sealed(data: bytes) -> bytes:
+    """The batch with a right CRC again."""
+    out = bytearray(data)
+    struct.pack_into(">I", out, 17, checksum.crc32c(data[21:]))
+    return bytes(out)
+
+
+def patched(data: bytes, position: int, form: str, *values: int) -> bytes:
+    out = bytearray(data)
+    struct.pack_into(form, out, position, *values)
+    return sealed(bytes(out))
+
+
+def with_body(body: bytes, count: int) -> bytes:
+    """A batch whose records are the given bytes, whatever they are."""
+    head = bytearray(batch(records(1))[:BODY])
+    struct.pack_into(">i", head, 8, BODY - 12 + len(body))
+    struct.pack_into(">i", head, 23, count - 1)
+    struct.pack_into(">i", head, 57, count)
+    return sealed(bytes(head) + body)
+
+
+def check(data: bytes, **rules) -> str:
+    return kernel.validate_leader(data, now=NOW, **rules).status_name
+
+
+@given(rows=record_lists)
+def test_a_right_batch_passes_and_its_largest_timestamp_is_found(rows):
+    data = batch(rows)
+    report = kernel.validate_leader(data, now=NOW)
+    assert (report.status_name, report.ok) == ("OK", True)
+    assert (report.size, report.count, report.last_offset) == (len(data), len(rows), len(rows) - 1)
+    assert report.max_timestamp == max(row.timestamp for row in rows)
+    assert not report.restamp
+    assert (report.bad_position, report.bad_record) == (-1, -1)
+    alone = kernel.validate_records(
+        data[BODY:],
+        count=len(rows),
+        now=NOW,
+        base_timestamp=rows[0].timestamp,
+        max_timestamp=report.max_timestamp,
+    )
+    assert (alone.status_name, alone.max_timestamp) == ("OK", report.max_timestamp)
+
+
+def test_more_bytes_may_follow():
+    data = batch(records())
+    report = kernel.validate_leader(data + b"next batch", now=NOW)
+    assert (report.ok, report.size) == (True, len(data))
+
+
+def test_every_cut_is_a_tail():
+    data = batch(records())
+    for end in range(len(data)):
+        assert check(data[:end]) == "TRUNCATED"
+
+
+def test_every_flipped_bit_is_refused_or_outside_the_crc():
+    data = batch(records())
+    for bit in range(8 * len(data)):
+        flipped = bytearray(data)
+        flipped[bit >> 3] ^= 1 << (bit & 7)
+        status = check(bytes(flipped))
+        if 12 <= bit >> 3 < 16:  # the leader's own field
+            assert status == "OK"
+        else:
+            assert status != "OK", bit
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (batch([r._replace(offset=r.offset + 1) for r in records()]), "BAD_BASE_OFFSET"),
+        (batch(records(), control=True), "CONTROL_BATCH"),
+        (batch(records(), producer_id=5, producer_epoch=0), "BAD_SEQUENCE"),
+        (batch(records(), producer_id=-2), "BAD_SEQUENCE"),
+        (patched(batch(records()), 57, ">i", 0), "BAD_COUNT"),
+        (patched(batch(records()), 57, ">i", -1), "BAD_COUNT"),
+        (patched(batch(records()), 57, ">i", 4), "BAD_COUNT"),
+        (patched(batch(records()), 57, ">i", 2), "BAD_COUNT"),
+        (patched(batch(records()), 23, ">i", 1), "BAD_COUNT"),
+        (patched(batch(records()), 23, ">i", 3, *()), "BAD_COUNT"),
+        (patched(batch(records()), 23, ">i", -1), "BAD_COUNT"),
+        (patched(batch(records()), 21, ">h", 5), "BAD_CODEC"),
+        (patched(batch(records()), 21, ">h", 7), "BAD_CODEC"),
+        (message(0, b"k", b"v", magic=0), "BAD_MAGIC"),
+        (message(0, b"k", b"v", magic=1), "BAD_MAGIC"),
+        (patched(batch(records()), 16, "b", 3), "BAD_MAGIC"),
+        (patched(batch(records()), 8, ">i", 48), "BAD_SIZE"),
+        (patched(batch(records()), 8, ">i", -1), "BAD_SIZE"),
+        (bytes(100), "BAD_MAGIC"),
+        (b"", "TRUNCATED"),
+    ],
+)
+def test_headers_that_are_refused(data, status):
+    assert check(data) == status
+
+
+def test_what_only_a_client_may_not_do():
+    data = batch(records(), control=True, producer_id=5, transactional=True)
+    data = patched(data, 0, ">q", 700)
+    report = kernel.validate_leader(data, now=NOW, from_client=False)
+    assert (report.status_name, report.base_offset, report.last_offset) == ("OK", 700, 702)
+
+
+def test_size_limit_is_of_the_whole_batch_and_comes_before_the_checksum():
+    data = batch(records())
+    assert check(data, max_message_bytes=len(data)) == "OK"
+    assert check(data, max_message_bytes=len(data) - 1) == "MESSAGE_TOO_LARGE"
+    assert check(data[:-1] + b"?", max_message_bytes=len(data) - 1) == "MESSAGE_TOO_LARGE"
+    assert check(data[:-1] + b"?") == "BAD_CRC"
+
+
+def one(body: bytes) -> bytes:
+    return variable(len(body)) + body
+
+
+GOOD = record_v2(records(1)[0], 0, NOW)
+FIELDS = b"\x00" + variable(0) + variable(0)
+
+
+@pytest.mark.parametrize(
+    ("body", "count", "status", "index"),
+    [
+        (GOOD + GOOD, 2, "BAD_OFFSET", 1),  # delta 0 twice
+        (GOOD + b"\x00", 1, "TRAILING_BYTES", -1),
+        (GOOD[:-1], 1, "BAD_RECORD_SIZE", 0),
+        (b"", 1, "BAD_COUNT", 0),
+        (GOOD, 2, "BAD_COUNT", 1),
+        (variable(-1), 1, "BAD_RECORD_SIZE", 0),
+        (variable(5) + GOOD, 1, "BAD_RECORD_SIZE", 0),
+        (variable(2**31 - 1) + GOOD, 1, "BAD_RECORD_SIZE", 0),
+        (b"\xff\xff\xff\xff\xff\x01" + GOOD, 1, "MALFORMED_VARINT", 0),
+        (b"\x80", 1, "BAD_RECORD_SIZE", 0),
+        (one(FIELDS + variable(-2) + b"\x01\x00"), 1, "BAD_LENGTH", 0),
+        (one(FIELDS + variable(9) + b"\x01\x00"), 1, "BAD_LENGTH", 0),
+        (one(FIELDS + variable(-1) + variable(3) + b"ab"), 1, "BAD_LENGTH", 0),
+        (one(FIELDS + variable(-1) + variable(-2) + b"\x00"), 1, "BAD_LENGTH", 0),
+        (one(FIELDS + b"\x01\x01" + variable(-1)), 1, "BAD_LENGTH", 0),  # header count
+        (one(FIELDS + b"\x01\x01" + variable(2) + b"\x00"), 1, "BAD_LENGTH", 0),
+        (one(FIELDS + b"\x01\x01" + variable(2**31 - 1)), 1, "BAD_LENGTH", 0),
+        (one(FIELDS + b"\x01\x01\x02" + variable(-1) + b"\x01"), 1, "BAD_LENGTH", 0),
+        (one(FIELDS + b"\x01\x01\x02" + variable(5) + b"ab"), 1, "BAD_LENGTH", 0),
+        (one(FIELDS + b"\x01\x01\x02" + variable_bytes(b"a") + variable(4)), 1, "BAD_LENGTH", 0),
+        (one(FIELDS + b"\x01\x01\x02" + variable_bytes(b"a")), 1, "BAD_RECORD_SIZE", 0),
+        (one(FIELDS + b"\x01\x01\x00\x00"), 1, "BAD_RECORD_SIZE", 0),  # a byte too many
+        (one(b"\x00" + b"\xff" * 10 + b"\x01" + FIELDS), 1, "MALFORMED_VARINT", 0),
+        (one(FIELDS + b"\x01\x01\x00"), 1, "OK", -1),
+        (one(b"\x7f" + FIELDS[1:] + b"\x01\x01\x00"), 1, "OK", -1),  # attributes: not looked at
+        (one(FIELDS + b"\x01\x01" + variable(1) + b"\x00\x01"), 1, "OK", -1),  # "" -> null
+    ],
+)
+def test_records_that_are_refused(body, count, status, index):
+    report = kernel.validate_leader(with_body(body, count), now=NOW)
+    assert (report.status_name, report.bad_record) == (status, index)
+    alone = kernel.validate_records(
+        body, count=count, now=NOW, base_timestamp=NOW, max_timestamp=NOW
+    )
+    assert (alone.status_name, alone.bad_record) == (status, index)
+    if report.bad_position >= 0:
+        assert report.bad_position == alone.bad_position + BODY
+
+
+def test_every_cut_and_flip_of_the_records_alone_ends_well():
+    """Without a checksum in the way: any bytes give a status and nothing outside is read."""
+    rows = [PlainRecord(n, NOW, b"k" * n, b"v" * 70, (("h", b"x"), ("", None))) for n in range(3)]
+    body = batch(rows)[BODY:]
+    rules = {"count": 3, "now": NOW, "base_timestamp": NOW, "max_timestamp": NOW}
+    for end in range(len(body)):
+        assert not kernel.validate_records(bytes(body[:end]), **rules).ok
+    for bit in range(8 * len(body)):
+        flipped = bytearray(body)
+        flipped[bit >> 3] ^= 1 << (bit & 7)
+        report = kernel.validate_records(flipped, **rules)
+        assert report.ok or report.bad_position <= len(body)
+
+
+@given(body=st.binary(max_size=120), count=st.integers(-2, 5))
+def test_any_bytes_as_records(body, count):
+    report = kernel.validate_records(
+        body, count=count, now=NOW, base_timestamp=NOW, max_timestamp=NOW
+    )
+    assert report.ok == (report.bad_position < 0)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "rules", "status"),
+    [
+        (NOW - 1000, {"before_max": 1000}, "OK"),
+        (NOW - 1001, {"before_max": 1000}, "BAD_TIMESTAMP"),
+        (NOW + 500, {"after_max": 500}, "OK"),
+        (NOW + 501, {"after_max": 500}, "BAD_TIMESTAMP"),
+        (0, {}, "OK"),
+        (2**63 - 1, {}, "OK"),
+        (-(2**63), {}, "OK"),
+        (2**63 - 1, {"after_max": 0}, "BAD_TIMESTAMP"),
+        (-1, {"before_max": 0, "after_max": 0}, "OK"),  # none at all
+        (-2, {"before_max": 0, "after_max": 0}, "BAD_TIMESTAMP"),
+        (0, {"before_max": 0, "log_append_time": True}, "OK"),
+    ],
+)
+def test_bounds_of_timestamps(timestamp, rules, status):
+    assert check(batch([PlainRecord(0, timestamp, b"k", b"v")]), **rules) == status
+
+
+def test_a_clients_log_append_time_flag():
+    """Kafka's rule: refused where the topic would set it itself or the timestamp is none;
+    on a CreateTime topic every record has the header's max timestamp, and the flag is cleared."""
+    data = batch(records(), timestamp_type=LOG_APPEND_TIME)
+    assert check(data, log_append_time=True) == "BAD_TIMESTAMP"
+    report = kernel.validate_leader(data, now=NOW)
+    assert (report.status_name, report.max_timestamp, report.restamp) == ("OK", NOW + 2, True)
+    assert check(batch(records(), timestamp_type=LOG_APPEND_TIME, max_timestamp=-1)) == (
+        "BAD_TIMESTAMP"
+    )
+    assert check(data, after_max=1) == "BAD_TIMESTAMP"
+
+
+def test_timestamp_goes_before_key_and_a_malformed_record_before_both():
+    rows = records(3, key=None)
+    assert check(batch(rows)) == "OK"
+    report = kernel.validate_leader(batch(rows), now=NOW, key_required=True)
+    assert (report.status_name, report.bad_record) == ("MISSING_KEY", 0)
+    rows[2] = PlainRecord(2, NOW + 99, b"key", b"")
+    report = kernel.validate_leader(batch(rows), now=NOW, key_required=True, after_max=5)
+    assert (report.status_name, report.bad_record) == ("BAD_TIMESTAMP", 2)
+    body = batch(rows)[BODY:] + b"\x01"
+    report = kernel.validate_leader(with_body(body, 4), now=NOW, key_required=True, after_max=5)
+    assert (report.status_name, report.bad_record) == ("BAD_RECORD_SIZE", 3)
+
+
+def test_header_whose_max_timestamp_is_wrong_is_stamped_anew():
+    data = bytearray(batch(records(), max_timestamp=NOW + 77))
+    report = kernel.validate_leader(data, now=NOW)
+    assert (report.ok, report.restamp, report.max_timestamp) == (True, True, NOW + 2)
+    kernel.stamp_timestamp(data, log_append_time=False, max_timestamp=report.max_timestamp)
+    kernel.stamp(data, base_offset=0, leader_epoch=0)
+    assert bytes(data) == batch(records())
+    assert not kernel.validate_leader(data, now=NOW).restamp
+
+
+def test_log_append_time_is_stamped():
+    data = bytearray(batch(records()))
+    report = kernel.validate_leader(data, now=NOW + 9, log_append_time=True)
+    assert (report.ok, report.restamp, report.max_timestamp) == (True, True, NOW + 9)
+    kernel.stamp_timestamp(data, log_append_time=True, max_timestamp=NOW + 9)
+    assert bytes(data) == batch(records(), timestamp_type=LOG_APPEND_TIME, max_timestamp=NOW + 9)
+
+
+def test_unknown_attribute_bits_are_lost_when_rewritten():
+    data = bytearray(patched(batch(records()), 21, ">h", 0x7F10))
+    kernel.stamp_timestamp(data, log_append_time=False, max_timestamp=NOW + 2)
+    assert bytes(data) == batch(records(), transactional=True)
+
+
+def test_compressed_batches_are_left_to_validate_records():
+    report = kernel.validate_leader(batch(records(), codec=1), now=NOW)
+    assert (report.status_name, report.attributes & 7, report.max_timestamp) == ("OK", 1, -1)
+
+
+@given(offset=st.integers(0, 2**63 - 1), epoch=st.integers(-1, 2**31 - 1))
+def test_stamping_writes_what_the_checksum_does_not_cover(offset, epoch):
+    data = bytearray(batch(records()))
+    tail = bytes(data[16:])
+    kernel.stamp(data, base_offset=offset, leader_epoch=epoch)
+    assert struct.unpack_from(">qii", data) == (offset, len(data) - 12, epoch)
+    assert data[16:] == tail
+    assert kernel.prefix(base_offset=offset, size=len(data), leader_epoch=epoch) == data[:16]
+    assert kernel.validate_leader(data, now=NOW, from_client=False).ok
+
+
+def test_stamping_refuses_what_is_no_batch():
+    with pytest.raises(BufferError):
+        kernel.stamp(batch(records()), base_offset=0, leader_epoch=0)  # bytes cannot be written
+    for data in (b"", bytes(61), message(0, b"k", b"v", magic=1), batch(records())[:-1]):
+        with pytest.raises(CorruptRecordError):
+            kernel.stamp(bytearray(data), base_offset=0, leader_epoch=0)
+        with pytest.raises(CorruptRecordError):
+            kernel.stamp_timestamp(bytearray(data), log_append_time=False, max_timestamp=0)
+    with pytest.raises(ValueError, match="at least 61 bytes"):
+        kernel.prefix(base_offset=0, size=60, leader_epoch=0)
+
+
+def test_large_batches_of_every_varint_length():
+    rng = random.Random(7)
+    rows = [
+        PlainRecord(n, NOW + rng.choice((0, 70, 9000, 2**40)), None, rng.randbytes(n % 300))
+        for n in range(20_000)
+    ]
+    report = kernel.validate_leader(batch(rows), now=NOW)
+    assert (report.status_name, report.count) == ("OK", 20_000)
+    assert report.max_timestamp == NOW + 2**40
