@@ -19,6 +19,7 @@ from kstore.errors import StorageError, StoreLockedError
 TEMPORARY_SUFFIX = ".tmp"
 
 _IOV_MAX = 1024
+_MADV_POPULATE_READ = 22  # not named by Python's mmap before 3.13
 # struct flock of 64-bit Linux: l_type, l_whence, l_start, l_len, l_pid; length 0 = whole file.
 _FLOCK = struct.Struct("hhqqi4x")
 
@@ -210,6 +211,28 @@ class Files:
             return mmap.mmap(fd, size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
         except OSError as error:
             raise _storage_error("cannot map", fd, error) from error
+
+    def read_ahead(self, fd: int, position: int, size: int) -> None:
+        """Tell the system that these bytes will be read soon; does not wait for them."""
+        try:
+            os.posix_fadvise(fd, position, size, os.POSIX_FADV_WILLNEED)
+        except OSError as error:
+            raise _storage_error("cannot read", fd, error) from error
+
+    def prefault(self, mapped: mmap.mmap, position: int, size: int, fd: int) -> None:
+        """Bring a part of a map into memory (position a multiple of the page size).
+
+        A disk that cannot read it raises StorageError here; later it would kill the process.
+        The descriptor only names the file in the error.
+        """
+        try:
+            mapped.madvise(_MADV_POPULATE_READ, position, size)
+        except OSError as error:
+            if error.errno == errno.EINVAL:  # before Linux 5.14: the pages come when touched
+                return
+            if error.errno == errno.EFAULT:
+                error = OSError(errno.EIO, os.strerror(errno.EIO))
+            raise _storage_error("cannot read", fd, error) from error
 
     # --- names ----------------------------------------------------------------------------
 

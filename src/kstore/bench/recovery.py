@@ -1,0 +1,43 @@
+"""A segment that a crash left behind: batches of one size, to be checked and indexed anew."""
+
+from pathlib import Path
+
+from kstore._native.encode import BatchBuffer
+from kstore.log import filenames
+
+# name: (records in a batch, bytes of a value); about 16 KB, 1.1 KB and 170 bytes a batch.
+SHAPES = {"16 KB batches": (150, 100), "1.1 KB batches": (10, 100), "one-record batches": (1, 100)}
+
+
+def batch(records: int, value_size: int) -> bytes:
+    """One batch at offset 0 with random-looking values."""
+    buffer = BatchBuffer()
+    for n in range(records):
+        value = bytes((n * 31 + at * 7) & 0xFF for at in range(value_size))
+        buffer.put(value, None, None, 1_700_000_000_000 + n)
+    return buffer.to_bytes(0, 0, 0)
+
+
+def write_segment(path: Path, records: int, value_size: int, size: int) -> int:
+    """Write a segment of about size bytes from offset 0; returns the offset after its end.
+
+    All batches are one batch under other base offsets, which its checksum does not cover.
+    """
+    one = bytearray(batch(records, value_size))
+    count = max(1, size // len(one))
+    block = max(1, (1 << 22) // len(one))
+    with path.open("wb") as file:
+        for first in range(0, count, block):
+            here = min(block, count - first)
+            many = one * here
+            for n in range(here):
+                start = n * len(one)
+                many[start : start + 8] = ((first + n) * records).to_bytes(8, "big")
+            file.write(many)
+    return count * records
+
+
+def write_partition(directory: Path, records: int, value_size: int, size: int) -> int:
+    """A partition directory of one segment without indexes, as a crash may leave it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    return write_segment(directory / filenames.log_name(0), records, value_size, size)
