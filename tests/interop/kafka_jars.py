@@ -13,15 +13,13 @@ import time
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 HERE = Path(__file__).resolve().parent
 VERSIONS = ("3.9.2", "4.3.0")
 # One small JVM that starts quickly: the tools run for a second or two each.
 JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 # What the tools read and print is UTF-8 whatever the locale says (the names changed with Java 19).
 UTF_8 = ("-Dfile.encoding=UTF-8", "-Dsun.stdout.encoding=UTF-8", "-Dstdout.encoding=UTF-8")
-INSTALL = "install openjdk-17-jre-headless and maven"
+INSTALL = "install openjdk-17-jdk-headless and maven"
 
 
 def required() -> bool:
@@ -30,6 +28,8 @@ def required() -> bool:
 
 def unavailable(sentence: str) -> None:
     """Fail where interop is required, else skip and say why."""
+    import pytest  # here, because a benchmark fetches the jars without it
+
     if required():
         pytest.fail(f"interop: {sentence}", pytrace=False)
     pytest.skip(sentence)
@@ -72,7 +72,7 @@ def _download(version: str, target: Path, attempts: int = 3) -> str | None:
 
 
 @cache
-def _prepare(version: str) -> tuple[Path, str | None]:
+def prepare(version: str) -> tuple[Path, str | None]:
     """The directory of a version's jars, and why they are not there (None: they are)."""
     target = _directory(version)
     if shutil.which("java") is None:
@@ -92,7 +92,7 @@ def _prepare(version: str) -> tuple[Path, str | None]:
 
 def libs(version: str) -> Path:
     """The directory that holds the jars; skips or fails the test where there is none."""
-    directory, reason = _prepare(version)
+    directory, reason = prepare(version)
     if reason:
         unavailable(reason)
     return directory

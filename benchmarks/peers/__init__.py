@@ -1,0 +1,1 @@
+"""Programs that kstore is measured against."""

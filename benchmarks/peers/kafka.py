@@ -1,0 +1,181 @@
+"""Kafka's own log layer as a peer: its UnifiedLog called in a JVM that stays warm.
+
+    python benchmarks/peers/kafka.py                  # every figure, as JSON lines
+    python benchmarks/peers/kafka.py --scale 0.01
+
+Real Kafka's jars come from Maven Central, by the pom of tests/interop. The figures are Kafka's
+log without a broker around it: no network, no replication, one thread, batches ready-made.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+
+HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent.parent / "tests"))  # the jars are fetched in one place only
+
+from interop.kafka_jars import INSTALL, prepare  # noqa: E402
+
+VERSION = "3.9.2"
+# records in a batch: about 110 KB, 16.5 KB, 1.15 KB and 170 bytes of 100-byte values
+SHAPES = (1000, 150, 10, 1)
+Result = dict[str, float | int | str]
+
+
+class KafkaMissingError(RuntimeError):
+    """Java or Kafka's jars are not here; the text says what to install."""
+
+
+class KafkaLog:
+    """Kafka's log layer in a JVM of its own, over logs below a directory.
+
+    Each method returns what `UnifiedLogBench.java` measured: `seconds`, `mb_per_s` (10^6 bytes),
+    and where calls were timed one by one `p50_ns`, `p99_ns`, `p999_ns`. It checks every result
+    and fails loudly where one is wrong. The first call of a kind warms the JVM: drop it.
+    """
+
+    def __init__(self, directory: str | Path, *, heap: str = "1g") -> None:
+        libs, reason = prepare(VERSION)
+        if reason is None and shutil.which("javac") is None:
+            reason = f"the Java compiler is missing: {INSTALL}"
+        if reason is not None:
+            raise KafkaMissingError(reason)
+        Path(directory).mkdir(parents=True, exist_ok=True)
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed in close)
+        self._process = subprocess.Popen(
+            [
+                "java",
+                f"-Xms{heap}",
+                f"-Xmx{heap}",
+                "-XX:+UseSerialGC",  # one thread works here; G1 was not quicker
+                "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+                "-cp",
+                f"{libs}/*",
+                str(HERE / "kafka" / "UnifiedLogBench.java"),
+                str(directory),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+
+    def ask(self, work: str, **arguments: object) -> Result:
+        """Have one piece of work done: see the commands in `UnifiedLogBench.java`."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        words = [work, *(f"{name}={value}" for name, value in arguments.items())]
+        try:
+            self._process.stdin.write(" ".join(words) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass  # told below, with what it said
+        line = self._process.stdout.readline()
+        if not line:
+            self._process.wait(30)
+            self._errors.seek(0)
+            said = self._errors.read()[-4000:].decode(errors="replace")
+            raise RuntimeError(f"Kafka's log layer failed at {' '.join(words)}:\n{said}")
+        result: Result = json.loads(line)
+        return result
+
+    def append(self, records: int, size: int) -> Result:
+        """Append `size` bytes of ready-made batches of `records` x 100 bytes, as leader."""
+        return self.ask("append", records=records, bytes=size)
+
+    def fill(self, name: str, records: int, size: int) -> Result:
+        """Make a log that stays; `directory` is the partition's, `end_offset` its end."""
+        return self.ask("fill", name=name, records=records, bytes=size)
+
+    def read(self, name: str, count: int, seed: int = 1) -> Result:
+        """`read(offset, 1 byte)` at random offsets of a filled log."""
+        return self.ask("read", name=name, count=count, seed=seed)
+
+    def iterate(self, name: str) -> Result:
+        """Every record as an object, every checksum, walked in the segment files."""
+        return self.ask("iterate", name=name)
+
+    def fetch(self, name: str) -> Result:
+        """The same through reads of 1 MiB into memory, as a consumer sees them."""
+        return self.ask("fetch", name=name)
+
+    def recover(self, name: str) -> Result:
+        """Close a filled log and load it as after a kill: checksums, both indexes."""
+        return self.ask("recover", name=name)
+
+    def partitions(self, count: int) -> Result:
+        """Make cleanly closed partitions `many-N` of one record each, in `directory`. Slow."""
+        return self.ask("partitions", count=count)
+
+    def load(self) -> Result:
+        """Start a log manager (two threads) on those until every end offset is known."""
+        return self.ask("load")
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        if self._process.poll() is None:
+            self._process.stdin.close()
+            try:
+                self._process.wait(60)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self._errors.close()
+
+    def __enter__(self) -> "KafkaLog":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def everything(peer: KafkaLog, scale: float = 1.0) -> Iterator[Result]:
+    """Each kind of work for each shape of batch, the second run of each, in JSON's terms."""
+
+    def sized(amount: int) -> int:
+        return max(1, int(amount * scale))
+
+    for records in SHAPES:
+        size = sized(500_000_000 if records > 1 else 200_000_000)
+        name = f"filled{records}"
+        peer.append(records, size)
+        yield peer.append(records, size)
+        peer.fill(name, records, size)
+        for work in (peer.iterate, peer.fetch, peer.recover):
+            work(name)
+            yield work(name) | {"records": records}
+        peer.read(name, sized(200_000), 1)
+        yield peer.read(name, sized(200_000), 2) | {"records": records}
+    peer.partitions(sized(10_000))
+    peer.load()
+    yield peer.load()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--scale", type=float, default=1.0, help="sizes are multiplied by it")
+    parser.add_argument("--directory", help="where the logs go (default: a temporary one)")
+    given = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory(dir=given.directory) as directory,
+        KafkaLog(directory) as peer,
+    ):
+        for result in everything(peer, given.scale):
+            print(json.dumps(result), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,438 @@
+/*
+ * Kafka's own log layer, called in-process: what a broker does with a batch, without its network.
+ *
+ * Reads one command a line from standard input, does it, prints one JSON line. The JVM stays, so
+ * that work is measured warm and in turn with another program's. Commands (NAME=VALUE each):
+ *
+ *   append  records=1000 bytes=N            append ready-made batches of 100-byte values, as leader
+ *   fill    name=x records=1000 bytes=N     the same into a log that stays for the next four
+ *   read    name=x count=N seed=S           read(offset, 1 byte) at random offsets
+ *   iterate name=x                          every record as an object, every checksum, from files
+ *   fetch   name=x                          the same through fetches of 1 MiB into memory
+ *   recover name=x                          load after an unclean stop: checksums, both indexes
+ *   partitions count=N                      make N cleanly closed partitions with a record each
+ *   load                                    start a log manager on them: all end offsets known
+ *
+ * Compiled and run in one step by `java -cp 'libs/*' UnifiedLogBench.java DIRECTORY`.
+ */
+
+import java.io.BufferedReader;
+import java.io.File;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.nio.ByteBuffer;
+import java.nio.file.FileVisitResult;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.SimpleFileVisitor;
+import java.nio.file.attribute.BasicFileAttributes;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Properties;
+import java.util.SplittableRandom;
+import java.util.concurrent.ConcurrentHashMap;
+import kafka.log.LogManager;
+import kafka.log.UnifiedLog;
+import kafka.server.BrokerTopicStats;
+import kafka.server.RequestLocal;
+import kafka.server.metadata.ConfigRepository;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.compress.Compression;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.record.FileRecords;
+import org.apache.kafka.common.record.MemoryRecords;
+import org.apache.kafka.common.record.Record;
+import org.apache.kafka.common.record.RecordBatch;
+import org.apache.kafka.common.record.SimpleRecord;
+import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.server.common.MetadataVersion;
+import org.apache.kafka.server.util.KafkaScheduler;
+import org.apache.kafka.storage.internals.log.AppendOrigin;
+import org.apache.kafka.storage.internals.log.CleanerConfig;
+import org.apache.kafka.storage.internals.log.FetchDataInfo;
+import org.apache.kafka.storage.internals.log.FetchIsolation;
+import org.apache.kafka.storage.internals.log.LogConfig;
+import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
+import org.apache.kafka.storage.internals.log.LogOffsetsListener;
+import org.apache.kafka.storage.internals.log.LogSegment;
+import org.apache.kafka.storage.internals.log.ProducerStateManagerConfig;
+import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
+
+public class UnifiedLogBench {
+    static final int VALUE_SIZE = 100;
+    static final int FETCH_SIZE = 1 << 20; // a consumer's fetch
+
+    final Path root;
+    final KafkaScheduler scheduler = new KafkaScheduler(1);
+    final BrokerTopicStats stats = new BrokerTopicStats(false);
+    final RequestLocal requestLocal = RequestLocal.withThreadConfinedCaching();
+    final Map<String, UnifiedLog> logs = new HashMap<>();
+    int number;
+
+    UnifiedLogBench(Path root) {
+        this.root = root;
+        scheduler.startup();
+    }
+
+    // ---- logs ---------------------------------------------------------------------------------
+
+    static LogConfig config() {
+        Properties settings = new Properties();
+        settings.put("segment.bytes", String.valueOf(1 << 30));
+        settings.put("retention.ms", "-1");
+        return new LogConfig(settings);
+    }
+
+    UnifiedLog open(Path directory, boolean clean) {
+        return UnifiedLog.apply(
+            directory.toFile(), config(), 0L, 0L, scheduler, stats, Time.SYSTEM, 900_000,
+            new ProducerStateManagerConfig(86_400_000, false), 600_000,
+            new LogDirFailureChannel(1), clean, Option.empty(), true,
+            new ConcurrentHashMap<>(), false, LogOffsetsListener.NO_OP_OFFSETS_LISTENER);
+    }
+
+    Path directory(String name) throws IOException {
+        return Files.createDirectories(root.resolve(name + "-0"));
+    }
+
+    static void delete(Path path) throws IOException {
+        Files.walkFileTree(path, new SimpleFileVisitor<>() {
+            @Override
+            public FileVisitResult visitFile(Path file, BasicFileAttributes a) throws IOException {
+                Files.delete(file);
+                return FileVisitResult.CONTINUE;
+            }
+
+            @Override
+            public FileVisitResult postVisitDirectory(Path d, IOException e) throws IOException {
+                Files.delete(d);
+                return FileVisitResult.CONTINUE;
+            }
+        });
+    }
+
+    static MemoryRecords batch(int records) {
+        SimpleRecord[] made = new SimpleRecord[records];
+        long now = System.currentTimeMillis();
+        for (int i = 0; i < records; i++) {
+            byte[] value = new byte[VALUE_SIZE];
+            Arrays.fill(value, (byte) ('a' + i % 26));
+            made[i] = new SimpleRecord(now, null, value);
+        }
+        return MemoryRecords.withRecords(Compression.NONE, made);
+    }
+
+    void appendOne(UnifiedLog log, MemoryRecords batch) {
+        batch.buffer().putLong(0, 0L); // a client's batch begins at 0; the last append stamped it
+        log.appendAsLeader(batch, 0, AppendOrigin.CLIENT, log.appendAsLeader$default$4(),
+            requestLocal, log.appendAsLeader$default$6());
+    }
+
+    // ---- commands -----------------------------------------------------------------------------
+
+    Map<String, Object> append(int records, long bytes) throws IOException {
+        MemoryRecords batch = batch(records);
+        int size = batch.sizeInBytes();
+        int count = (int) Math.max(1, bytes / size);
+        Path directory = directory("append" + number++);
+        UnifiedLog log = open(directory, true);
+        long[] took = new long[count];
+        long start = System.nanoTime();
+        long before = start;
+        for (int i = 0; i < count; i++) {
+            appendOne(log, batch);
+            long now = System.nanoTime();
+            took[i] = now - before;
+            before = now;
+        }
+        long total = before - start;
+        check(log.logEndOffset() == (long) count * records, "end offset");
+        log.close();
+        delete(directory);
+        Map<String, Object> result = result("append", records, size, count, total);
+        percentiles(result, took);
+        return result;
+    }
+
+    Map<String, Object> fill(String name, int records, long bytes) throws IOException {
+        MemoryRecords batch = batch(records);
+        int size = batch.sizeInBytes();
+        int count = (int) Math.max(1, bytes / size);
+        UnifiedLog log = open(directory(name), true);
+        long start = System.nanoTime();
+        for (int i = 0; i < count; i++) {
+            appendOne(log, batch);
+        }
+        long total = System.nanoTime() - start;
+        log.flush(false);
+        logs.put(name, log);
+        Map<String, Object> result = result("fill", records, size, count, total);
+        result.put("end_offset", log.logEndOffset());
+        result.put("directory", log.dir().getPath());
+        return result;
+    }
+
+    Map<String, Object> read(String name, int count, long seed) {
+        UnifiedLog log = logs.get(name);
+        long end = log.logEndOffset();
+        SplittableRandom random = new SplittableRandom(seed);
+        long[] offsets = random.longs(count, 0, end).toArray();
+        long[] took = new long[count];
+        long found = 0;
+        long start = System.nanoTime();
+        long before = start;
+        for (int i = 0; i < count; i++) {
+            FetchDataInfo data = log.read(offsets[i], 1, FetchIsolation.LOG_END, true);
+            found += data.records.sizeInBytes();
+            long now = System.nanoTime();
+            took[i] = now - before;
+            before = now;
+        }
+        check(found > 0, "nothing read");
+        Map<String, Object> result = result("read", 1, (int) (found / count), count, before - start);
+        percentiles(result, took);
+        return result;
+    }
+
+    /** Every record with CRC straight from the files, as Kafka's own tools and loader walk them. */
+    Map<String, Object> iterate(String name) throws IOException {
+        UnifiedLog log = logs.get(name);
+        Tally tally = new Tally();
+        long start = System.nanoTime();
+        for (LogSegment segment : log.logSegments()) {
+            for (RecordBatch batch : segment.log().batches()) {
+                tally.add(batch);
+            }
+        }
+        return tally.result("iterate", log.logEndOffset(), System.nanoTime() - start);
+    }
+
+    /** The same as a consumer does it: fetches of 1 MiB into memory, then walked there. */
+    Map<String, Object> fetch(String name) throws IOException {
+        UnifiedLog log = logs.get(name);
+        long end = log.logEndOffset();
+        ByteBuffer buffer = ByteBuffer.allocate(FETCH_SIZE);
+        Tally tally = new Tally();
+        long start = System.nanoTime();
+        for (long offset = 0; offset < end; offset = tally.nextOffset) {
+            FetchDataInfo data = log.read(offset, FETCH_SIZE, FetchIsolation.LOG_END, true);
+            FileRecords file = (FileRecords) data.records;
+            buffer.clear();
+            if (file.sizeInBytes() > buffer.capacity()) {
+                buffer = ByteBuffer.allocate(file.sizeInBytes());
+            }
+            file.readInto(buffer, 0);
+            for (RecordBatch batch : MemoryRecords.readableRecords(buffer).batches()) {
+                tally.add(batch);
+            }
+        }
+        return tally.result("fetch", end, System.nanoTime() - start);
+    }
+
+    /** Walks batches record by record, checksums checked, and knows what must come out. */
+    static class Tally {
+        long records;
+        long bytes;
+        long seen;
+        long nextOffset;
+
+        void add(RecordBatch batch) {
+            batch.ensureValid();
+            for (Record record : batch) {
+                seen += record.offset() + record.valueSize();
+                records++;
+            }
+            bytes += batch.sizeInBytes();
+            nextOffset = batch.nextOffset();
+        }
+
+        Map<String, Object> result(String work, long end, long total) {
+            check(records == end && seen == end * (end - 1) / 2 + end * VALUE_SIZE, "records");
+            Map<String, Object> result = new HashMap<>();
+            result.put("work", work);
+            result.put("count", records);
+            result.put("bytes", bytes);
+            result.put("seconds", total / 1e9);
+            result.put("mb_per_s", bytes * 1e3 / total);
+            result.put("records_per_s", records * 1e9 / total);
+            return result;
+        }
+    }
+
+    Map<String, Object> recover(String name) throws IOException {
+        UnifiedLog log = logs.get(name);
+        long end = log.logEndOffset();
+        long bytes = log.size();
+        Path directory = log.dir().toPath();
+        log.close();
+        // A killed broker leaves no snapshot at the end. Its indexes are there, as big as they get;
+        // were they missing, Kafka would recover the segment twice.
+        try (var files = Files.newDirectoryStream(directory, "*.snapshot")) {
+            for (Path file : files) {
+                Files.delete(file);
+            }
+        }
+        long start = System.nanoTime();
+        UnifiedLog again = open(directory, false);
+        long total = System.nanoTime() - start;
+        check(again.logEndOffset() == end, "end offset after recovery");
+        logs.put(name, again);
+        Map<String, Object> result = new HashMap<>();
+        result.put("work", "recover");
+        result.put("bytes", bytes);
+        result.put("seconds", total / 1e9);
+        result.put("mb_per_s", bytes * 1e3 / total);
+        return result;
+    }
+
+    LogManager manager(int threads) throws IOException {
+        var directories = CollectionConverters
+            .asScala(java.util.List.of(partitionsRoot().toFile())).toSeq();
+        var none = CollectionConverters.asScala(new java.util.ArrayList<File>()).toSeq();
+        ConfigRepository settings = new ConfigRepository() {
+            @Override
+            public Properties config(ConfigResource resource) {
+                return new Properties();
+            }
+        };
+        return new LogManager(
+            directories, none, settings, config(), new CleanerConfig(false), threads,
+            Long.MAX_VALUE, 60_000L, 60_000L, 300_000L, 900_000,
+            new ProducerStateManagerConfig(86_400_000, false), 600_000,
+            MetadataVersion.latestProduction(), scheduler, stats, new LogDirFailureChannel(1),
+            Time.SYSTEM, true, false, 30_000L);
+    }
+
+    Path partitionsRoot() throws IOException {
+        return Files.createDirectories(root.resolve("partitions"));
+    }
+
+    Map<String, Object> partitions(int count) throws IOException {
+        LogManager manager = manager(2);
+        load(manager);
+        MemoryRecords one = batch(1);
+        long start = System.nanoTime();
+        for (int i = 0; i < count; i++) {
+            UnifiedLog log = manager.getOrCreateLog(
+                new TopicPartition("many", i), true, false, Option.empty(), Option.empty());
+            appendOne(log, one);
+        }
+        manager.shutdown(-1L);
+        Map<String, Object> result = new HashMap<>();
+        result.put("work", "partitions");
+        result.put("count", count);
+        result.put("directory", partitionsRoot().toString());
+        result.put("seconds", (System.nanoTime() - start) / 1e9);
+        return result;
+    }
+
+    static void load(LogManager manager) {
+        manager.loadLogs(config(), scala.collection.immutable.Map$.MODULE$.empty(), log -> false);
+    }
+
+    Map<String, Object> load() throws IOException {
+        long start = System.nanoTime();
+        LogManager manager = manager(2);
+        load(manager);
+        long total = System.nanoTime() - start;
+        int[] count = {0};
+        long[] ends = {0};
+        manager.allLogs().foreach(log -> {
+            count[0]++;
+            ends[0] += log.logEndOffset();
+            return null;
+        });
+        check(count[0] == ends[0], "one record each");
+        manager.shutdown(-1L);
+        Map<String, Object> result = new HashMap<>();
+        result.put("work", "load");
+        result.put("count", count[0]);
+        result.put("seconds", total / 1e9);
+        return result;
+    }
+
+    // ---- results ------------------------------------------------------------------------------
+
+    static void check(boolean right, String what) {
+        if (!right) {
+            throw new IllegalStateException("wrong: " + what);
+        }
+    }
+
+    static Map<String, Object> result(String work, int records, int size, int count, long total) {
+        Map<String, Object> result = new HashMap<>();
+        result.put("work", work);
+        result.put("records", records);
+        result.put("batch_bytes", size);
+        result.put("count", count);
+        result.put("seconds", total / 1e9);
+        result.put("mb_per_s", (double) size * count * 1e3 / total);
+        result.put("records_per_s", (double) records * count * 1e9 / total);
+        return result;
+    }
+
+    static void percentiles(Map<String, Object> result, long[] took) {
+        Arrays.sort(took);
+        result.put("p50_ns", took[took.length / 2]);
+        result.put("p99_ns", took[(int) (took.length * 0.99)]);
+        result.put("p999_ns", took[(int) (took.length * 0.999)]);
+    }
+
+    static String json(Map<String, Object> result) {
+        StringBuilder text = new StringBuilder("{");
+        for (Map.Entry<String, Object> entry : new java.util.TreeMap<>(result).entrySet()) {
+            if (text.length() > 1) {
+                text.append(", ");
+            }
+            text.append('"').append(entry.getKey()).append("\": ");
+            Object value = entry.getValue();
+            if (value instanceof Double) {
+                text.append(String.format(Locale.ROOT, "%.6g", (Double) value));
+            } else if (value instanceof String) {
+                text.append('"').append(((String) value).replace("\\", "\\\\").replace("\"", "\\\""));
+                text.append('"');
+            } else {
+                text.append(value);
+            }
+        }
+        return text.append('}').toString();
+    }
+
+    Map<String, Object> run(String line) throws IOException {
+        String[] words = line.trim().split("\\s+");
+        Map<String, String> given = new HashMap<>();
+        for (int i = 1; i < words.length; i++) {
+            String[] pair = words[i].split("=", 2);
+            given.put(pair[0], pair[1]);
+        }
+        int records = Integer.parseInt(given.getOrDefault("records", "1000"));
+        long bytes = Long.parseLong(given.getOrDefault("bytes", "268435456"));
+        int count = Integer.parseInt(given.getOrDefault("count", "100000"));
+        long seed = Long.parseLong(given.getOrDefault("seed", "1"));
+        String name = given.getOrDefault("name", "log");
+        switch (words[0]) {
+            case "append": return append(records, bytes);
+            case "fill": return fill(name, records, bytes);
+            case "read": return read(name, count, seed);
+            case "iterate": return iterate(name);
+            case "fetch": return fetch(name);
+            case "recover": return recover(name);
+            case "partitions": return partitions(count);
+            case "load": return load();
+            default: throw new IllegalArgumentException("unknown command " + words[0]);
+        }
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        UnifiedLogBench bench = new UnifiedLogBench(Path.of(arguments[0]).toAbsolutePath());
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
+        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+            System.out.println(json(bench.run(line)));
+            System.out.flush();
+        }
+        System.exit(0); // Kafka's threads would keep the JVM
+    }
+}
