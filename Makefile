@@ -84,6 +84,11 @@ unit: build $(VENV)/.group-test  ## the quick tests only
 interop: build $(VENV)/.group-test  ## real Apache Kafka reads what kstore wrote and the other way (Java 17, Maven)
 	@KSTORE_INTEROP=require $(BIN)/python -m pytest tests/interop $(PYTEST_ARGS)
 
+.PHONY: interop-jars
+interop-jars: build $(VENV)/.group-test  ## fetch Kafka's jars from Maven Central, once
+	@PYTHONPATH=tests $(BIN)/python -c 'from interop.kafka_jars import VERSIONS, _prepare; import sys; \
+	  sys.exit("\n".join(filter(None, (_prepare(version)[1] for version in VERSIONS))) or None)'
+
 .PHONY: check
 check: build $(VENV)/.group-test $(VENV)/.group-check  ## style, types, stubs, import layers
 	@$(BIN)/ruff check src tests benchmarks docs
