@@ -7,6 +7,11 @@ and sentence ``status.name`` and ``status.reason`` give. Sources of the rules: K
 
 from _typeshed import ReadableBuffer, WriteableBuffer
 
+from kstore._native.frames import BatchTable as BatchTable
+from kstore._native.frames import FramePositions as FramePositions
+from kstore._native.frames import scan as scan
+from kstore._native.frames import walk_frames as walk_frames
+
 class LeaderReport:
     """What ``validate_leader`` or ``validate_records`` found; read-only."""
 

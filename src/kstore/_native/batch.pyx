@@ -1,4 +1,4 @@
-"""Whole batches: validation as Kafka's leader does it, and stamping."""
+"""Whole batches: validation as Kafka's leader does it, and stamping. Scans are in frames.pyx."""
 
 from cpython.buffer cimport (
     PyBUF_SIMPLE,
@@ -14,7 +14,6 @@ from kstore._native.checksum cimport crc32c
 from kstore._native.cursor cimport (
     Cursor,
     get_i16,
-    get_i64,
     put_i16,
     put_i32,
     put_i64,
@@ -26,6 +25,7 @@ from kstore._native.header cimport BatchHeader, crc_matches, read_header
 from kstore._native.layout cimport *
 from kstore._native.status cimport *
 
+import kstore._native.frames as frames
 import kstore._native.status as statuses
 
 cdef extern from * nogil:
@@ -459,4 +459,6 @@ for _name, _function in (
 ):
     _function.__name__ = _function.__qualname__ = _name
     globals()[_name] = _function
+for _name in ("BatchTable", "FramePositions", "scan", "walk_frames"):
+    globals()[_name] = getattr(frames, _name)
 del _name, _function

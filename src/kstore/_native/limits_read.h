@@ -1,0 +1,49 @@
+/* Reading memory at full width: the limit that a checksum or a walk is divided by. */
+#ifndef KSTORE_LIMITS_READ_H
+#define KSTORE_LIMITS_READ_H
+
+#include "crc_table.h"
+
+#ifdef KSTORE_X86
+#include <immintrin.h>
+
+__attribute__((target("avx512f"))) static uint64_t limits_read_512(const uint8_t *data,
+                                                                  size_t size) {
+    __m512i a = _mm512_setzero_si512(), b = a, c = a, d = a;
+    for (; size >= 256; data += 256, size -= 256) {
+        a = _mm512_xor_si512(a, _mm512_loadu_si512(data));
+        b = _mm512_xor_si512(b, _mm512_loadu_si512(data + 64));
+        c = _mm512_xor_si512(c, _mm512_loadu_si512(data + 128));
+        d = _mm512_xor_si512(d, _mm512_loadu_si512(data + 192));
+    }
+    uint64_t words[8], sum = 0;
+    _mm512_storeu_si512(words, _mm512_xor_si512(_mm512_xor_si512(a, b), _mm512_xor_si512(c, d)));
+    for (int n = 0; n < 8; n++)
+        sum ^= words[n];
+    for (size_t n = 0; n < size; n++)
+        sum ^= (uint64_t)data[n] << (8 * (n & 7));
+    return sum;
+}
+#endif
+
+static uint64_t limits_read_plain(const uint8_t *data, size_t size) {
+    uint64_t sum = 0;
+    for (; size >= 8; data += 8, size -= 8) {
+        uint64_t word;
+        memcpy(&word, data, 8);
+        sum ^= word;
+    }
+    for (size_t n = 0; n < size; n++)
+        sum ^= (uint64_t)data[n] << (8 * n);
+    return sum;
+}
+
+static uint64_t limits_read(const uint8_t *data, size_t size) {
+#ifdef KSTORE_X86
+    if (__builtin_cpu_supports("avx512f"))
+        return limits_read_512(data, size);
+#endif
+    return limits_read_plain(data, size);
+}
+
+#endif
