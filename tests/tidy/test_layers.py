@@ -60,7 +60,7 @@ HOMES = {
     "pyarrow": ("kstore.record.arrow",),
     "cramjam": ("kstore.record.codec",),
     "crc32c": ("kstore._native.checksum", "kstore.bench"),
-    "asyncio": ("kstore.log.follow",),
+    "asyncio": ("kstore.log.follow", "kstore.log.view"),
 }
 
 # Modules through which a disk can be reached, and the only modules that may reach it so.
