@@ -55,7 +55,7 @@ HOMES = {
         "kstore.analytics",
         "kstore.bench",
     ),
-    "numba": ("kstore._native.jit",),
+    "numba": ("kstore._native.jit", "kstore.bench"),
     "llvmlite": ("kstore._native.jit",),
     "pyarrow": ("kstore.record.arrow",),
     "cramjam": ("kstore.record.codec",),

@@ -1,0 +1,153 @@
+"""One lookup and many lookups in the offset index, against what else a program could call."""
+
+import ctypes
+import subprocess
+import tempfile
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from pathlib import Path
+from struct import unpack_from
+
+import numba
+import numpy as np
+
+from kstore import jit
+from kstore._native.index import OffsetIndex
+from kstore.bench import kernels_index as work
+from kstore.bench.contest import Contest, scaled
+
+
+@cache
+def limits() -> ctypes.CDLL:
+    """The C searches, compiled for this run."""
+    directory = tempfile.mkdtemp()
+    library = Path(directory) / "limits.so"
+    source = Path(__file__).with_name("limits_index.c")
+    subprocess.run(["cc", "-O3", "-shared", "-fPIC", "-o", library, source], check=True)
+    return ctypes.CDLL(str(library))
+
+
+def in_c(name: str, entries: np.ndarray, targets: np.ndarray) -> Callable[[], int]:
+    function = getattr(limits(), name)
+    function.restype = ctypes.c_int64
+    function.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64]
+    arguments = (entries.ctypes.data, entries.size // 8, targets.ctypes.data, targets.size)
+    return lambda: function(*arguments)
+
+
+@numba.njit
+def ours_compiled(entries, targets):
+    """The library's search from compiled code, each lookup waiting for the one before."""
+    count = entries.size // 8
+    total = last = 0
+    for target in targets:
+        last = jit.index_lookup(entries, count, 0, target + (last >> 40))
+        total += last
+    return total
+
+
+@numba.njit
+def numba_search(entries, count, key):
+    """What a user would write in Numba, called once a lookup."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        at = 8 * middle
+        found = (
+            (np.int64(entries[at]) << 24)
+            | (np.int64(entries[at + 1]) << 16)
+            | (np.int64(entries[at + 2]) << 8)
+            | np.int64(entries[at + 3])
+        )
+        if found <= key:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def python_search(data: bytes, count: int, key: int) -> int:
+    return bisect_right(range(count), key, key=lambda slot: unpack_from(">I", data, 8 * slot)[0])
+
+
+def one_lookup(shape: str, count: int) -> Contest:
+    relative = work.keys(shape, count)
+    data = work.entries(relative)
+    asked = work.targets(relative, 4000)
+    index = OffsetIndex(data, work.BASE_OFFSET)
+    array, native = np.frombuffer(data, np.uint8), relative.astype(np.uint32)
+    offsets = (asked + work.BASE_OFFSET).tolist()
+    numbers = asked.tolist()
+    native_numbers = [np.uint32(number) for number in numbers]
+    return Contest(
+        name=f"one index lookup from Python, {count} entries, {shape} keys",
+        calls={
+            "kstore": lambda: sum(map(index.lookup, offsets)),
+            "ndarray.searchsorted": lambda: int(
+                sum(native.searchsorted(number, "right") for number in native_numbers)
+            ),
+            "numba": lambda: sum(numba_search(array, count, number) for number in numbers),
+            "bisect over the file": lambda: sum(
+                python_search(data, count, number) for number in numbers
+            ),
+        },
+        amount=len(numbers),
+        unit="lookups",
+        bars=tuple(
+            ("kstore", peer, wanted if count == work.ENTRIES else None)
+            for peer, wanted in (
+                ("ndarray.searchsorted", 4.5),
+                ("numba", 3.0),
+                ("bisect over the file", 25.0),
+            )
+        ),
+    )
+
+
+def inside(shape: str, count: int) -> Contest:
+    relative = work.keys(shape, count)
+    array = np.frombuffer(work.entries(relative), np.uint8)
+    asked = work.targets(relative, 20_000)
+    return Contest(
+        name=f"one index lookup from compiled code, {count} entries, {shape} keys",
+        calls={
+            "kstore": partial(ours_compiled, array, asked),
+            "branchy, as Kafka's": in_c("branchy", array, asked),
+            "branchless": in_c("branchless", array, asked),
+            "branchless, prefetching": in_c("prefetching", array, asked),
+        },
+        amount=asked.size,
+        unit="lookups",
+        bars=(
+            ("kstore", "branchy, as Kafka's", 1.0),
+            ("kstore", "branchless", 1 / 1.5),
+            ("kstore", "branchless, prefetching", None),
+        ),
+    )
+
+
+def many_lookups(shape: str, count: int) -> Contest:
+    relative = work.keys(shape, count)
+    index = OffsetIndex(work.entries(relative), work.BASE_OFFSET)
+    asked = work.targets(relative, scaled(1 << 20))
+    offsets, out = asked + work.BASE_OFFSET, np.empty_like(asked)
+    native, native_asked = relative.astype(np.uint32), asked.astype(np.uint32)
+    return Contest(
+        name=f"{asked.size} index lookups in one call, {count} entries, {shape} keys",
+        calls={
+            "kstore": lambda: int(index.lookup_many(offsets, out).sum()),
+            "numpy.searchsorted": lambda: int(native.searchsorted(native_asked, "right").sum()),
+        },
+        amount=asked.size,
+        unit="lookups",
+        bars=(("kstore", "numpy.searchsorted", 4.0),),
+    )
+
+
+def contests() -> Iterator[Contest]:
+    for count in (scaled(work.ENTRIES, 600), scaled(work.LARGEST, 600)):
+        for shape in work.SHAPES:
+            yield inside(shape, count)
+            yield one_lookup(shape, count)
+            yield many_lookups(shape, count)
