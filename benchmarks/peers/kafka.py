@@ -8,6 +8,7 @@ log without a broker around it: no network, no replication, one thread, batches 
 """
 
 import argparse
+import contextlib
 import json
 import shutil
 import subprocess
@@ -71,11 +72,9 @@ class KafkaLog:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         words = [work, *(f"{name}={value}" for name, value in arguments.items())]
-        try:
+        with contextlib.suppress(BrokenPipeError):  # told below, with what it said
             self._process.stdin.write(" ".join(words) + "\n")
             self._process.stdin.flush()
-        except BrokenPipeError:
-            pass  # told below, with what it said
         line = self._process.stdout.readline()
         if not line:
             self._process.wait(30)
@@ -119,13 +118,13 @@ class KafkaLog:
 
     def close(self) -> None:
         assert self._process.stdin is not None
-        if self._process.poll() is None:
+        with contextlib.suppress(BrokenPipeError):  # it has ended already
             self._process.stdin.close()
-            try:
-                self._process.wait(60)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+        try:
+            self._process.wait(60)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
         if self._process.stdout is not None:
             self._process.stdout.close()
         self._errors.close()
