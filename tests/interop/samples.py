@@ -1,5 +1,6 @@
 """Records that try every shape a field can have, as text of one line so that tools show them."""
 
+from kstore.record.codec import codec_id, compress
 from oracle.plain import PlainRecord
 
 T0 = 1_700_000_000_000
@@ -25,9 +26,14 @@ def sample_records(start: int, count: int) -> list[PlainRecord]:
     return records
 
 
-def batch_bytes(buffer, records, leader_epoch: int = 0) -> bytes:
-    """The records as one uncompressed batch by kstore's encoder."""
+def batch_bytes(buffer, records, leader_epoch: int = 0, codec: str = "none") -> bytes:
+    """The records as one batch by kstore's encoder, compressed whole if a codec is named."""
     buffer.reset()
     for record in records:
         buffer.put(record.value, record.key, record.headers or None, record.timestamp)
-    return buffer.to_bytes(base_offset=records[0].offset, leader_epoch=leader_epoch)
+    number = codec_id(codec)
+    if number:
+        buffer.replace_records(compress(number, 2, bytes(buffer.records)))
+    return buffer.to_bytes(
+        base_offset=records[0].offset, leader_epoch=leader_epoch, attributes=number
+    )

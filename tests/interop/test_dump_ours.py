@@ -5,6 +5,7 @@ import pytest
 from interop.dump import DumpedRecord, dump_log
 from interop.samples import SAMPLES, T0, batch_bytes, sample_records
 from kstore._native.encode import BatchBuffer
+from kstore.config import CODECS
 
 
 def assert_dumped(file, batches):
@@ -31,15 +32,17 @@ def text(data):
     return None if data is None else data.decode()
 
 
-def test_batches_of_the_encoder(kafka, tmp_path):
+@pytest.mark.parametrize("codec", CODECS)
+def test_batches_of_the_encoder(kafka, tmp_path, codec):
     """Nulls, empties, headers, odd sizes, many batches: offsets, fields and checksums."""
     batches = [sample_records(start, count) for start, count in SAMPLES]
     path = tmp_path / f"{0:020}.log"
-    path.write_bytes(b"".join(batch_bytes(BatchBuffer(), records) for records in batches))
+    buffer = BatchBuffer()
+    path.write_bytes(b"".join(batch_bytes(buffer, records, codec=codec) for records in batches))
     dump = dump_log(kafka, [path], "--deep-iteration", "--print-data-log")
     file = dump.files[str(path)]
     assert_dumped(file, batches)
-    assert {batch.codec for batch in file.batches} == {"none"}
+    assert {batch.codec for batch in file.batches} == {codec}
     assert dump.complaints == ""
 
 

@@ -1,0 +1,24 @@
+"""kafka-python, aiokafka and the oracle read kstore's batches back as they were put in."""
+
+import pytest
+
+from interop.samples import SAMPLES, batch_bytes, sample_records
+from kstore._native.encode import BatchBuffer
+from kstore.config import CODECS
+from oracle.others import READERS
+from oracle.reader import read_log
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_batches(codec):
+    batches = [sample_records(start, count) for start, count in SAMPLES]
+    buffer = BatchBuffer()
+    data = b"".join(batch_bytes(buffer, records, codec=codec) for records in batches)
+    records = [record for batch in batches for record in batch]
+    log = read_log(data)
+    assert log.tail_reason is None
+    assert log.records == tuple(records)
+    assert [len(batch.records) for batch in log.batches] == [count for _, count in SAMPLES]
+    seen = [(r.offset, r.timestamp, r.key, r.value, list(r.headers)) for r in records]
+    for read in READERS:
+        assert read(data) == seen
