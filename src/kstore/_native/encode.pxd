@@ -27,5 +27,9 @@ cdef class BatchBuffer:
         self, int64_t base_offset, int32_t leader_epoch, int16_t attributes
     ) noexcept nogil
     cdef int grow(self, int64_t room) except -1
-    cdef int put_span(self, RecordSpan* span, int64_t timestamp, list headers) except -1
-    cdef bint fits(self, RecordSpan* span, int64_t timestamp, int64_t size_limit) noexcept nogil
+    cdef int add(
+        self, object value, object key, object headers, int64_t timestamp, int64_t size_limit
+    ) except -1
+    cdef int put_span(
+        self, RecordSpan* span, int64_t timestamp, list headers, int64_t size_limit
+    ) except -1

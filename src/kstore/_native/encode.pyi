@@ -45,6 +45,16 @@ class BatchBuffer:
         Raises ``TypeError`` for text (encode it first), ``InvalidTimestampError`` below -1,
         ``MessageTooLargeError`` beyond 2 GiB.
         """
+    def put_within(
+        self,
+        value: ReadableBuffer | None,
+        key: ReadableBuffer | None,
+        headers: _Headers | None,
+        timestamp: int,
+        size_limit: int,
+    ) -> bool:
+        """As ``put``; but False, and nothing changed, where a batch with records in it would
+        pass ``size_limit`` bytes."""
     def put_values(self, values: list[Any], start: int, timestamp: int, size_limit: int) -> int:
         """Append ``values[start:]`` with null keys until the batch would pass ``size_limit`` bytes.
 
@@ -53,7 +63,7 @@ class BatchBuffer:
         """
     def put_columns(
         self,
-        data: ReadableBuffer,
+        data: ReadableBuffer | NDArray[Any],
         key_positions: NDArray[int64],
         key_lengths: NDArray[int32],
         value_positions: NDArray[int64],

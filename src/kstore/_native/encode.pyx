@@ -24,6 +24,7 @@ from kstore._native.span cimport (
 from kstore._native.status cimport OK, raise_named
 
 cdef int64_t INT32_MAX = 0x7FFFFFFF
+cdef int64_t NO_LIMIT = 0x7FFFFFFFFFFFFFFF
 
 
 cdef int _take_buffer(object source, str what, Py_buffer* view) except -1:
@@ -132,8 +133,13 @@ cdef class BatchBuffer:
         self.capacity = capacity
         return 0
 
-    cdef int put_span(self, RecordSpan* span, int64_t timestamp, list headers) except -1:
-        """Append one record whose parts stay put until this returns. No Python code runs here."""
+    cdef int put_span(
+        self, RecordSpan* span, int64_t timestamp, list headers, int64_t size_limit
+    ) except -1:
+        """Append one record whose parts stay put until this returns; no Python code runs here.
+
+        Returns 1, or 0 where the batch holds records and would pass size_limit.
+        """
         cdef int64_t base = self.base_timestamp if self.count else timestamp
         cdef int64_t body
         cdef uint8_t* end
@@ -145,6 +151,8 @@ cdef class BatchBuffer:
         span.timestamp_delta = timestamp - base
         span.offset_delta = self.count
         body = record_body_size(span)
+        if self.count and self.size + body + zigzag_size(body) > size_limit:
+            return 0
         if self.size + body + 10 > INT32_MAX:
             raise_named(
                 "MessageTooLargeError", f"a record of {body} bytes takes the batch beyond 2 GiB"
@@ -160,9 +168,19 @@ cdef class BatchBuffer:
         elif timestamp > self.max_timestamp:
             self.max_timestamp = timestamp
         self.count += 1
-        return 0
+        return 1
 
     cpdef int put(self, object value, object key, object headers, int64_t timestamp) except -1:
+        self.add(value, key, headers, timestamp, NO_LIMIT)
+        return 0
+
+    def put_within(self, value, key, headers, int64_t timestamp, int64_t size_limit):
+        return self.add(value, key, headers, timestamp, size_limit) == 1
+
+    cdef int add(
+        self, object value, object key, object headers, int64_t timestamp, int64_t size_limit
+    ) except -1:
+        cdef int added
         cdef RecordSpan span
         cdef Py_buffer value_view, key_view
         cdef bint release_value = False, release_key = False
@@ -192,13 +210,13 @@ cdef class BatchBuffer:
                     span.key_size = <int32_t>key_view.len
             if headers is not None:
                 flat = _flatten_headers(headers, &span)
-            self.put_span(&span, timestamp, flat)
+            added = self.put_span(&span, timestamp, flat, size_limit)
         finally:
             if release_value:
                 PyBuffer_Release(&value_view)
             if release_key:
                 PyBuffer_Release(&key_view)
-        return 0
+        return added
 
     cpdef Py_ssize_t put_values(
         self, list values, Py_ssize_t start, int64_t timestamp, Py_ssize_t size_limit
@@ -219,7 +237,7 @@ cdef class BatchBuffer:
         while n < PyList_GET_SIZE(values):
             item = PyList_GET_ITEM(values, n)
             if not PyBytes_CheckExact(<object>item):
-                if not self._put_other(<object>item, timestamp, size_limit):
+                if not self.add(<object>item, None, None, timestamp, size_limit):
                     break
                 n += 1
                 continue
@@ -231,7 +249,9 @@ cdef class BatchBuffer:
             if self.size + body + zigzag_size(body) > size_limit and count:
                 break
             if self.size + body + 32 > self.capacity:
-                self.grow(body + 32)        # refuses what would pass 2 GiB
+                if self.size + body + 10 > INT32_MAX:
+                    raise_named("MessageTooLargeError", "a batch is at most 2147483647 bytes")
+                self.grow(body + 32)
             at = put_varint(self.data + self.size, body)
             at[0] = 0
             at = put_varint(at + 1, delta)
@@ -250,18 +270,6 @@ cdef class BatchBuffer:
             self.count = count + 1
             n += 1
         return n - start
-
-    def _put_other(self, value, int64_t timestamp, Py_ssize_t size_limit):
-        """A value that is not plain bytes; False where it would pass the limit."""
-        cdef int64_t size = 0
-        if value is not None:
-            value = _flat(value, "value")
-            size = PyBytes_GET_SIZE(value)
-        size += 24      # the fixed fields at their largest, rounded up
-        if self.count and self.size + size > size_limit:
-            return False
-        self.put(value, None, None, timestamp)
-        return True
 
     cdef void seal(
         self, int64_t base_offset, int32_t leader_epoch, int16_t attributes
@@ -382,19 +390,11 @@ cdef class BatchBuffer:
                 elif with_headers:
                     span.header_count = 0
                     span.header_size = 0
-                if self.count and not self.fits(&span, timestamps[n], size_limit):
+                if not self.put_span(&span, timestamps[n], None, size_limit):
                     return n - start
-                self.put_span(&span, timestamps[n], None)
         finally:
             PyBuffer_Release(&view)
         return max(count - start, 0)
-
-    cdef bint fits(self, RecordSpan* span, int64_t timestamp, int64_t size_limit) noexcept nogil:
-        cdef int64_t body
-        span.timestamp_delta = timestamp - self.base_timestamp
-        span.offset_delta = self.count
-        body = record_body_size(span)
-        return self.size + body + zigzag_size(body) <= size_limit
 
 
 cdef int _place(

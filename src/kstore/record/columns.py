@@ -1,0 +1,240 @@
+"""Records as columns: NumPy views of a run of records, keys and values left where they are."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kstore._native import ragged
+from kstore._native.decode import Block, Scanner
+from kstore.record.codec import decompress
+
+Rows = slice | NDArray[Any] | list[int] | list[bool]
+HeaderTuple = tuple[tuple[str, bytes | None], ...]
+
+
+def _view(buffer: Any, dtype: Any, count: int = -1, start: int = 0) -> NDArray[Any]:
+    array: NDArray[Any] = np.frombuffer(buffer, dtype, count, start)
+    if array.flags.writeable:  # a map or bytearray that others write: not through us
+        array.flags.writeable = False
+    return array
+
+
+class Ragged:
+    """Byte strings of varying length, each a place in ``data``; nothing is copied until asked.
+
+    ``positions`` (int64) and ``lengths`` (int32, -1 for null) have one entry a row; ``data``
+    is a uint8 array, often a whole mapped segment. Indexing with a number gives bytes or
+    None, with a slice, a mask or an array of numbers another Ragged. Immutable, safe to share.
+    """
+
+    __slots__ = ("data", "lengths", "positions")
+
+    def __init__(
+        self, data: NDArray[np.uint8], positions: NDArray[np.int64], lengths: NDArray[np.int32]
+    ) -> None:
+        self.data = data
+        self.positions = positions
+        self.lengths = lengths
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    @overload
+    def __getitem__(self, rows: int) -> bytes | None: ...
+    @overload
+    def __getitem__(self, rows: Rows) -> "Ragged": ...
+    def __getitem__(self, rows: int | Rows) -> "bytes | Ragged | None":
+        if isinstance(rows, int | np.integer):
+            length = self.lengths[rows]
+            if length < 0:
+                return None
+            position = self.positions[rows]
+            return self.data[position : position + length].tobytes()
+        return Ragged(self.data, self.positions[rows], self.lengths[rows])
+
+    def __iter__(self) -> Iterator[bytes | None]:
+        return iter(self.to_list())
+
+    def __repr__(self) -> str:
+        return f"<Ragged of {len(self)} rows>"
+
+    @property
+    def is_null(self) -> NDArray[np.bool_]:
+        """One truth value a row."""
+        return np.less(self.lengths, 0)
+
+    def to_list(self) -> list[bytes | None]:
+        """All rows as bytes (copied), None for null."""
+        return ragged.gather(self.data, self.positions, self.lengths)
+
+
+class Headers:
+    """The headers of each row, parsed when asked for: ``headers[n]`` is ((name, value), ...).
+
+    ``counts`` (int32) says how many a row has, ``positions`` (int64) where they start in
+    ``data``, in Kafka's encoding.
+    """
+
+    __slots__ = ("counts", "data", "positions")
+
+    def __init__(
+        self, data: NDArray[np.uint8], positions: NDArray[np.int64], counts: NDArray[np.int32]
+    ) -> None:
+        self.data = data
+        self.positions = positions
+        self.counts = counts
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    @overload
+    def __getitem__(self, rows: int) -> HeaderTuple: ...
+    @overload
+    def __getitem__(self, rows: Rows) -> "Headers": ...
+    def __getitem__(self, rows: int | Rows) -> "HeaderTuple | Headers":
+        if isinstance(rows, int | np.integer):
+            return ragged.read_headers(self.data, int(self.positions[rows]), int(self.counts[rows]))
+        return Headers(self.data, self.positions[rows], self.counts[rows])
+
+    def __repr__(self) -> str:
+        return f"<Headers of {len(self)} rows>"
+
+    def to_list(self) -> list[HeaderTuple]:
+        """All rows, parsed."""
+        return [self[row] for row in range(len(self))]
+
+    def places(self) -> tuple[Ragged, Ragged]:
+        """Names and values of all headers of all rows, one after another, not copied."""
+        total = int(self.counts.sum())
+        positions = np.empty((2, total), np.int64)
+        lengths = np.empty((2, total), np.int32)
+        ragged.place_headers(
+            self.data, self.positions, self.counts,
+            positions[0], lengths[0], positions[1], lengths[1],
+        )  # fmt: skip
+        return (
+            Ragged(self.data, positions[0], lengths[0]),
+            Ragged(self.data, positions[1], lengths[1]),
+        )
+
+
+class Columns:
+    """A run of records, one array a field; every key, value and header lies in one ``data``.
+
+    ``offsets`` and ``timestamps`` (int64; milliseconds, -1 for none), ``keys``, ``values``
+    (:class:`Ragged`) and ``headers`` (:class:`Headers`), all with one entry a record. The
+    arrays are read-only views; they keep what they view alive. Indexing with a slice, a mask
+    or an array of row numbers gives other Columns on the same data. Safe to share.
+    """
+
+    __slots__ = ("headers", "keys", "offsets", "timestamps", "values")
+
+    def __init__(
+        self,
+        offsets: NDArray[np.int64],
+        timestamps: NDArray[np.int64],
+        keys: Ragged,
+        values: Ragged,
+        headers: Headers,
+    ) -> None:
+        self.offsets = offsets
+        self.timestamps = timestamps
+        self.keys = keys
+        self.values = values
+        self.headers = headers
+
+    @property
+    def data(self) -> NDArray[np.uint8]:
+        """The bytes that keys, values and headers are places in."""
+        return self.values.data
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def __getitem__(self, rows: Rows) -> "Columns":
+        return Columns(
+            self.offsets[rows],
+            self.timestamps[rows],
+            self.keys[rows],
+            self.values[rows],
+            self.headers[rows],
+        )
+
+    def __repr__(self) -> str:
+        if not len(self):
+            return "<Columns of 0 records>"
+        return f"<Columns of {len(self)} records, offsets {self.offsets[0]} to {self.offsets[-1]}>"
+
+    @classmethod
+    def of_block(cls, block: Block, data: NDArray[np.uint8] | None = None) -> "Columns":
+        """Views of a decoded block; ``data`` is its data as an array, where one exists already."""
+        count = len(block)
+        column: dict[str, NDArray[Any]] = {
+            name: _view(block, dtype, count, start) for name, (dtype, start) in block.layout.items()
+        }
+        if data is None:
+            data = _view(block.data, np.uint8)
+        return cls(
+            column["offsets"],
+            column["timestamps"],
+            Ragged(data, column["key_positions"], column["key_lengths"]),
+            Ragged(data, column["value_positions"], column["value_lengths"]),
+            Headers(data, column["header_positions"], column["header_counts"]),
+        )
+
+
+class ColumnScan:
+    """Iterates over the Columns of the batches in a buffer.
+
+    Takes the arguments of the native ``Scanner``, and tells afterwards what was skipped
+    (``skipped``) and where it stopped (``position``, ``at_end``). One thread at a time.
+    """
+
+    def __init__(
+        self,
+        buffer: Any,
+        start: int = 0,
+        end: int = -1,
+        *,
+        decompress: Callable[[int, int, memoryview], bytes] = decompress,
+        **options: Any,
+    ) -> None:
+        self._scanner = Scanner(buffer, start, end, decompress=decompress, **options)
+        self._source = buffer
+        self._array: NDArray[np.uint8] | None = None
+
+    def __iter__(self) -> Iterator[Columns]:
+        return self
+
+    def __next__(self) -> Columns:
+        block = self._scanner.next_block()
+        if block is None:
+            raise StopIteration
+        if block.data is not self._source:
+            return Columns.of_block(block)
+        if self._array is None:
+            self._array = _view(self._source, np.uint8)
+        return Columns.of_block(block, self._array)
+
+    @property
+    def skipped(self) -> list[tuple[int, int, int, str]]:
+        """(position, size, offset, reason) of each batch that was left out as damaged."""
+        return self._scanner.skipped
+
+    @property
+    def position(self) -> int:
+        """Where in the buffer the next batch starts."""
+        return self._scanner.position
+
+    @property
+    def at_end(self) -> bool:
+        """Whether every byte was walked."""
+        return self._scanner.at_end
+
+    def close(self) -> None:
+        """Let go of the buffer; Columns handed out stay valid (and keep it)."""
+        self._scanner.close()
+        self._array = None
+        self._source = None
