@@ -31,7 +31,6 @@ class LogConfig:
     file_delete_delay_ms: int = 60_000
     flush_messages: int = INT64_MAX
     flush_ms: int = INT64_MAX
-    preallocate: bool = False
     compression_type: str = "producer"
     message_timestamp_type: str = "CreateTime"
     message_timestamp_before_max_ms: int = INT64_MAX

@@ -234,6 +234,12 @@ class Files:
                 error = OSError(errno.EIO, os.strerror(errno.EIO))
             raise _storage_error("cannot read", fd, error) from error
 
+    def raise_errno(self, code: int, path: str | os.PathLike[str], position: int) -> None:
+        """Raise the StorageError for a system call that a kernel made itself."""
+        error = _storage_error("cannot write", path, OSError(code, os.strerror(code)))
+        error.at(position=position)
+        raise error
+
     # --- names ----------------------------------------------------------------------------
 
     def exists(self, path: str | os.PathLike[str]) -> bool:
@@ -266,6 +272,42 @@ class Files:
             return self.pread(fd, size, 0)
         finally:
             self.close(fd)
+
+    def modified_ns(self, path: str | os.PathLike[str]) -> int:
+        """Time of the last modification, in nanoseconds since 1970."""
+        try:
+            return os.stat(path).st_mtime_ns
+        except OSError as error:
+            raise _storage_error("cannot stat", path, error) from error
+
+    def size_of(self, path: str | os.PathLike[str]) -> int:
+        try:
+            return os.stat(path).st_size
+        except OSError as error:
+            raise _storage_error("cannot stat", path, error) from error
+
+    def copy(
+        self, source: str | os.PathLike[str], target: str | os.PathLike[str], size: int
+    ) -> None:
+        """Make target a synced copy of source's first size bytes, shared blocks where possible."""
+        source_fd = self.open(source)
+        try:
+            fd = self.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            try:
+                done = 0
+                while done < size:
+                    try:
+                        count = os.copy_file_range(source_fd, fd, size - done, done, done)
+                    except OSError as error:
+                        raise _storage_error("cannot copy", target, error) from error
+                    if count == 0:
+                        break
+                    done += count
+                self.fsync(fd)
+            finally:
+                self.close(fd)
+        finally:
+            self.close(source_fd)
 
     def listdir(self, path: str | os.PathLike[str]) -> list[str]:
         """Names of everything in a directory, sorted."""

@@ -1,0 +1,604 @@
+"""The one door into a log: batches to the end of the active segment, then publish, then index.
+
+The steady state (no roll, no flush due) is one call that holds the file descriptor, write(2)
+included. What needs a decision calls back: `prepare` when the writer is not ready (closed,
+parked, forked, failed), `roll` when the next batch does not fit.
+
+Order is everything: bytes first, then the published end by assignment under the GIL, then the
+index, which is a cache. An append that raises has not published: its bytes are cut off again.
+Rules: Kafka's UnifiedLog.append, LogSegment.append and shouldRoll.
+"""
+
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.errno cimport EINTR, errno
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy
+from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
+from posix.types cimport off_t
+
+from kstore._native.batch cimport LeaderCheck, LeaderRules, validate_leader, validate_records
+from kstore._native.encode cimport BatchBuffer
+from kstore._native.header cimport BatchHeader, crc_matches, read_header
+from kstore._native.layout cimport (
+    CODEC_MASK, LOG_APPEND_TIME_BIT, OFFSET_INDEX_ENTRY_SIZE, TIME_INDEX_ENTRY_SIZE,
+    V2_HEADER_SIZE,
+)
+from kstore._native.locate cimport SegmentView
+from kstore._native.record cimport Record
+from kstore._native.stamp cimport restamp, stamp_prefix
+from kstore._native.status cimport (
+    BAD_CRC, BAD_OFFSET, MESSAGE_TOO_LARGE, OK, Status, raise_for_status,
+)
+
+cdef extern from "<sys/uio.h>" nogil:
+    struct iovec:
+        void* iov_base
+        size_t iov_len
+    ssize_t writev(int fd, const iovec* parts, int count)
+
+cdef extern from "<unistd.h>" nogil:
+    ssize_t pwrite(int fd, const void* data, size_t size, off_t position)
+
+cdef enum:
+    MAX_RELATIVE = 2147483647
+    # Index entries go to their files in groups: a system call per entry would cost a tenth of
+    # an append. Lookups in this process see an entry at once; others walk a little further.
+    ENTRIES_PER_WRITE = 64
+    # Checking fewer bytes than this takes less time than giving the GIL up and taking it back.
+    GIL_THRESHOLD = 4096
+
+
+cdef inline int64_t now_ms() noexcept nogil:
+    cdef timespec now
+    clock_gettime(CLOCK_REALTIME, &now)
+    return <int64_t>now.tv_sec * 1000 + now.tv_nsec // 1000000
+
+
+def holds_records(list items not None):
+    """Whether any item is a Record (then append_records must take the list)."""
+    for item in items:
+        if type(item) is Record:
+            return True
+    return False
+
+
+cdef class Appender:
+    """Appends to one log. Callers hold the log's lock, but for `append`, which takes it.
+
+    Attributes that a log sets: where to write (`attach`), how (`configure`), and what to call.
+    """
+
+    cdef readonly SegmentView active
+    cdef readonly int64_t next_offset
+    cdef public int32_t leader_epoch
+    cdef public bint ready                  # False: `prepare` must run before anything is written
+    cdef readonly bint broken               # bytes beyond the published end could not be cut off
+    cdef public int64_t flush_at            # `flush_due` is called once next_offset reaches this
+    cdef public int64_t rolling_timestamp   # largest timestamp of the segment's first append, or -1
+    cdef public int64_t created_ms          # when this process opened the segment
+    cdef public int waiters                 # followers asleep; `wake` is called if there are any
+    cdef public object prepare, roll, flush_due, wake, epoch_begins
+    # (status, size, declared size, magic, bad position, bad record, producer id) -> raises
+    cdef public object refuse
+    cdef object decompress, recompress
+    cdef bint key_required
+    cdef int target_codec                   # compression.type, -1: the producer's
+    cdef object lock, acquire, release, files, clock, compress, to_ms
+    cdef BatchBuffer buffer
+    cdef int fd, index_fd, time_fd
+    cdef bint native
+    cdef int16_t codec
+    cdef bint log_append_time
+    cdef int64_t segment_bytes, roll_ms, index_interval, bytes_since_index
+    cdef int64_t max_entries, max_times, max_message_bytes, batch_size, before_max_ms, after_max_ms
+    cdef BatchHeader* rows
+    cdef Py_ssize_t row_capacity
+
+    def __cinit__(self, lock, files, to_ms):
+        self.lock = lock
+        self.acquire = lock.acquire
+        self.release = lock.release
+        self.files = files
+        self.native = files.native
+        self.to_ms = to_ms
+        self.buffer = BatchBuffer()
+        self.fd = self.index_fd = self.time_fd = -1
+        self.flush_at = 0x7FFFFFFFFFFFFFFF
+        self.rolling_timestamp = -1
+
+    def __dealloc__(self):
+        free(self.rows)
+
+    def configure(
+        self, *, segment_bytes, roll_ms, index_interval_bytes, segment_index_bytes,
+        max_message_bytes, batch_size, before_max_ms, after_max_ms, log_append_time,
+        key_required, codec, target_codec, compress, decompress, recompress, clock,
+    ):
+        """Take over a log's settings. clock: None, or a callable that returns milliseconds."""
+        self.segment_bytes = segment_bytes
+        self.roll_ms = roll_ms
+        self.index_interval = index_interval_bytes
+        self.max_entries = segment_index_bytes // OFFSET_INDEX_ENTRY_SIZE
+        self.max_times = segment_index_bytes // TIME_INDEX_ENTRY_SIZE - 1
+        self.max_message_bytes = max_message_bytes
+        self.batch_size = min(batch_size, max_message_bytes, segment_bytes)
+        self.before_max_ms = before_max_ms
+        self.after_max_ms = after_max_ms
+        self.log_append_time = log_append_time
+        self.key_required = key_required
+        self.codec = codec
+        self.target_codec = target_codec
+        self.compress = compress
+        self.decompress = decompress
+        self.recompress = recompress
+        self.clock = clock
+
+    def attach(self, SegmentView active not None, int fd, int index_fd, int time_fd):
+        """Write to this segment from now on; its size and next offset are the log's end."""
+        self.active = active
+        self.next_offset = active.next_offset
+        self.fd = fd
+        self.index_fd = index_fd
+        self.time_fd = time_fd
+        self.bytes_since_index = 0
+        self.ready = True
+
+    def reset(self, SegmentView active not None):
+        """Continue at this segment's end, which may lie elsewhere than before; not yet writable."""
+        self.detach()
+        self.active = active
+        self.next_offset = active.next_offset
+
+    def make_ready(self):
+        """Call `prepare` unless the appender may write as it is; the caller holds the lock."""
+        if not self.ready:
+            self.prepare()
+
+    def detach(self):
+        """Forget the files; the next append calls `prepare`."""
+        self.ready = False
+        self.fd = self.index_fd = self.time_fd = -1
+
+    cdef int64_t _now(self) except? -1:
+        return now_ms() if self.clock is None else <int64_t>self.clock()
+
+    # --- this process's own records ----------------------------------------------------
+
+    def append(self, value, key, headers, timestamp):
+        """Append one record as one batch; return its offset. Takes the log's lock."""
+        cdef int64_t offset
+        cdef bint flush
+        self.acquire()
+        try:
+            if not self.ready:
+                self.prepare()
+            self.buffer.reset()
+            self.buffer.put(value, key, headers, self._timestamp(timestamp))
+            offset = self.next_offset
+            self._append_buffer()
+            offset = self.next_offset - 1
+            flush = self.next_offset >= self.flush_at
+        finally:
+            self.release()
+        if flush:
+            self.flush_due()
+        return offset
+
+    def append_values(self, list values, Py_ssize_t start, timestamp):
+        """Append values from start as one batch of at most batch.size; return how many went in.
+
+        The caller holds the lock. Each value is a bytes-like object or None.
+        """
+        cdef Py_ssize_t taken
+        if not self.ready:
+            self.prepare()
+        self.buffer.reset()
+        taken = self.buffer.put_values(values, start, self._timestamp(timestamp), self.batch_size)
+        self._append_buffer()
+        return taken
+
+    def append_records(self, list records, Py_ssize_t start, timestamp):
+        """As append_values, for a list that holds Records, perhaps among values."""
+        cdef Py_ssize_t n = start
+        cdef Py_ssize_t size
+        cdef int64_t largest
+        cdef int64_t fallback = self._timestamp(timestamp)
+        if not self.ready:
+            self.prepare()
+        self.buffer.reset()
+        while n < len(records):
+            size = self.buffer.size
+            largest = self.buffer.max_timestamp
+            item = records[n]
+            if type(item) is Record:
+                self.buffer.put(
+                    item.value, item.key, item.headers,
+                    fallback if item.timestamp < 0 else <int64_t>item.timestamp)
+            else:
+                self.buffer.put(item, None, None, fallback)
+            if self.buffer.size > self.batch_size and n > start:
+                self.buffer.size = size         # one too many: it begins the next batch
+                self.buffer.max_timestamp = largest
+                self.buffer.count -= 1
+                break
+            n += 1
+        self._append_buffer()
+        return n - start
+
+    cdef int64_t _timestamp(self, timestamp) except? -1:
+        cdef int64_t ms
+        if timestamp is None:
+            return self._now()
+        ms = <int64_t>timestamp if type(timestamp) is int else <int64_t>self.to_ms(timestamp)
+        if ms < 0:
+            from kstore.errors import InvalidTimestampError
+            raise InvalidTimestampError("a record's timestamp cannot lie before 1970")
+        if self.before_max_ms != 0x7FFFFFFFFFFFFFFF or self.after_max_ms != 0x7FFFFFFFFFFFFFFF:
+            self._check_age(ms)
+        return ms
+
+    cdef int _check_age(self, int64_t ms) except -1:
+        cdef int64_t now = self._now()
+        if not self.log_append_time and (
+            now - ms > self.before_max_ms or ms - now > self.after_max_ms
+        ):
+            from kstore.errors import InvalidTimestampError
+            raise InvalidTimestampError(
+                f"timestamp {ms} is further from now ({now}) than "
+                "message.timestamp.before.max.ms and message.timestamp.after.max.ms allow"
+            )
+        return 0
+
+    cdef int _append_buffer(self) except -1:
+        """Write the batch under construction: roll if due, seal, write, publish, index."""
+        cdef BatchBuffer buffer = self.buffer
+        cdef int16_t attributes = self.codec
+        cdef int64_t last
+        if self.codec != 0:
+            buffer.replace_records(self.compress(self.codec, 2, buffer.records))
+        if self.log_append_time:
+            attributes |= LOG_APPEND_TIME_BIT
+            buffer.max_timestamp = self._now()
+        if buffer.size > self.max_message_bytes:
+            from kstore.errors import MessageTooLargeError
+            raise MessageTooLargeError(
+                f"a batch of {buffer.size} bytes is more than max.message.bytes "
+                f"({self.max_message_bytes}): raise that setting, or append smaller records"
+            )
+        self._make_room(
+            buffer.size, self.next_offset, self.next_offset + buffer.count - 1,
+            buffer.max_timestamp)
+        buffer.seal(self.next_offset, self.leader_epoch, attributes)
+        last = self.next_offset + buffer.count - 1
+        self._write(buffer.data, buffer.size, NULL, 0)
+        self._publish(buffer.size, last, buffer.max_timestamp)
+        return 0
+
+    # --- a stranger's batches --------------------------------------------------------
+
+    def append_as_leader(self, data):
+        """Check one whole v2 batch as Kafka's leader does, give it offsets, append it.
+
+        Takes the log's lock once the checks are through. Nothing of the caller's bytes is
+        changed: what the log must write into them goes into a header of its own. Returns
+        (first offset, last offset, largest timestamp, bytes); `refuse` raises for a refusal.
+        """
+        cdef Py_buffer view
+        cdef LeaderRules rules
+        cdef LeaderCheck check
+        cdef Status status
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            self._rules(&rules)
+            if view.len >= GIL_THRESHOLD:
+                with nogil:
+                    status = validate_leader(<const uint8_t*>view.buf, view.len, &rules, &check)
+            else:
+                status = validate_leader(<const uint8_t*>view.buf, view.len, &rules, &check)
+            if status != OK or check.header.size != view.len or check.header.producer_id >= 0:
+                self._refuse(status, &check, view.len)
+            if check.header.attributes & CODEC_MASK or self.target_codec >= 0:
+                return self._append_compressed(data, &view, &rules, &check)
+            return self._append_checked(<const uint8_t*>view.buf, view.len, &check)
+        finally:
+            PyBuffer_Release(&view)
+
+    cdef int _rules(self, LeaderRules* rules) except -1:
+        rules.now = self._now()
+        rules.before_max = self.before_max_ms
+        rules.after_max = self.after_max_ms
+        rules.max_message_bytes = <int32_t>self.max_message_bytes
+        rules.log_append_time = self.log_append_time
+        rules.key_required = self.key_required
+        rules.from_client = True
+        return 0
+
+    cdef int _refuse(self, Status status, LeaderCheck* check, Py_ssize_t size) except -1:
+        """Call `refuse`, which raises."""
+        self.refuse(
+            <int>status, size, check.header.size, check.header.magic, check.bad_position,
+            check.bad_record, check.header.producer_id)
+        raise RuntimeError("a refused batch was not refused")
+
+    cdef object _append_compressed(
+        self, data, Py_buffer* view, LeaderRules* rules, LeaderCheck* check
+    ):
+        """As append_as_leader, for a batch whose records must be decompressed or compressed."""
+        cdef int codec = check.header.attributes & CODEC_MASK
+        cdef const uint8_t[::1] raw
+        cdef const uint8_t[::1] rebuilt
+        cdef Status status = OK
+        records = memoryview(data).cast("B")[V2_HEADER_SIZE:]
+        if codec:
+            records = self.decompress(codec, 2, records)
+            raw = records
+            with nogil:
+                status = validate_records(
+                    &raw[0] if raw.shape[0] else NULL, raw.shape[0], rules, check)
+            if status != OK:
+                self._refuse(status, check, view.len)
+        if self.target_codec < 0 or self.target_codec == codec:
+            return self._append_checked(<const uint8_t*>view.buf, view.len, check)
+        rebuilt = self.recompress(
+            memoryview(data).cast("B")[:V2_HEADER_SIZE], records, self.target_codec)
+        if rebuilt.shape[0] > self.max_message_bytes:
+            self._refuse(MESSAGE_TOO_LARGE, check, rebuilt.shape[0])
+        check.restamp = True
+        check.header.attributes = (check.header.attributes & ~CODEC_MASK) | self.target_codec
+        return self._append_checked(&rebuilt[0], rebuilt.shape[0], check)
+
+    cdef object _append_checked(self, const uint8_t* data, Py_ssize_t size, LeaderCheck* check):
+        cdef uint8_t[V2_HEADER_SIZE] head
+        cdef Py_ssize_t split
+        cdef int64_t first, last
+        cdef int64_t delta = check.header.last_offset - check.header.base_offset
+        cdef int16_t attributes = check.header.attributes & 0x7F & ~LOG_APPEND_TIME_BIT
+        cdef bint flush
+        if self.log_append_time:
+            attributes |= LOG_APPEND_TIME_BIT
+        self.acquire()
+        try:
+            if not self.ready:
+                self.prepare()
+            last = self.next_offset + delta
+            self._make_room(size, self.next_offset, last, check.max_timestamp)
+            first = self.next_offset
+            last = first + delta
+            if check.restamp:
+                split = V2_HEADER_SIZE
+                restamp(
+                    head, data, size, first, self.leader_epoch, attributes, check.max_timestamp)
+            else:
+                split = stamp_prefix(head, data, first, self.leader_epoch)
+            self._write(head, split, data + split, size - split)
+            self._publish(size, last, check.max_timestamp)
+            flush = self.next_offset >= self.flush_at
+        finally:
+            self.release()
+        if flush:
+            self.flush_due()
+        return first, last, check.max_timestamp, size
+
+    def append_as_follower(self, data, path):
+        """Append whole batches as they are, offsets and epochs kept (a leader checked them).
+
+        The caller holds the lock. Checked here: structure, CRC, that offsets increase from the
+        log's end on. A cut batch at the end is left out, as Kafka does. Returns
+        (first offset, last offset, largest timestamp, bytes), or None if there was no batch.
+        """
+        cdef Py_buffer view
+        cdef Py_ssize_t count = 0
+        cdef Py_ssize_t n
+        cdef int64_t size = 0
+        cdef int64_t position = self.active.size
+        cdef Status status = OK
+        cdef BatchHeader* row
+        if not self.ready:
+            self.prepare()
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            count = self._scan(<const uint8_t*>view.buf, view.len, &status, &size)
+            if status != OK:
+                raise_for_status(status, path, size, self.rows[count].base_offset)
+            if count == 0:
+                return None
+            self._make_room(
+                size, self.rows[0].base_offset, self.rows[count - 1].last_offset,
+                self._max_timestamp(count))
+            position = self.active.size
+            for n in range(count):
+                if self.rows[n].leader_epoch > self.leader_epoch:
+                    self.epoch_begins(self.rows[n].leader_epoch, self.rows[n].base_offset)
+            self._write(<const uint8_t*>view.buf, size, NULL, 0)
+        finally:
+            PyBuffer_Release(&view)
+        for n in range(count):
+            row = &self.rows[n]
+            self._publish(row.size, row.last_offset, row.max_timestamp)
+        return (
+            self.rows[0].base_offset, self.rows[count - 1].last_offset,
+            self._max_timestamp(count), size)
+
+    cdef int64_t _max_timestamp(self, Py_ssize_t count) noexcept:
+        cdef int64_t largest = -1
+        cdef Py_ssize_t n
+        for n in range(count):
+            largest = max(largest, self.rows[n].max_timestamp)
+        return largest
+
+    cdef Py_ssize_t _scan(
+        self, const uint8_t* data, int64_t size, Status* status, int64_t* whole
+    ) except -1:
+        """Fill `rows`; returns how many whole batches there are and their bytes."""
+        cdef Py_ssize_t count = 0
+        cdef int64_t position = 0
+        cdef int64_t expected = self.next_offset
+        cdef BatchHeader* grown
+        while True:
+            if count >= self.row_capacity:
+                grown = <BatchHeader*>realloc(
+                    self.rows, max(64, 2 * self.row_capacity) * sizeof(BatchHeader))
+                if grown == NULL:
+                    raise MemoryError
+                self.rows = grown
+                self.row_capacity = max(64, 2 * self.row_capacity)
+            if position >= size:
+                break
+            status[0] = read_header(data, position, size, &self.rows[count])
+            if status[0] != OK:
+                if self.rows[count].size == 0 or position + self.rows[count].size > size:
+                    status[0] = OK          # a cut batch at the end
+                break
+            with nogil:
+                if not crc_matches(data, &self.rows[count]):
+                    status[0] = BAD_CRC
+                elif (
+                    self.rows[count].last_offset < expected
+                    or (self.rows[count].magic == 2 and self.rows[count].base_offset < expected)
+                    or self.rows[count].last_offset < self.rows[count].base_offset
+                ):
+                    status[0] = BAD_OFFSET
+            if status[0] != OK:
+                break
+            expected = self.rows[count].last_offset + 1
+            position += self.rows[count].size
+            count += 1
+        whole[0] = position
+        return count
+
+    # --- the steps all of them share ---------------------------------------------------
+
+    cdef int _make_room(
+        self, int64_t size, int64_t first, int64_t last, int64_t max_timestamp
+    ) except -1:
+        """Roll first if the batch does not fit (Kafka's LogSegment.shouldRoll)."""
+        cdef int64_t held = self.active.size
+        cdef int64_t waited
+        cdef bint due
+        if size > self.segment_bytes:
+            from kstore.errors import RecordListTooLargeError
+            raise RecordListTooLargeError(
+                f"an append of {size} bytes is more than segment.bytes ({self.segment_bytes})"
+            )
+        due = (
+            held > self.segment_bytes - size
+            or self.active.entry_count >= self.max_entries
+            or self.active.time_count >= self.max_times
+            or last - self.active.base_offset > MAX_RELATIVE
+        )
+        if not due and held > 0 and self.roll_ms != 0x7FFFFFFFFFFFFFFF:
+            if self.rolling_timestamp >= 0:
+                waited = max_timestamp - self.rolling_timestamp
+            else:
+                waited = self._now() - self.created_ms
+            due = waited > self.roll_ms
+        if due:
+            self.roll(first)
+        if self.active.size == 0:
+            self.rolling_timestamp = max_timestamp
+        return 0
+
+    cdef int _write(
+        self, const uint8_t* a, size_t a_size, const uint8_t* b, size_t b_size
+    ) except -1:
+        """Put bytes at the end of the active file, or raise with the file as it was."""
+        cdef iovec[2] parts
+        cdef int first = 0
+        cdef int count = 2 if b_size else 1
+        cdef size_t left = a_size + b_size
+        cdef ssize_t done
+        cdef int failure = 0
+        if not self.native:
+            return self._write_by_files(a, a_size, b, b_size)
+        parts[0].iov_base = <void*>a
+        parts[0].iov_len = a_size
+        parts[1].iov_base = <void*>b
+        parts[1].iov_len = b_size
+        with nogil:
+            while True:
+                done = writev(self.fd, &parts[first], count - first)
+                if done < 0:
+                    if errno == EINTR:
+                        continue
+                    failure = errno
+                    break
+                left -= done
+                if left == 0:
+                    break
+                while first < count and <size_t>done >= parts[first].iov_len:
+                    done -= parts[first].iov_len
+                    first += 1
+                parts[first].iov_base = <uint8_t*>parts[first].iov_base + done
+                parts[first].iov_len -= done
+        if failure:
+            self._cut_back(failure)
+        return 0
+
+    cdef int _write_by_files(
+        self, const uint8_t* a, size_t a_size, const uint8_t* b, size_t b_size
+    ) except -1:
+        try:
+            if b_size:
+                self.files.write(self.fd, <bytes>a[:a_size], <bytes>b[:b_size])
+            else:
+                self.files.write(self.fd, <bytes>a[:a_size])
+        except BaseException:
+            self._cut_back(0)
+            raise
+        return 0
+
+    cdef int _cut_back(self, int failure) except -1:
+        """Take the unpublished tail off again; if even that fails, nothing more is written."""
+        try:
+            self.files.truncate(self.fd, self.active.size)
+        except BaseException:
+            self.ready = False
+            self.broken = True
+            raise
+        if failure:
+            self.files.raise_errno(failure, self.active.path, self.active.size)
+        return 0
+
+    cdef int _publish(self, int64_t size, int64_t last, int64_t max_timestamp) except -1:
+        """Make one written batch visible, then index it."""
+        cdef SegmentView active = self.active
+        cdef int64_t position = active.size
+        active.next_offset = last + 1
+        active.size = position + size
+        self.next_offset = last + 1
+        if max_timestamp > active.max_timestamp:
+            active.max_timestamp = max_timestamp
+            active.offset_of_max_timestamp = last
+        if self.bytes_since_index > self.index_interval:
+            active.add_entry(<int32_t>(last - active.base_offset), <int32_t>position)
+            active.add_time(
+                active.max_timestamp,
+                <int32_t>(active.offset_of_max_timestamp - active.base_offset))
+            self.bytes_since_index = 0
+            if active.entry_count - active.entries_written >= ENTRIES_PER_WRITE:
+                self.write_index()
+        self.bytes_since_index += size
+        if self.waiters > 0:
+            self.wake()
+        return 0
+
+    def write_index(self):
+        """Write index entries that are only in memory to their files. Returns whether all are.
+
+        A failure is not the append's: the index is a cache, its entries stay in memory and are
+        tried again; a log that could not write them does not close as clean.
+        """
+        cdef SegmentView active = self.active
+        first, entries = active.pending_entries()
+        first_time, times = active.pending_times()
+        try:
+            if entries:
+                self.files.pwrite(self.index_fd, entries, first * OFFSET_INDEX_ENTRY_SIZE)
+            if times:
+                self.files.pwrite(self.time_fd, times, first_time * TIME_INDEX_ENTRY_SIZE)
+        except OSError:
+            return False
+        active.entries_are_written(active.entry_count, active.time_count)
+        return True

@@ -1,0 +1,124 @@
+"""From a partition directory to what a log needs to start: segments, epochs, recovery point.
+
+For a writer. The order is Kafka's LogLoader: finish what was interrupted, open the segments,
+recover what may be torn, make the first segment if there is none. What differs is said in
+:mod:`kstore.log.recovery`: nothing is cut below the recovery point, and cut bytes are kept.
+"""
+
+import itertools
+import os
+from dataclasses import dataclass
+
+from kstore._native.locate import SegmentList, SegmentView, find_end
+from kstore.config import LogConfig
+from kstore.log import filenames
+from kstore.log import segment as segments_on_disk
+from kstore.log.files import Files
+from kstore.log.leader_epochs import LeaderEpochs
+from kstore.log.recovery import RecoveryReport, recover_partition
+
+
+@dataclass(slots=True)
+class LoadedLog:
+    """A partition as it was found, ready for a writer."""
+
+    segments: SegmentList
+    epochs: LeaderEpochs
+    recovery_point: int
+    recovery: RecoveryReport
+
+
+def load(
+    files: Files,
+    directory: str,
+    config: LogConfig,
+    *,
+    clean: bool,
+    recovery_point: int = 0,
+    log_start_offset: int = 0,
+) -> LoadedLog:
+    """Load a partition for writing; the caller holds the log directory's lock.
+
+    Parameters
+    ----------
+    clean
+        Whether the directory was left by a clean stop. If not, segments from the one that
+        holds the recovery point on are scanned and their indexes rebuilt.
+    recovery_point, log_start_offset
+        From the directory's checkpoints; 0 where there is no entry.
+
+    Raises
+    ------
+    RecoveryNeededError
+        Damage below the recovery point, or before intact segments. Nothing was changed.
+    """
+    recovered = recover_partition(files, directory, None if clean else recovery_point, config)
+    bases = [segment.base_offset for segment in recovered.segments]
+    sound = True
+    if clean and bases and _is_unsound(files, directory, bases[-1]):
+        # A clean stop cannot leave this: the marker lies, or somebody changed the files.
+        sound = False
+        recovered = recover_partition(files, directory, bases[-1], config)
+    epochs = recovered.epochs
+    if not bases:
+        bases = [log_start_offset]
+        segments_on_disk.create(files, directory, log_start_offset, config)
+        files.sync_directory(directory)
+    views = [
+        segments_on_disk.sealed(files, directory, base, following)
+        for base, following in itertools.pairwise(bases)
+    ]
+    active = load_active(files, directory, bases[-1])
+    start = max(log_start_offset, bases[0])
+    if start > active.next_offset:
+        active.publish(active.size, start)
+    segments = SegmentList((*views, active), start)
+    epochs.truncate_from_end(segments.end_offset)
+    epochs.truncate_from_start(start)
+    known = segments.end_offset if clean and sound else recovery_point
+    return LoadedLog(segments, epochs, min(known, segments.end_offset), recovered.report)
+
+
+def base_offsets(files: Files, directory: str) -> list[int]:
+    """Base offsets of the live segments, ascending."""
+    return sorted(
+        parsed.base_offset
+        for parsed in map(filenames.parse, files.listdir(directory))
+        if parsed is not None and parsed.kind == filenames.LOG and not parsed.suffix
+    )
+
+
+def load_active(files: Files, directory: str, base_offset: int) -> SegmentView:
+    """The last segment, with its entries and its end found by walking from the last entry."""
+    path = os.path.join(directory, filenames.log_name(base_offset))
+    size = files.size_of(path)
+    view = SegmentView(base_offset, path)
+    if size == 0:
+        return view
+    segments_on_disk.load_indexes(files, directory, view)
+    position, next_offset, timestamp, offset = walk_end(files, view, size)
+    view.publish(view.last_indexed_position(size) + position, next_offset)
+    view.note_timestamp(*view.last_indexed_time())
+    view.note_timestamp(timestamp, offset)
+    return view
+
+
+def walk_end(files: Files, view: SegmentView, size: int) -> tuple[int, int, int, int]:
+    """Walk from the last index entry within the file to its last whole batch."""
+    start = view.last_indexed_position(size)
+    fd = files.open(view.path)
+    try:
+        return find_end(files.pread(fd, size - start, start), 0, view.base_offset, False)
+    finally:
+        files.close(fd)
+
+
+def _is_unsound(files: Files, directory: str, base_offset: int) -> bool:
+    """Whether the last segment ends in something that is not a whole batch."""
+    path = os.path.join(directory, filenames.log_name(base_offset))
+    size = files.size_of(path)
+    if size == 0:
+        return False
+    view = SegmentView(base_offset, path)
+    segments_on_disk.load_indexes(files, directory, view)
+    return view.last_indexed_position(size) + walk_end(files, view, size)[0] != size

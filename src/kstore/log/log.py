@@ -1,0 +1,385 @@
+"""A log: one partition, the thing that is appended to and read.
+
+Offsets are labels: they never repeat and may have gaps, so a log has no length. Reading takes
+no lock; it sees an immutable list of segments and an end that was published after its bytes.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
+
+from kstore._native.append import holds_records
+from kstore._native.locate import SegmentList, Slice
+from kstore.config import LogConfig
+from kstore.errors import OffsetOutOfRangeError, PolicyViolationError, ReadOnlyError
+from kstore.log import search
+from kstore.log.files import Files
+from kstore.log.shared import SharedReader
+from kstore.log.writer import LogWriter
+from kstore.record import Record, timestamp
+
+if TYPE_CHECKING:
+    from kstore.log.recovery import RecoveryReport
+    from kstore.log.verify import VerifyReport
+    from kstore.log.view import Follower, LogView
+
+_CHUNK = 1000  # values taken from an iterable at a time
+
+Headers = Sequence[tuple[str | bytes, bytes | None]]
+Timestamp = datetime | int | None
+
+
+class AppendInfo(NamedTuple):
+    """What an append of whole batches did. Offsets are inclusive; -1 where nothing was there."""
+
+    first_offset: int
+    last_offset: int
+    max_timestamp: int
+    size: int
+
+
+class Log:
+    """One partition of a topic, open for writing or, in another process's directory, for reading.
+
+    Thread safe. ``append``, ``extend`` and the other changes take the log's lock in turn;
+    reading takes none. Made by a :class:`kstore.Store`, not by hand.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        *,
+        path: str,
+        config: LogConfig,
+        files: Files,
+        writer: LogWriter | None,
+        reader: SharedReader | None,
+        recovery: "RecoveryReport | None" = None,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.path = path
+        self.config = config
+        self.recovery = recovery
+        self._files = files
+        self._writer = writer
+        self._reader = reader
+        self._append: Callable[[Any, Any, Any, Any], int] = (
+            self._refuse if writer is None else writer.appender.append
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"<kstore.Log {self.topic}-{self.partition} [{self.start_offset}, {self.end_offset})>"
+        )
+
+    # --- where it begins and ends ----------------------------------------------------------
+
+    @property
+    def start_offset(self) -> int:
+        """The log start offset: the lowest offset that may be read."""
+        return self.segments.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        """The log end offset: the offset that the next record gets."""
+        return self.segments.end_offset
+
+    @property
+    def segments(self) -> SegmentList:
+        """The segments at this moment, oldest first; immutable."""
+        if self._writer is not None:
+            return self._writer.segments
+        assert self._reader is not None
+        return self._reader.refresh()
+
+    @property
+    def recovery_point(self) -> int:
+        """Everything below this offset is on disk (for a writer; the log start otherwise)."""
+        return self.start_offset if self._writer is None else self._writer.recovery_point
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments' logs."""
+        return sum(view.size for view in self.segments.views)
+
+    @property
+    def writable(self) -> bool:
+        return self._writer is not None
+
+    # --- appending -------------------------------------------------------------------------
+
+    def append(
+        self,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Headers | None = None,
+        timestamp: Timestamp = None,
+    ) -> int:
+        """Append one record as a batch of its own; return its offset.
+
+        Returns after the bytes were handed to the operating system: they survive the process,
+        and a power cut once :meth:`flush` has returned.
+
+        Parameters
+        ----------
+        value, key
+            Any bytes-like object, or None for null.
+        headers
+            (name, value) pairs; a value may be None.
+        timestamp
+            An aware datetime, or milliseconds since 1970; None for now.
+
+        Raises
+        ------
+        MessageTooLargeError
+            The batch is beyond ``max.message.bytes``; nothing was appended.
+        InvalidTimestampError
+            Before 1970, or further from now than the topic allows.
+        StorageError
+            The disk is full or failed; nothing was appended.
+        """
+        return self._append(value, key, headers, timestamp)
+
+    def extend(
+        self, values: Iterable[bytes | Record | None], *, timestamp: Timestamp = None
+    ) -> range:
+        """Append many records in batches of ``batch.size``; return their offsets, contiguous.
+
+        Items are values (bytes-like or None) or Records, whose key, value, headers and timestamp
+        are taken. The log keeps its turn until the source is exhausted, so feed it from a fast
+        one; a source that appends to this log itself is refused. An error in the middle leaves
+        the batches before it in the log.
+        """
+        writer = self._writing()
+        with writer.lock:
+            if writer.extending:
+                raise RuntimeError("the source of an extend must not append to the same log")
+            writer.extending = True
+            try:
+                first = writer.appender.next_offset
+                for chunk in _chunks(values):
+                    _extend_chunk(writer, chunk, timestamp)
+                last = writer.appender.next_offset
+                due = last >= writer.appender.flush_at
+            finally:
+                writer.extending = False
+        if due:
+            writer.flush()
+        return range(first, last)
+
+    def append_as_leader(self, batch: Any) -> AppendInfo:
+        """Append one whole batch of a stranger, with every check that Kafka's leader makes.
+
+        The log gives it offsets; the bytes are stored as they came but for offset and leader
+        epoch (and, where Kafka does so too, timestamp type and largest timestamp).
+
+        Parameters
+        ----------
+        batch
+            A bytes-like object with exactly one record batch v2, base offset 0.
+
+        Raises
+        ------
+        CorruptRecordError, InvalidRecordError, InvalidTimestampError, MessageTooLargeError,
+        UnsupportedCompressionTypeError, UnsupportedForMessageFormatError
+            As Kafka's LogValidator; nothing was appended. ``code`` is Kafka's error code.
+        """
+        return AppendInfo(*self._writing().appender.append_as_leader(batch))
+
+    def append_as_follower(self, batches: Any) -> AppendInfo:
+        """Append whole batches as they are: a leader has checked them and given them offsets.
+
+        Any message format. Checked here: structure, checksum, offsets at or beyond the log end
+        and increasing (gaps are fine). A cut batch at the end is left out.
+
+        Raises
+        ------
+        CorruptRecordError
+            With the position in ``batches``; nothing was appended.
+        """
+        writer = self._writing()
+        with writer.lock:
+            done = writer.appender.append_as_follower(batches, self.path)
+            due = writer.appender.next_offset >= writer.appender.flush_at
+        if due:
+            writer.flush()
+        return AppendInfo(-1, -1, -1, 0) if done is None else AppendInfo(*done)
+
+    # --- reading ---------------------------------------------------------------------------
+
+    def read(self, offset: int, max_bytes: int = 1 << 20) -> Slice | None:
+        """The one door out: file bytes from the batch that holds offset on, not copied.
+
+        The slice may begin with records before offset and end in a cut batch, as a fetch from
+        Kafka does. Its first batch is whole even where it is larger than max_bytes. None at the
+        log end, or where compaction removed everything from offset on.
+
+        Raises
+        ------
+        OffsetOutOfRangeError
+            Below the log start or beyond the log end.
+        CorruptRecordError
+            The batches on the way are not what the format allows.
+        """
+        try:
+            if self._writer is not None:
+                return self._writer.segments.read(offset, max_bytes)
+            assert self._reader is not None
+            return self._reader.read(offset, max_bytes)
+        except LookupError:
+            raise OffsetOutOfRangeError(
+                f"the log holds offsets from {self.start_offset} to {self.end_offset}",
+                path=self.path,
+                offset=offset,
+            ) from None
+
+    @overload
+    def __getitem__(self, index: int) -> Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> "LogView": ...
+    def __getitem__(self, index: int | slice) -> "Record | LogView":
+        """``log[offset]`` is that record; ``log[a:b]`` a lazy view; negatives count from the end."""
+        if isinstance(index, slice):
+            return self.view()[index]
+        offset = index + self.end_offset if index < 0 else index
+        for record in self.view(offset, offset + 1):
+            return record
+        raise OffsetOutOfRangeError(
+            "no record has this offset: it lies outside the log, was compacted away, "
+            "or belongs to a control batch",
+            path=self.path,
+            offset=offset,
+        )
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self.view())
+
+    def view(self, start: int | None = None, stop: int | None = None) -> "LogView":
+        """A lazy window of offsets [start, stop); None: the log's start, or its end as it grows."""
+        from kstore.log.view import LogView
+
+        return LogView(self, start, stop)
+
+    def since(self, when: datetime | int) -> "LogView":
+        """A view from the first record at or after a moment on (empty if there is none)."""
+        return self.view(self.offset_at(when), None)
+
+    def offset_at(self, when: datetime | int) -> int:
+        """Offset of the first record whose timestamp is at or after when; the end if none is.
+
+        The rule of Kafka's offsetsForTimes: segments by their largest timestamp, then batches,
+        then records.
+        """
+        found = search.offset_for_time(self, timestamp.to_milliseconds(when), self._files)
+        return self.end_offset if found is None else found
+
+    def follow(self, *, start: int | None = None, timeout: float | None = None) -> "Follower":
+        """Iterate records from start (default: the end) and wait for more.
+
+        ``for`` and ``async for`` both work. Ends after timeout seconds without a new record;
+        None waits for ever, or until the log is closed.
+        """
+        from kstore.log.view import Follower
+
+        return Follower(self, self.end_offset if start is None else start, timeout)
+
+    def wait_beyond(self, offset: int, timeout: float | None = None) -> bool:
+        """Sleep until the log end lies beyond offset; False when the time is over first."""
+        if self._writer is not None:
+            return self._writer.wait_beyond(offset, timeout)
+        assert self._reader is not None
+        return self._reader.wait_beyond(offset, timeout)
+
+    # --- upkeep ----------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Return when everything appended before the call is on disk (survives a power cut).
+
+        Concurrent calls share one sync. Raises StorageError; after a failed sync the log is
+        read-only until reopened.
+        """
+        self._writing().flush()
+
+    def roll(self) -> None:
+        """Seal the active segment and start a new one; nothing if it is empty."""
+        self._writing().roll()
+
+    def truncate_to(self, offset: int) -> None:
+        """Make offset the log end: whole batches from the one that holds it on are gone."""
+        self._writing().truncate_to(offset)
+
+    def delete_records(self, before_offset: int) -> int:
+        """Raise the log start to before_offset (-1: the end); returns the new log start.
+
+        Raises PolicyViolationError where ``cleanup.policy`` lacks ``delete``, as Kafka.
+        """
+        writer = self._writing()
+        if "delete" not in self.config.cleanup_policy:
+            raise PolicyViolationError("records of a compacted topic cannot be deleted by offset")
+        with writer.lock:
+            end = self.end_offset
+            offset = end if before_offset == -1 else before_offset
+            if not 0 <= offset <= end:
+                raise OffsetOutOfRangeError(
+                    "delete_records takes an offset from 0 to the log end",
+                    path=self.path,
+                    offset=before_offset,
+                )
+            writer.raise_start(offset)
+        return self.start_offset
+
+    def verify(self, **options: Any) -> "VerifyReport":
+        """Check every batch, record, offset and index entry; see kstore.log.verify."""
+        from kstore.log import verify
+
+        return verify.verify_partition(self._files, self.path, **options)
+
+    def park(self) -> None:
+        """Give files and mappings back until the next use (a store does this when it has many)."""
+        if self._writer is not None:
+            self._writer.park()
+        elif self._reader is not None:
+            self._reader.park()
+
+    def close(self) -> bool:
+        """Flush and close; again is harmless. Returns whether it was a clean stop."""
+        if self._writer is not None:
+            return self._writer.close()
+        assert self._reader is not None
+        self._reader.close()
+        return True
+
+    # --- helpers ---------------------------------------------------------------------------
+
+    def _writing(self) -> LogWriter:
+        if self._writer is None:
+            self._refuse()
+        assert self._writer is not None
+        if not self._writer.appender.ready:
+            self._writer.check_usable()
+        return self._writer
+
+    def _refuse(self, *_: object) -> int:
+        raise ReadOnlyError("the store was opened with mode='r'", path=self.path)
+
+
+def _chunks(values: Iterable[Any]) -> Iterator[list[Any]]:
+    if isinstance(values, list):
+        yield values
+        return
+    source = iter(values)
+    while chunk := list(islice(source, _CHUNK)):
+        yield chunk
+
+
+def _extend_chunk(writer: LogWriter, chunk: list[Any], when: Timestamp) -> None:
+    """Append a chunk of values, of Records, or of both, batch by batch."""
+    appender = writer.appender
+    put = appender.append_records if holds_records(chunk) else appender.append_values
+    done = 0
+    while done < len(chunk):
+        done += put(chunk, done, when)

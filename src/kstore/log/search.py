@@ -1,0 +1,64 @@
+"""Finding offsets by time, and what retention has to know of each segment.
+
+Rules: Kafka's UnifiedLog.fetchOffsetByTimestamp and LogSegment.findOffsetByTimestamp.
+"""
+
+from typing import TYPE_CHECKING
+
+from kstore._native.locate import SegmentView, Slice, find_end, find_time
+from kstore.log import segment as segments_on_disk
+from kstore.log.files import Files
+from kstore.record.scan import scan_records
+
+if TYPE_CHECKING:
+    from kstore.log.log import Log
+
+
+def offset_for_time(log: "Log", ms: int, files: Files) -> int | None:
+    """Offset of the first record at or after ms: the first segment whose largest timestamp
+    reaches it, then the first batch, then the first record. None if there is none."""
+    segments = log.segments
+    for view in segments.views:
+        if largest_timestamp(files, log.path, view) < ms:
+            continue
+        start = max(view.floor_time_offset(ms), segments.start_offset, view.base_offset)
+        return _first_in_segment(log, view, start, ms)
+    return None
+
+
+def _first_in_segment(log: "Log", view: SegmentView, start: int, ms: int) -> int | None:
+    offset = start
+    while offset < min(view.next_offset, log.end_offset):
+        piece = log.read(offset)
+        if piece is None or piece.segment.base_offset != view.base_offset:
+            return None
+        found = _first_in_slice(piece, offset, ms)
+        if found is not None:
+            return found
+        offset = max(offset + 1, find_end(piece, 0, offset, False)[1])
+    return None
+
+
+def _first_in_slice(piece: Slice, start: int, ms: int) -> int | None:
+    position = 0
+    while (batch := find_time(piece, position, ms)) is not None:
+        position, size = batch
+        whole = piece.memory()[position : position + size]
+        for record in scan_records(
+            whole, start_offset=start, path=piece.path, position_base=piece.position + position
+        ):
+            if record.timestamp >= ms:
+                return record.offset
+        position += size
+    return None
+
+
+def largest_timestamp(files: Files, directory: str, view: SegmentView) -> int:
+    """Largest timestamp of a segment, by its time index; the file's modification time if none."""
+    if view.max_timestamp < 0 and view.sealed:
+        if view.time_index_count == 0:
+            segments_on_disk.load_indexes(files, directory, view)
+        view.note_timestamp(*view.last_indexed_time())
+    if view.max_timestamp >= 0:
+        return view.max_timestamp
+    return files.modified_ns(view.path) // 1_000_000

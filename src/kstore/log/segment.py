@@ -1,0 +1,204 @@
+"""The files of one segment: made, opened for writing, sealed, mapped for reading, removed.
+
+A segment in memory is a :class:`kstore._native.locate.SegmentView`; this module is what ties
+one to the disk. Functions take the ``Files`` to work through and hold no state of their own.
+"""
+
+import os
+from dataclasses import dataclass
+
+from kstore._native.index import OffsetIndex, TimeIndex
+from kstore._native.locate import FileMap, SegmentView, first_batch_timestamp
+from kstore.config import LogConfig
+from kstore.errors import StorageError
+from kstore.log import filenames
+from kstore.log.files import Files
+
+_ENTRY = 8
+_TIME_ENTRY = 12
+
+
+@dataclass(slots=True)
+class WritableFiles:
+    """Descriptors of the active segment. ``log_fd`` outlives the others until it is synced."""
+
+    base_offset: int
+    log_fd: int
+    index_fd: int
+    time_fd: int
+
+    def close_indexes(self, files: Files) -> None:
+        for name in ("index_fd", "time_fd"):
+            fd = getattr(self, name)
+            if fd >= 0:
+                setattr(self, name, -1)
+                files.close(fd)
+
+    def close(self, files: Files) -> None:
+        self.close_indexes(files)
+        fd, self.log_fd = self.log_fd, -1
+        if fd >= 0:
+            files.close(fd)
+
+
+def create(files: Files, directory: str, base_offset: int, config: LogConfig) -> SegmentView:
+    """Make an empty segment's log file; leftovers of the same base offset go first."""
+    remove(files, directory, base_offset)
+    path = os.path.join(directory, filenames.log_name(base_offset))
+    fd = files.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL)
+    files.close(fd)
+    return SegmentView(base_offset, path)
+
+
+def open_for_append(
+    files: Files, directory: str, view: SegmentView, config: LogConfig
+) -> WritableFiles:
+    """Open the active segment; its indexes are extended to ``segment.index.bytes``, sparse."""
+    base = view.base_offset
+    opened = WritableFiles(base, -1, -1, -1)
+    try:
+        opened.log_fd = files.open(view.path, os.O_WRONLY | os.O_APPEND)
+        for name, attribute, entry in (
+            (filenames.index_name(base), "index_fd", _ENTRY),
+            (filenames.time_index_name(base), "time_fd", _TIME_ENTRY),
+        ):
+            fd = files.open(os.path.join(directory, name), os.O_RDWR | os.O_CREAT)
+            setattr(opened, attribute, fd)
+            full = config.segment_index_bytes // entry * entry
+            if files.size(fd) < full:
+                files.truncate(fd, full)
+    except BaseException:
+        opened.close(files)
+        raise
+    return opened
+
+
+def trim_indexes(files: Files, view: SegmentView, opened: WritableFiles) -> None:
+    """Write what is still in memory and cut both indexes to their used size.
+
+    Raises StorageError; the entries stay in memory then, and it may be called again.
+    """
+    first, entries = view.pending_entries()
+    if entries:
+        files.pwrite(opened.index_fd, entries, first * _ENTRY)
+    first_time, times = view.pending_times()
+    if times:
+        files.pwrite(opened.time_fd, times, first_time * _TIME_ENTRY)
+    view.entries_are_written(view.index_count, view.time_index_count)
+    files.truncate(opened.index_fd, view.index_count * _ENTRY)
+    files.truncate(opened.time_fd, view.time_index_count * _TIME_ENTRY)
+
+
+def sync_sealed(files: Files, directory: str, view: SegmentView) -> None:
+    """Bring a segment's log and indexes to the disk, opened anew for it.
+
+    The indexes too: recovery starts at the recovery point and trusts what lies below it.
+    """
+    base = view.base_offset
+    for name in (
+        filenames.log_name(base),
+        filenames.index_name(base),
+        filenames.time_index_name(base),
+    ):
+        path = os.path.join(directory, name)
+        if files.kind(path) is None:
+            continue
+        fd = files.open(path)
+        try:
+            files.fdatasync(fd)
+        finally:
+            files.close(fd)
+
+
+def first_timestamp(files: Files, view: SegmentView) -> int:
+    """Largest timestamp of a segment's first batch, from which rolling by time counts; else -1."""
+    if view.size == 0:
+        return -1
+    fd = files.open(view.path)
+    try:
+        return first_batch_timestamp(files.pread(fd, 61, 0))
+    finally:
+        files.close(fd)
+
+
+def shorten(files: Files, directory: str, view: SegmentView, size: int) -> None:
+    """Replace a segment by its first size bytes, without cutting the file that readers may map.
+
+    The copy is made as ``.cleaned``, which every loader takes for unfinished, synced, and renamed
+    over the segment. The indexes go first: whoever finds none makes them anew.
+    """
+    base = view.base_offset
+    copy = view.path + filenames.CLEANED_SUFFIX
+    files.copy(view.path, copy, size)
+    for name in (filenames.index_name(base), filenames.time_index_name(base)):
+        path = os.path.join(directory, name)
+        if files.kind(path) is not None:
+            files.remove(path)
+    files.rename(copy, view.path)
+
+
+def sealed(files: Files, directory: str, base_offset: int, next_base: int) -> SegmentView:
+    """A segment that is not the last: its size is the file's, its entries are read when needed."""
+    path = os.path.join(directory, filenames.log_name(base_offset))
+    view = SegmentView(base_offset, path, size=files.size_of(path), next_offset=next_base)
+    view.sealed = True
+    return view
+
+
+def bare(directory: str, base_offset: int) -> SegmentView:
+    """A segment of which nothing is published yet."""
+    return SegmentView(base_offset, os.path.join(directory, filenames.log_name(base_offset)))
+
+
+def load_indexes(files: Files, directory: str, view: SegmentView) -> bool:
+    """Read both index files into the view; False if the offset index is missing or odd-sized.
+
+    Entries after the first zero one are the preallocated tail of an unclean stop, not entries.
+    """
+    base = view.base_offset
+    index_path = os.path.join(directory, filenames.index_name(base))
+    time_path = os.path.join(directory, filenames.time_index_name(base))
+    if files.kind(index_path) is None:
+        return False
+    entries = files.read(index_path, limit=1 << 31)
+    times = files.read(time_path, limit=1 << 31) if files.kind(time_path) else b""
+    if len(entries) % _ENTRY:
+        return False
+    offset_count = OffsetIndex(entries, base).count
+    time_count = TimeIndex(times[: len(times) // _TIME_ENTRY * _TIME_ENTRY], base).count
+    view.load_entries(entries[: offset_count * _ENTRY], times[: time_count * _TIME_ENTRY])
+    return True
+
+
+def map_log(files: Files, view: SegmentView, reserve: int) -> None:
+    """Map the log file, with room to grow for the active one. Only for files nobody cuts."""
+    fd = files.open(view.path)
+    try:
+        try:
+            view.attach_log(FileMap(fd, max(reserve, view.size, 1)))
+        except OSError as error:
+            raise StorageError(
+                "cannot map: " + str(error.strerror), errno=error.errno, path=view.path
+            ) from error
+    finally:
+        files.close(fd)
+
+
+def remove(files: Files, directory: str, base_offset: int, suffix: str = "") -> None:
+    """Remove every file of a segment, its producer snapshot too; missing ones do not matter."""
+    names = [filenames.file_name(base_offset, kind, suffix) for kind in filenames.SEGMENT_KINDS]
+    names.append(filenames.snapshot_name(base_offset, suffix))
+    for name in names:
+        path = os.path.join(directory, name)
+        if files.kind(path) is not None:
+            files.remove(path)
+
+
+def retire(files: Files, directory: str, base_offset: int) -> None:
+    """Rename a segment's files to ``.deleted``: gone for every loader, still there for readers."""
+    names = [filenames.file_name(base_offset, kind) for kind in filenames.SEGMENT_KINDS]
+    names.append(filenames.snapshot_name(base_offset))
+    for name in names:
+        path = os.path.join(directory, name)
+        if files.kind(path) is not None:
+            files.rename(path, path + filenames.DELETED_SUFFIX)

@@ -1,0 +1,209 @@
+"""Reading a partition that another process may be writing: kstore or a Kafka broker.
+
+The writer's published end cannot be seen from here. For a reader the end is the last whole,
+valid batch that a walk from the last known one finds; an incomplete tail means *not there yet*.
+Files that their owner may still cut in place are read, never mapped: to touch a mapped page
+beyond a file's end kills the process. Sealed segments of kstore's own topics are never cut
+(a new file is renamed over the old one), so those are mapped.
+"""
+
+import itertools
+import threading
+import time
+from collections.abc import Callable
+
+from kstore._native.locate import (
+    SegmentList,
+    SegmentView,
+    Slice,
+    find_batch,
+    find_end,
+    slice_of_bytes,
+)
+from kstore.errors import ClosedError, StorageError
+from kstore.log import segment as segments_on_disk
+from kstore.log.files import Files
+from kstore.log.loader import base_offsets
+from kstore.log.maps import MapBudget
+
+_STEP = 8 << 20  # bytes read at a time while walking to the end
+_POLL_FIRST, _POLL_MOST = 0.001, 0.05  # seconds between looks for more
+_LEAST_READ = 65536
+
+
+class SharedReader:
+    """The segments of a partition, seen from outside. Thread safe; takes no lock on disk.
+
+    Parameters
+    ----------
+    own
+        The topic is kstore's own, so that its sealed segments may be mapped.
+    log_start_offset
+        From the checkpoint file, a callable because its owner may raise it.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        *,
+        files: Files,
+        maps: MapBudget,
+        own: bool,
+        log_start_offset: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self.directory = directory
+        self._files = files
+        self._maps = maps
+        self._own = own
+        self._log_start = log_start_offset
+        self._lock = threading.Lock()
+        self._segments: SegmentList | None = None
+        self._listed_at = -1  # the directory's modification time when it was listed
+        self._fd = -1  # the active log file
+        self._closed = False
+
+    def refresh(self) -> SegmentList:
+        """The segments as they are now; two system calls where nothing changed."""
+        with self._lock:
+            if self._closed:
+                raise ClosedError("the log is closed", path=self.directory)
+            changed = self._files.modified_ns(self.directory)
+            if self._segments is None or changed != self._listed_at or self._fd < 0:
+                self._list()
+                self._listed_at = changed
+            elif self._files.size(self._fd) < self._segments.views[-1].size:
+                self._list()  # cut in place by its owner
+            self._walk()
+            assert self._segments is not None
+            return self._segments
+
+    def _list(self) -> None:
+        """List the directory anew. What vanishes while it is listed is listed once more."""
+        for attempt in range(10):
+            try:
+                self._list_once()
+                return
+            except StorageError:
+                if attempt == 9 or self._files.kind(self.directory) is None:
+                    raise
+
+    def _list_once(self) -> None:
+        self._release()
+        bases = base_offsets(self._files, self.directory)
+        if not bases:
+            self._segments = SegmentList([SegmentView(0, self.directory)], 0)
+            return
+        views = [
+            segments_on_disk.sealed(self._files, self.directory, base, following)
+            for base, following in itertools.pairwise(bases)
+        ]
+        active = segments_on_disk.bare(self.directory, bases[-1])
+        segments_on_disk.load_indexes(self._files, self.directory, active)
+        self._fd = self._files.open(active.path)
+        start = max(self._log_start(), bases[0])
+        active.publish(active.last_indexed_position(self._files.size(self._fd)), bases[-1])
+        for view in views:
+            view.opener = self._map
+        self._segments = SegmentList((*views, active), start)
+
+    def _walk(self) -> None:
+        """Move the end over whole batches that were written since the last look."""
+        assert self._segments is not None
+        active = self._segments.views[-1]
+        while self._fd >= 0:
+            left = self._files.size(self._fd) - active.size
+            if left <= 0:
+                return
+            data = self._files.pread(self._fd, min(left, _STEP), active.size)
+            size, following, largest, offset = find_end(data, 0, active.next_offset, True)
+            if size == 0 and left > _STEP:  # one batch larger than a step
+                data = self._files.pread(self._fd, left, active.size)
+                size, following, largest, offset = find_end(data, 0, active.next_offset, True)
+            if size == 0:
+                return
+            active.note_position(active.next_offset, active.size)
+            active.note_timestamp(largest, offset)
+            active.publish(active.size + size, following)
+
+    def read(self, offset: int, max_bytes: int) -> Slice | None:
+        """As SegmentList.read; LookupError outside the log."""
+        segments = self.refresh()
+        if not segments.start_offset <= offset <= segments.end_offset:
+            raise LookupError(offset)
+        if offset == segments.end_offset:
+            return None
+        for view in segments.views[max(segments.floor(offset), 0) :]:
+            found = self._read_from(view, offset, max_bytes)
+            if found is not None:
+                return found
+        return None
+
+    def _read_from(self, view: SegmentView, offset: int, max_bytes: int) -> Slice | None:
+        if view.sealed and self._own:
+            return SegmentList((view,), view.base_offset).read(
+                max(view.base_offset, min(offset, view.next_offset)), max_bytes
+            )
+        if view.sealed and view.index_count == 0:
+            segments_on_disk.load_indexes(self._files, self.directory, view)
+        fd = self._files.open(view.path)
+        try:
+            position = view.floor_position(offset)
+            while position < view.size:
+                wanted = min(max(max_bytes, _LEAST_READ), view.size - position)
+                data = self._files.pread(fd, wanted, position)
+                at, size = find_batch(data, 0, offset)
+                if size == 0:
+                    if at == 0:  # not one whole batch in what was read
+                        if wanted == view.size - position:
+                            return None
+                        max_bytes = wanted * 2
+                    position += at
+                    continue
+                end = min(at + max(max_bytes, size), view.size - position)
+                if end > len(data):
+                    data = self._files.pread(fd, end - at, position + at)
+                    return slice_of_bytes(view, data, position + at)
+                return slice_of_bytes(view, data[at:end], position + at)
+            return None
+        finally:
+            self._files.close(fd)
+
+    def _map(self, view: SegmentView) -> None:
+        if view.index_count == 0:
+            segments_on_disk.load_indexes(self._files, self.directory, view)
+        segments_on_disk.map_log(self._files, view, 0)
+        self._maps.add(view)
+
+    def wait_beyond(self, offset: int, timeout: float | None) -> bool:
+        """Look again, ever less often, until the end lies beyond offset or the time is over."""
+        until = None if timeout is None else time.monotonic() + timeout
+        pause = _POLL_FIRST
+        while True:
+            if self._closed:
+                return False
+            if self.refresh().end_offset > offset:
+                return True
+            left = _POLL_MOST if until is None else until - time.monotonic()
+            if left <= 0:
+                return False
+            time.sleep(min(pause, left))
+            pause = min(pause * 2, _POLL_MOST)
+
+    def _release(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            self._files.close(fd)
+        if self._segments is not None:
+            for view in self._segments.views:
+                self._maps.forget(view)
+
+    def park(self) -> None:
+        """Give the descriptor and mappings back; the next use lists the directory again."""
+        with self._lock:
+            self._release()
+            self._listed_at = -1
+
+    def close(self) -> None:
+        with self._lock:
+            self._release()
+            self._closed = True

@@ -1,0 +1,218 @@
+"""A window of a log: iterated as records, scanned as columns, followed as it grows."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from kstore._native.locate import Slice, find_end
+from kstore.log.log import Log
+from kstore.record import Record
+from kstore.record.scan import scan_columns, scan_records
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kstore.record.columns import Columns
+
+_PIECE = 8 << 20  # bytes of a segment that is read rather than mapped
+_MAPPED = 1 << 40  # a mapped segment comes whole
+_PART = 32 << 20  # bytes that one thread scans at a time
+_ASYNC_POLL = 0.005  # seconds
+
+
+class LogView:
+    """Offsets [start, stop) of a log; nothing is read until it is iterated. Immutable.
+
+    With ``stop`` None the window ends at the log end of the moment an iteration begins.
+    Offsets below the log start are skipped over. Thread safe: every iteration stands alone.
+    """
+
+    __slots__ = ("_start", "_stop", "log")
+
+    def __init__(self, log: Log, start: int | None, stop: int | None) -> None:
+        self.log = log
+        self._start = start
+        self._stop = stop
+
+    def __repr__(self) -> str:
+        return f"<kstore.LogView {self.log.topic}-{self.log.partition} [{self.start}, {self.stop})>"
+
+    @property
+    def start(self) -> int:
+        low = self.log.start_offset
+        return low if self._start is None else max(self._start, low)
+
+    @property
+    def stop(self) -> int:
+        end = self.log.end_offset
+        return end if self._stop is None else min(self._stop, end)
+
+    def __getitem__(self, window: slice) -> "LogView":
+        """A narrower view, by offsets; negative ones count back from this view's stop."""
+        if not isinstance(window, slice):
+            raise TypeError("a view is sliced by offsets; take one record from the log itself")
+        if window.step not in (None, 1):
+            raise ValueError("a view of a log has no step")
+        start, stop = window.start, window.stop
+        if (start is not None and start < 0) or (stop is not None and stop < 0):
+            end = self.stop
+            start = start + end if start is not None and start < 0 else start
+            stop = stop + end if stop is not None and stop < 0 else stop
+        if self._start is not None:
+            start = self._start if start is None else max(start, self._start)
+        if self._stop is not None:
+            stop = self._stop if stop is None else min(stop, self._stop)
+        return LogView(self.log, start, stop)
+
+    def slices(self) -> Iterator[tuple[Slice, int]]:
+        """File bytes of the window, piece by piece, each with the offset it was asked for."""
+        offset, stop = self.start, self.stop
+        size = _MAPPED if self.log.writable else _PIECE
+        while offset < stop:
+            piece = self.log.read(offset, size)
+            if piece is None:
+                return
+            yield piece, offset
+            if self.log.writable:
+                offset = piece.next_offset
+            else:
+                offset = max(offset + 1, find_end(piece, 0, offset, False)[1])
+
+    def __iter__(self) -> Iterator[Record]:
+        """Records in order of their offsets; control batches never show. Checks every CRC.
+
+        Raises CorruptRecordError with file, position and offset on damage.
+        """
+        stop = self.stop
+        for piece, offset in self.slices():
+            yield from scan_records(
+                piece,
+                start_offset=offset,
+                stop_offset=stop,
+                path=piece.path,
+                position_base=piece.position,
+            )
+
+    def scan(
+        self,
+        *,
+        where: Callable[..., bool] | None = None,
+        check_crc: bool = True,
+        threads: int = 1,
+        on_damage: str = "raise",
+        skipped: list[Any] | None = None,
+    ) -> Iterator["Columns"]:
+        """Columns of many records at a time: NumPy arrays, values as views of the file.
+
+        Parameters
+        ----------
+        where
+            A predicate ``where(offset, timestamp, key, value)``, compiled by Numba and fused
+            into the scan; see ``kstore._native.jit``. Only records it accepts are returned.
+        threads
+            How many cores may work ahead. The order of the result does not depend on it.
+        on_damage
+            ``"raise"`` (the default), or ``"skip"``: a damaged batch is left out and noted in
+            ``skipped`` as (path, position, size, offset, reason).
+        """
+        stop = self.stop
+        select = None if where is None else _compile(where)
+        options = {"check_crc": check_crc, "on_damage": on_damage, "stop_offset": stop}
+
+        def run(job: tuple[Slice, int, int, int]) -> Iterator["Columns"]:
+            piece, offset, begin, end = job
+            notes: list[Any] = []
+            for columns in scan_columns(
+                piece,
+                start=begin,
+                end=end,
+                start_offset=offset,
+                path=piece.path,
+                position_base=piece.position,
+                skipped=notes,
+                **options,
+            ):
+                kept = columns if select is None else select(columns)
+                if len(kept):
+                    yield kept
+            if skipped is not None:
+                skipped.extend((piece.path, *note) for note in notes)
+
+        if threads <= 1:
+            for job in self._jobs(1):
+                yield from run(job)
+            return
+        with ThreadPoolExecutor(threads, thread_name_prefix="kstore-scan") as pool:
+            waiting: list[Future[list[Columns]]] = []
+            for job in self._jobs(threads):
+                waiting.append(pool.submit(lambda part: list(run(part)), job))
+                if len(waiting) > threads:
+                    yield from waiting.pop(0).result()
+            for future in waiting:
+                yield from future.result()
+
+    def _jobs(self, threads: int) -> Iterator[tuple[Slice, int, int, int]]:
+        """Parts of slices that begin and end at batches: (slice, start offset, begin, end)."""
+        for piece, offset in self.slices():
+            begin = 0
+            for end in piece.split(_PART if threads > 1 else piece.size):
+                yield piece, offset, begin, end
+                begin = end
+
+    def to_arrow(self) -> "pa.Table":
+        """The window as a pyarrow.Table; keys and values are not copied where they lie plain.
+
+        Columns: offset, timestamp (ms, UTC), key, value, headers. Needs pyarrow
+        (``pip install 'kstore[arrow]'``).
+        """
+        from kstore.record.arrow import to_table
+
+        return to_table(list(self.scan()))
+
+    def follow(self, *, timeout: float | None = None) -> "Follower":
+        """Records from the view's start on, waiting for more; see Log.follow."""
+        return Follower(self.log, self.start, timeout)
+
+
+def _compile(where: Callable[..., bool]) -> Callable[["Columns"], "Columns"]:
+    from kstore._native.jit import compile_predicate
+
+    predicate = compile_predicate(where)
+    return lambda columns: columns.take(predicate(columns))
+
+
+class Follower:
+    """Records as they come, by ``for`` or ``async for``. For one consumer at a time."""
+
+    def __init__(self, log: Log, start: int, timeout: float | None) -> None:
+        self.log = log
+        self.next_offset = start
+        self.timeout = timeout
+        self._seen = start
+
+    def __iter__(self) -> Iterator[Record]:
+        while True:
+            for record in self._next_view():
+                self.next_offset = record.offset + 1
+                yield record
+            self.next_offset = max(self.next_offset, self._seen)
+            if not self.log.wait_beyond(self.next_offset, self.timeout):
+                return
+
+    def _next_view(self) -> LogView:
+        self._seen = self.log.end_offset  # fixed first: what comes meanwhile is the next view's
+        return self.log.view(self.next_offset, self._seen)
+
+    async def __aiter__(self) -> AsyncIterator[Record]:
+        loop = asyncio.get_running_loop()
+        last = loop.time()
+        while True:
+            for record in self._next_view():
+                self.next_offset = record.offset + 1
+                yield record
+                last = loop.time()
+            self.next_offset = max(self.next_offset, self._seen)
+            if self.timeout is not None and loop.time() - last > self.timeout:
+                return
+            await asyncio.sleep(_ASYNC_POLL)

@@ -1,0 +1,1 @@
+"""Helpers of the tests: disks that lie, logs without a store."""

@@ -1,0 +1,69 @@
+"""Disks for tests: one that counts and fails on request."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from kstore.errors import StorageError
+from kstore.log.files import Files
+
+CHANGES = (
+    "open",
+    "write",
+    "pwrite",
+    "truncate",
+    "fdatasync",
+    "fsync",
+    "rename",
+    "remove",
+    "sync_directory",
+    "write_atomically",
+    "copy",
+    "make_directory",
+)
+
+
+class FaultyDisk(Files):
+    """Counts changing calls and raises at the n-th; a failing write leaves half its bytes."""
+
+    native = False
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.fail_at = -1
+        self.sticky = False
+        self.error: Callable[[], BaseException] = lambda: StorageError("injected", errno=28)
+
+    def arm(self, at: int, error: Callable[[], BaseException], *, sticky: bool = False) -> None:
+        self.calls.clear()
+        self.fail_at = at
+        self.error = error
+        self.sticky = sticky
+
+    def _step(self, name: str) -> bool:
+        number = len(self.calls)
+        self.calls.append(name)
+        return number == self.fail_at or (self.sticky and 0 <= self.fail_at < number)
+
+    def write(self, fd: int, *buffers: Any) -> int:
+        if self._step("write"):
+            data = b"".join(bytes(buffer) for buffer in buffers)
+            os.write(fd, data[: len(data) // 2])
+            raise self.error()
+        return super().write(fd, *buffers)
+
+
+def _failing(name: str) -> Callable[..., Any]:
+    original = getattr(Files, name)
+
+    def call(self: FaultyDisk, *arguments: Any, **named: Any) -> Any:
+        if self._step(name):
+            raise self.error()
+        return original(self, *arguments, **named)
+
+    return call
+
+
+for _name in CHANGES:
+    if _name != "write":
+        setattr(FaultyDisk, _name, _failing(_name))

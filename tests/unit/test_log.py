@@ -1,0 +1,378 @@
+"""The log as a whole: append, read, roll, truncate, reopen, judged by the plain oracle."""
+
+import asyncio
+import multiprocessing
+import os
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from kstore.errors import (
+    ClosedError,
+    ForkedError,
+    InvalidTimestampError,
+    MessageTooLargeError,
+    OffsetOutOfRangeError,
+    ReadOnlyError,
+    RecordListTooLargeError,
+)
+from kstore.record import Record
+from oracle.files import read_offset_index, read_time_index
+from oracle.reader import read_log as oracle_read
+from support.logs import log_bytes, open_log, read_log
+
+
+def records_on_disk(directory: Path) -> list[tuple[int, bytes | None, bytes | None]]:
+    log = oracle_read(log_bytes(directory))
+    return [(r.offset, r.key, r.value) for batch in log.batches for r in batch.records]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "t-0"
+
+
+def test_what_is_appended_is_on_disk_in_kafkas_format(directory: Path) -> None:
+    log = open_log(directory)
+    assert log.append(b"one", key=b"k", headers=[("h", b"1"), ("n", None)], timestamp=5) == 0
+    assert log.append(None) == 1
+    assert log.extend([b"a", b"b", None]) == range(2, 5)
+    assert records_on_disk(directory) == [
+        (0, b"k", b"one"),
+        (1, None, None),
+        (2, None, b"a"),
+        (3, None, b"b"),
+        (4, None, None),
+    ]
+    first = oracle_read(log_bytes(directory)).batches[0].records[0]
+    assert list(first.headers) == [("h", b"1"), ("n", None)]
+    assert first.timestamp == 5
+    log.close()
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_compressed_batches_read_back(directory: Path, compression: str) -> None:
+    log = open_log(directory, batch_compression=compression)
+    values = [b"value %d " % n * 20 for n in range(500)]
+    log.extend(values)
+    assert [record.value for record in log] == values
+    assert [value for _, _, value in records_on_disk(directory)] == values
+    log.close()
+
+
+def test_records_are_appended_as_they_are(directory: Path) -> None:
+    log = open_log(directory)
+    given = [Record(9, 77, b"k", b"v", [("h", b"x")]), b"plain"]
+    assert log.extend(given, timestamp=1000) == range(2)
+    assert [(r.key, r.value, r.timestamp, r.headers) for r in log] == [
+        (b"k", b"v", 77, (("h", b"x"),)),
+        (None, b"plain", 1000, ()),
+    ]
+
+
+def test_offsets_are_labels(directory: Path) -> None:
+    log = open_log(directory)
+    log.extend(b"%d" % n for n in range(100))
+    assert log[3].value == b"3"
+    assert log[-1].value == b"99"
+    assert [r.offset for r in log[-3:]] == [97, 98, 99]
+    assert [r.offset for r in log[10:20][12:-5]] == [12, 13, 14]
+    assert list(log[50:50]) == []
+    with pytest.raises(OffsetOutOfRangeError) as caught:
+        log[100]
+    assert caught.value.offset == 100
+    with pytest.raises(TypeError):
+        len(log)  # type: ignore[arg-type]
+
+
+def test_rolls_by_size_and_reads_across_segments(directory: Path) -> None:
+    log = open_log(directory, segment_bytes=4096)
+    log.extend([b"x" * 100] * 10)
+    for n in range(200):
+        log.append(b"%03d" % n * 30)
+    assert len(log.segments) > 5
+    assert all(view.size <= 4096 for view in log.segments.views)
+    assert [r.offset for r in log] == list(range(210))
+    assert next(c.offsets[0] for c in log.view().scan()) == 0
+    assert sum(len(c) for c in log.view().scan(threads=2)) == 210
+    log.close()
+    again = open_log(directory, segment_bytes=4096)
+    assert (again.start_offset, again.end_offset) == (0, 210)
+    assert [r.offset for r in again] == list(range(210))
+
+
+def test_rolls_by_time_of_the_records(directory: Path) -> None:
+    log = open_log(directory, segment_ms=1000)
+    for when in (10_000, 10_500, 11_000, 11_001, 12_002, 13_003):
+        log.append(b"x", timestamp=when)
+    # More than segment.ms after the first append of the segment, not of the previous record.
+    assert [view.base_offset for view in log.segments.views] == [0, 3, 4, 5]
+
+
+def test_rolls_when_the_index_is_full(directory: Path) -> None:
+    log = open_log(directory, segment_index_bytes=80, index_interval_bytes=0)
+    for n in range(30):
+        log.append(b"%d" % n)
+    assert len(log.segments) > 2
+    for view in log.segments.views:
+        assert view.index_count <= 10
+    log.close()
+
+
+def test_index_entries_name_batches(directory: Path) -> None:
+    log = open_log(directory, index_interval_bytes=500)
+    for n in range(100):
+        log.append(b"x" * 90, timestamp=1000 + n)
+    assert log.close()
+    data = log_bytes(directory)
+    batches = {batch.position: batch for batch in oracle_read(data).batches}
+    entries = read_offset_index((directory / f"{0:020d}.index").read_bytes())
+    assert len(entries) > 15
+    for offset, position in entries:
+        assert batches[position].last_offset == offset
+    times = read_time_index((directory / f"{0:020d}.timeindex").read_bytes())
+    assert times[-1] == (1099, 99)
+    assert [t - 1000 for t, _ in times] == [offset for _, offset in times]
+
+
+def test_reading_is_a_slice_from_the_batch_that_holds_the_offset(directory: Path) -> None:
+    log = open_log(directory, index_interval_bytes=100)
+    for n in range(50):
+        log.extend([b"%d-%d" % (n, i) for i in range(3)])
+    for offset in range(150):
+        piece = log.read(offset, 1)
+        assert piece is not None
+        batch = oracle_read(bytes(piece)).batches[0]
+        assert batch.base_offset <= offset <= batch.last_offset
+        assert len(piece) == len(bytes(piece)) == piece.size
+    assert log.read(150) is None
+    for outside in (-1, 151):
+        with pytest.raises(OffsetOutOfRangeError):
+            log.read(outside)
+
+
+def test_a_view_outlives_its_segment(directory: Path) -> None:
+    log = open_log(directory, segment_bytes=2048, file_delete_delay_ms=0)
+    log.extend([b"x" * 500] * 3)
+    log.extend([b"y" * 500] * 3)
+    piece = log.read(0)
+    assert piece is not None
+    memory = piece.memory()
+    before = bytes(memory)
+    log.delete_records(3)
+    assert not (directory / f"{0:020d}.log").exists()
+    assert bytes(memory) == before
+
+
+def test_offsets_by_time(directory: Path) -> None:
+    log = open_log(directory, segment_bytes=300, index_interval_bytes=0)
+    stamps = [100, 105, 103, 110, 110, 120, 90, 130]
+    for stamp in stamps:
+        log.append(b"x" * 50, timestamp=stamp)
+    for asked in range(80, 140):
+        expected = next((n for n, stamp in enumerate(stamps) if stamp >= asked), len(stamps))
+        assert log.offset_at(asked) == expected, asked
+    when = datetime.fromtimestamp(0.110, UTC)
+    assert [r.offset for r in log.since(when)] == [3, 4, 5, 6, 7]
+    with pytest.raises(ValueError, match="time zone"):
+        log.offset_at(datetime(2024, 1, 1))
+
+
+def test_truncating_takes_whole_batches_and_leaves_a_gap(directory: Path) -> None:
+    log = open_log(directory, segment_bytes=1000, index_interval_bytes=0)
+    for n in range(20):
+        log.extend([b"%d" % n * 50] * 5)
+    kept = log.read(60)
+    assert kept is not None
+    before = bytes(kept)
+    log.truncate_to(63)  # inside the batch 60..64
+    assert log.end_offset == 63
+    assert [r.offset for r in log][-1] == 59
+    assert bytes(kept) == before  # what was handed out stays readable
+    assert log.append(b"next") == 63
+    assert log.close()
+    assert [offset for offset, _, _ in records_on_disk(directory)] == [*range(60), 63]
+    again = open_log(directory, segment_bytes=1000)
+    assert again.end_offset == 64
+    again.truncate_to(0)
+    assert (again.start_offset, again.end_offset) == (0, 0)
+    assert again.append(b"first") == 0
+
+
+def test_deleting_records_raises_the_start(directory: Path) -> None:
+    log = open_log(directory, segment_bytes=1000, file_delete_delay_ms=0)
+    for n in range(30):
+        log.append(b"%d" % n * 60)
+    assert log.delete_records(17) == 17
+    assert log.segments.views[0].base_offset <= 17
+    assert [r.offset for r in log] == list(range(17, 30))
+    with pytest.raises(OffsetOutOfRangeError):
+        log.read(16)
+    assert log.delete_records(-1) == 30
+    assert list(log) == []
+    assert log.append(b"x") == 30
+    with pytest.raises(OffsetOutOfRangeError):
+        log.delete_records(32)
+
+
+def test_what_does_not_fit_leaves_the_log_as_it_was(directory: Path) -> None:
+    log = open_log(directory, max_message_bytes=200, segment_bytes=10_000)
+    log.append(b"ok")
+    with pytest.raises(MessageTooLargeError):
+        log.append(b"x" * 500)
+    with pytest.raises(InvalidTimestampError):
+        log.append(b"x", timestamp=-5)
+    with pytest.raises(TypeError):
+        log.append("text")  # type: ignore[arg-type]
+    assert log.append(b"next") == 1
+    small = open_log(directory.parent / "t-1", segment_bytes=100)
+    with pytest.raises(RecordListTooLargeError):
+        small.append(b"x" * 200)
+    assert small.end_offset == 0
+
+
+def test_an_extend_keeps_its_turn(directory: Path) -> None:
+    log = open_log(directory)
+
+    def greedy() -> object:
+        yield b"a"
+        log.extend([b"b"])
+
+    with pytest.raises(RuntimeError, match="same log"):
+        log.extend(greedy())  # type: ignore[arg-type]
+    assert log.append(b"after") == log.end_offset - 1
+
+
+def test_threads_append_and_read_together(directory: Path) -> None:
+    log = open_log(directory, segment_bytes=20_000)
+    done = threading.Event()
+    wrong: list[object] = []
+
+    def read() -> None:
+        while not done.is_set():
+            offsets = [r.offset for r in log]
+            if offsets != list(range(len(offsets))):
+                wrong.append(offsets)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    writers = [
+        threading.Thread(target=lambda: [log.append(b"x" * 100) for _ in range(300)])
+        for _ in range(3)
+    ]
+    for thread in readers + writers:
+        thread.start()
+    for thread in writers:
+        thread.join()
+    done.set()
+    for thread in readers:
+        thread.join()
+    assert not wrong
+    assert [r.offset for r in log] == list(range(900))
+
+
+def test_following_in_a_thread_and_as_a_coroutine(directory: Path) -> None:
+    log = open_log(directory)
+    log.append(b"old")
+    seen: list[bytes | None] = []
+
+    def follow() -> None:
+        for record in log.follow(start=0, timeout=5):
+            seen.append(record.value)
+            if len(seen) == 3:
+                return
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    log.append(b"new")
+    log.append(b"newer")
+    thread.join(10)
+    assert seen == [b"old", b"new", b"newer"]
+
+    async def collect() -> list[bytes | None]:
+        return [record.value async for record in log.follow(start=1, timeout=0.05)]
+
+    assert asyncio.run(collect()) == [b"new", b"newer"]
+
+
+def test_a_closed_log_says_so(directory: Path) -> None:
+    log = open_log(directory)
+    log.append(b"x")
+    assert log.close()
+    assert log.close()
+    for call in (lambda: log.append(b"y"), log.flush, lambda: log.extend([b"y"])):
+        with pytest.raises(ClosedError):
+            call()
+
+
+def test_parked_logs_come_back(directory: Path) -> None:
+    log = open_log(directory, segment_bytes=1000)
+    for _ in range(3):
+        log.extend([b"x" * 50] * 20)
+        before = len(os.listdir("/proc/self/fd"))
+        log.park()
+        assert len(os.listdir("/proc/self/fd")) < before
+    assert [r.offset for r in log] == list(range(60))
+    assert log.close()
+
+
+def _append_in_child(log: object, queue: "multiprocessing.Queue[str]") -> None:
+    try:
+        log.append(b"child")  # type: ignore[attr-defined]
+        queue.put("appended")
+    except ForkedError as error:
+        queue.put(type(error).__name__)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # fork beside threads: the point here
+def test_a_forked_child_is_refused(directory: Path) -> None:
+    log = open_log(directory)
+    log.append(b"parent")
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_append_in_child, args=(log, queue))
+    child.start()
+    assert queue.get(timeout=20) == "ForkedError"
+    child.join()
+    assert log.append(b"parent again") == 1
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_another_process_sees_what_was_appended(directory: Path, own: bool) -> None:
+    writer = open_log(directory, segment_bytes=5000)
+    reader = read_log(directory, own=own)
+    for n in range(100):
+        writer.extend([b"%d" % n * 20] * 3)
+        assert reader.end_offset == writer.end_offset
+    assert [r.offset for r in reader] == list(range(300))
+    assert [r.value for r in reader] == [r.value for r in writer]
+    for offset in range(0, 300, 7):
+        assert reader[offset] == writer[offset]
+    writer.truncate_to(150)
+    assert reader.end_offset == 150
+    assert [r.offset for r in reader] == list(range(150))
+    writer.append(b"x" * 2000)
+    assert reader[150].value == b"x" * 2000
+    writer.delete_records(100)
+    with pytest.raises(ReadOnlyError):
+        reader.append(b"x")
+    with pytest.raises(ReadOnlyError):
+        reader.flush()
+
+
+def test_a_torn_tail_is_not_there_yet(directory: Path) -> None:
+    writer = open_log(directory)
+    writer.extend([b"x" * 100] * 10)
+    reader = read_log(directory)
+    assert reader.end_offset == 10
+    path = directory / f"{0:020d}.log"
+    whole = path.read_bytes()
+    batch = bytearray(whole)
+    batch[7] = 10  # the same batch again, at offset 10
+    for cut in range(1, len(batch)):
+        path.write_bytes(whole + bytes(batch[:cut]))
+        assert reader.end_offset == 10
+        assert len(list(reader)) == 10
+    path.write_bytes(whole + bytes(batch))
+    assert reader.end_offset == 20
