@@ -95,8 +95,6 @@ def test_rolls_by_size_and_reads_across_segments(directory: Path) -> None:
     assert len(log.segments) > 5
     assert all(view.size <= 4096 for view in log.segments.views)
     assert [r.offset for r in log] == list(range(210))
-    assert next(c.offsets[0] for c in log.view().scan()) == 0
-    assert sum(len(c) for c in log.view().scan(threads=2)) == 210
     log.close()
     again = open_log(directory, segment_bytes=4096)
     assert (again.start_offset, again.end_offset) == (0, 210)
@@ -376,3 +374,25 @@ def test_a_torn_tail_is_not_there_yet(directory: Path) -> None:
         assert len(list(reader)) == 10
     path.write_bytes(whole + bytes(batch))
     assert reader.end_offset == 20
+
+
+def test_retention_is_off_unless_set(directory: Path) -> None:
+    old = 1_000_000_000_000  # 2001
+    log = open_log(directory, segment_bytes=1000)
+    for n in range(30):
+        log.append(b"x" * 90, timestamp=old + n)
+    assert log.apply_retention() == 0
+    assert log.close()
+    before = sorted(path.name for path in directory.iterdir())
+    log = open_log(directory, segment_bytes=1000, retention_ms=1000, clock=lambda: old + 1015)
+    assert log.apply_retention() > 0
+    survivors = [record.offset for record in log]
+    assert survivors[0] == log.start_offset > 0
+    assert survivors[-1] == 29
+    # The oldest survivor's segment holds a record that is young enough.
+    assert log.segments.views[0].max_timestamp >= old + 15
+    assert log.close()
+    assert len(before) > len([p for p in directory.iterdir() if p.suffix != ".deleted"])
+    log = open_log(directory, segment_bytes=1000, retention_bytes=2500)
+    log.apply_retention()
+    assert 2500 <= log.size < 2500 + 1000

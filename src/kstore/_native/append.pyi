@@ -21,6 +21,7 @@ class Appender:
     wake: Callable[[], None]
     epoch_begins: Callable[[int, int], None]
     refuse: Callable[[int, int, int, int, int, int, int], None]
+    refuse_own: Callable[[str, int, int], None]
     def __init__(self, lock: Any, files: Any, to_ms: Callable[[Any], int]) -> None: ...
     def configure(
         self,

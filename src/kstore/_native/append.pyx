@@ -82,6 +82,7 @@ cdef class Appender:
     cdef public object prepare, roll, flush_due, wake, epoch_begins
     # (status, size, declared size, magic, bad position, bad record, producer id) -> raises
     cdef public object refuse
+    cdef public object refuse_own           # (what is wrong, value, limit) -> raises
     cdef object decompress, recompress
     cdef bint key_required
     cdef int target_codec                   # compression.type, -1: the producer's
@@ -233,8 +234,7 @@ cdef class Appender:
             return self._now()
         ms = <int64_t>timestamp if type(timestamp) is int else <int64_t>self.to_ms(timestamp)
         if ms < 0:
-            from kstore.errors import InvalidTimestampError
-            raise InvalidTimestampError("a record's timestamp cannot lie before 1970")
+            self.refuse_own("timestamp", ms, 0)
         if self.before_max_ms != 0x7FFFFFFFFFFFFFFF or self.after_max_ms != 0x7FFFFFFFFFFFFFFF:
             self._check_age(ms)
         return ms
@@ -244,11 +244,7 @@ cdef class Appender:
         if not self.log_append_time and (
             now - ms > self.before_max_ms or ms - now > self.after_max_ms
         ):
-            from kstore.errors import InvalidTimestampError
-            raise InvalidTimestampError(
-                f"timestamp {ms} is further from now ({now}) than "
-                "message.timestamp.before.max.ms and message.timestamp.after.max.ms allow"
-            )
+            self.refuse_own("age", ms, now)
         return 0
 
     cdef int _append_buffer(self) except -1:
@@ -262,11 +258,7 @@ cdef class Appender:
             attributes |= LOG_APPEND_TIME_BIT
             buffer.max_timestamp = self._now()
         if buffer.size > self.max_message_bytes:
-            from kstore.errors import MessageTooLargeError
-            raise MessageTooLargeError(
-                f"a batch of {buffer.size} bytes is more than max.message.bytes "
-                f"({self.max_message_bytes}): raise that setting, or append smaller records"
-            )
+            self.refuse_own("batch", buffer.size, self.max_message_bytes)
         self._make_room(
             buffer.size, self.next_offset, self.next_offset + buffer.count - 1,
             buffer.max_timestamp)
@@ -478,10 +470,7 @@ cdef class Appender:
         cdef int64_t waited
         cdef bint due
         if size > self.segment_bytes:
-            from kstore.errors import RecordListTooLargeError
-            raise RecordListTooLargeError(
-                f"an append of {size} bytes is more than segment.bytes ({self.segment_bytes})"
-            )
+            self.refuse_own("segment", size, self.segment_bytes)
         due = (
             held > self.segment_bytes - size
             or self.active.entry_count >= self.max_entries

@@ -481,7 +481,8 @@ cdef class SegmentView:
             raise_for_status(status, self.path, position, -1)
         if max_bytes < size:
             max_bytes = size
-        return new_slice(self, self.log_map, data + position, position, min(max_bytes, end - position))
+        return new_slice(
+            self, self.log_map, data + position, position, min(max_bytes, end - position))
 
     cdef bint _starts_at_or_below(
         self, const uint8_t* data, int64_t position, int64_t end, int64_t offset

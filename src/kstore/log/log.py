@@ -13,16 +13,17 @@ from kstore._native.append import holds_records
 from kstore._native.locate import SegmentList, Slice
 from kstore.config import LogConfig
 from kstore.errors import OffsetOutOfRangeError, PolicyViolationError, ReadOnlyError
-from kstore.log import search
+from kstore.log import retention, search
 from kstore.log.files import Files
 from kstore.log.shared import SharedReader
 from kstore.log.writer import LogWriter
 from kstore.record import Record, timestamp
 
 if TYPE_CHECKING:
+    from kstore.log.follow import Follower
     from kstore.log.recovery import RecoveryReport
     from kstore.log.verify import VerifyReport
-    from kstore.log.view import Follower, LogView
+    from kstore.log.view import LogView
 
 _CHUNK = 1000  # values taken from an iterable at a time
 
@@ -131,7 +132,7 @@ class Log:
         headers
             (name, value) pairs; a value may be None.
         timestamp
-            An aware datetime, or milliseconds since 1970; None for now.
+            An aware datetime, or milliseconds since 1970; None: the clock's now.
 
         Raises
         ------
@@ -242,7 +243,7 @@ class Log:
     @overload
     def __getitem__(self, index: slice) -> "LogView": ...
     def __getitem__(self, index: int | slice) -> "Record | LogView":
-        """``log[offset]`` is that record; ``log[a:b]`` a lazy view; negatives count from the end."""
+        """``log[offset]`` is a record, ``log[a:b]`` a lazy view; negatives count from the end."""
         if isinstance(index, slice):
             return self.view()[index]
         offset = index + self.end_offset if index < 0 else index
@@ -283,7 +284,7 @@ class Log:
         ``for`` and ``async for`` both work. Ends after timeout seconds without a new record;
         None waits for ever, or until the log is closed.
         """
-        from kstore.log.view import Follower
+        from kstore.log.follow import Follower
 
         return Follower(self, self.end_offset if start is None else start, timeout)
 
@@ -331,6 +332,23 @@ class Log:
                 )
             writer.raise_start(offset)
         return self.start_offset
+
+    def apply_retention(self) -> int:
+        """Drop the oldest segments that ``retention.ms`` or ``retention.bytes`` lets go.
+
+        Returns how many. Nothing where neither is set (kstore's default).
+        """
+        writer = self._writing()
+        with writer.lock:
+            doomed = retention.segments_to_delete(
+                search.segment_facts(self, self._files),
+                self.config,
+                log_start_offset=self.start_offset,
+                end_offset=self.end_offset,
+                now_ms=writer.now_ms(),
+            )
+            writer.drop_oldest(len(doomed))
+        return len(doomed)
 
     def verify(self, **options: Any) -> "VerifyReport":
         """Check every batch, record, offset and index entry; see kstore.log.verify."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kstore._native.locate import SegmentView, Slice, find_end, find_time
 from kstore.log import segment as segments_on_disk
 from kstore.log.files import Files
+from kstore.log.retention import SegmentFacts
 from kstore.record.scan import scan_records
 
 if TYPE_CHECKING:
@@ -55,10 +56,28 @@ def _first_in_slice(piece: Slice, start: int, ms: int) -> int | None:
 
 def largest_timestamp(files: Files, directory: str, view: SegmentView) -> int:
     """Largest timestamp of a segment, by its time index; the file's modification time if none."""
+    largest = indexed_timestamp(files, directory, view)
+    return largest if largest >= 0 else files.modified_ns(view.path) // 1_000_000
+
+
+def indexed_timestamp(files: Files, directory: str, view: SegmentView) -> int:
+    """Largest timestamp of a segment as the time index tells it; -1 if it has none."""
     if view.max_timestamp < 0 and view.sealed:
         if view.time_index_count == 0:
             segments_on_disk.load_indexes(files, directory, view)
         view.note_timestamp(*view.last_indexed_time())
-    if view.max_timestamp >= 0:
-        return view.max_timestamp
-    return files.modified_ns(view.path) // 1_000_000
+    return view.max_timestamp
+
+
+def segment_facts(log: "Log", files: Files) -> list[SegmentFacts]:
+    """What the rules of retention look at, oldest segment first."""
+    return [
+        SegmentFacts(
+            base_offset=view.base_offset,
+            next_offset=view.next_offset,
+            size=view.size,
+            largest_timestamp=indexed_timestamp(files, log.path, view),
+            modified_ms=files.modified_ns(view.path) // 1_000_000,
+        )
+        for view in log.segments.views
+    ]

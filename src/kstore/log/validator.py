@@ -15,6 +15,7 @@ from kstore.errors import (
     InvalidTimestampError,
     KStoreError,
     MessageTooLargeError,
+    RecordListTooLargeError,
     UnsupportedCompressionTypeError,
     UnsupportedForMessageFormatError,
 )
@@ -62,6 +63,25 @@ def refuse(
     if bad_record >= 0:
         sentence = f"record {bad_record} of the batch: {sentence}"
     raise kind(sentence, position=bad_position if bad_position >= 0 else None)
+
+
+def refuse_own(what: str, value: int, limit: int) -> None:
+    """Raise the error for a record of this process that the log does not take."""
+    if what == "batch":
+        raise MessageTooLargeError(
+            f"a batch of {value} bytes is more than max.message.bytes ({limit}): "
+            "raise that setting, or append smaller records"
+        )
+    if what == "segment":
+        raise RecordListTooLargeError(
+            f"an append of {value} bytes is more than segment.bytes ({limit})"
+        )
+    if what == "age":
+        raise InvalidTimestampError(
+            f"timestamp {value} is further from now ({limit}) than "
+            "message.timestamp.before.max.ms and message.timestamp.after.max.ms allow"
+        )
+    raise InvalidTimestampError(f"a record's timestamp cannot lie before 1970: {value}")
 
 
 def recompress(header: Any, records: Any, codec_id: int) -> bytes:

@@ -1,24 +1,24 @@
 """A window of a log: iterated as records, scanned as columns, followed as it grows."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from kstore._native.locate import Slice, find_end
 from kstore.log.log import Log
 from kstore.record import Record
-from kstore.record.scan import scan_columns, scan_records
+from kstore.record.scan import scan_records
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kstore._native.jit import Predicate
+    from kstore.log.follow import Follower
     from kstore.record.columns import Columns
 
 _PIECE = 8 << 20  # bytes of a segment that is read rather than mapped
 _MAPPED = 1 << 40  # a mapped segment comes whole
 _PART = 32 << 20  # bytes that one thread scans at a time
-_ASYNC_POLL = 0.005  # seconds
 
 
 class LogView:
@@ -116,28 +116,30 @@ class LogView:
             ``"raise"`` (the default), or ``"skip"``: a damaged batch is left out and noted in
             ``skipped`` as (path, position, size, offset, reason).
         """
+        from kstore.record.columns import ColumnScan  # brings numpy
+
         stop = self.stop
-        select = None if where is None else _compile(where)
-        options = {"check_crc": check_crc, "on_damage": on_damage, "stop_offset": stop}
+        predicate = None if where is None else _compile(where)
 
         def run(job: tuple[Slice, int, int, int]) -> Iterator["Columns"]:
             piece, offset, begin, end = job
-            notes: list[Any] = []
-            for columns in scan_columns(
+            found = ColumnScan(
                 piece,
-                start=begin,
-                end=end,
+                begin,
+                end,
                 start_offset=offset,
+                stop_offset=stop,
+                check_crc=check_crc,
+                on_damage=on_damage,
                 path=piece.path,
                 position_base=piece.position,
-                skipped=notes,
-                **options,
-            ):
-                kept = columns if select is None else select(columns)
+            )
+            for columns in found:
+                kept = columns if predicate is None else columns[predicate.rows(columns)]
                 if len(kept):
                     yield kept
             if skipped is not None:
-                skipped.extend((piece.path, *note) for note in notes)
+                skipped.extend((piece.path, *note) for note in found.skipped)
 
         if threads <= 1:
             for job in self._jobs(1):
@@ -172,47 +174,12 @@ class LogView:
 
     def follow(self, *, timeout: float | None = None) -> "Follower":
         """Records from the view's start on, waiting for more; see Log.follow."""
+        from kstore.log.follow import Follower
+
         return Follower(self.log, self.start, timeout)
 
 
-def _compile(where: Callable[..., bool]) -> Callable[["Columns"], "Columns"]:
-    from kstore._native.jit import compile_predicate
+def _compile(where: Callable[..., bool]) -> "Predicate":
+    from kstore._native.jit import compile_predicate  # brings numba
 
-    predicate = compile_predicate(where)
-    return lambda columns: columns.take(predicate(columns))
-
-
-class Follower:
-    """Records as they come, by ``for`` or ``async for``. For one consumer at a time."""
-
-    def __init__(self, log: Log, start: int, timeout: float | None) -> None:
-        self.log = log
-        self.next_offset = start
-        self.timeout = timeout
-        self._seen = start
-
-    def __iter__(self) -> Iterator[Record]:
-        while True:
-            for record in self._next_view():
-                self.next_offset = record.offset + 1
-                yield record
-            self.next_offset = max(self.next_offset, self._seen)
-            if not self.log.wait_beyond(self.next_offset, self.timeout):
-                return
-
-    def _next_view(self) -> LogView:
-        self._seen = self.log.end_offset  # fixed first: what comes meanwhile is the next view's
-        return self.log.view(self.next_offset, self._seen)
-
-    async def __aiter__(self) -> AsyncIterator[Record]:
-        loop = asyncio.get_running_loop()
-        last = loop.time()
-        while True:
-            for record in self._next_view():
-                self.next_offset = record.offset + 1
-                yield record
-                last = loop.time()
-            self.next_offset = max(self.next_offset, self._seen)
-            if self.timeout is not None and loop.time() - last > self.timeout:
-                return
-            await asyncio.sleep(_ASYNC_POLL)
+    return compile_predicate(where)

@@ -108,6 +108,7 @@ class LogWriter:
         appender.wake = self._wake
         appender.epoch_begins = self._epoch_begins
         appender.refuse = validator.refuse
+        appender.refuse_own = validator.refuse_own
         appender.reset(self.segments.views[-1])
         return appender
 
