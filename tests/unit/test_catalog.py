@@ -38,7 +38,6 @@ EVERYTHING = LogConfig(
     file_delete_delay_ms=0,
     flush_messages=9,
     flush_ms=10,
-    preallocate=True,
     compression_type="zstd",
     message_timestamp_type="LogAppendTime",
     message_timestamp_before_max_ms=11,
