@@ -1,0 +1,363 @@
+"""A read-only audit of one partition directory: every checksum, record, offset and index entry.
+
+Nothing is changed and no lock is taken, so it runs beside a writer. An incomplete batch at the
+end of the last segment is not damage: it is not yet there.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kstore._native.audit import BatchAudit
+from kstore._native.decode import Scanner
+from kstore._native.index import OffsetIndex, TimeIndex
+from kstore._native.status import reason
+from kstore.errors import CorruptFileError, CorruptRecordError
+from kstore.log import filenames
+from kstore.log.filenames import INDEX, LEADER_EPOCHS, LOG, TIME_INDEX
+from kstore.log.files import Files
+from kstore.log.leader_epochs import LeaderEpochs
+from kstore.record import codec
+
+WINDOW = 1 << 22  # bytes looked at in one go
+MAX_FINDINGS = 1000  # kept of one partition; all are counted
+
+# What the kernel calls it: kind of finding, kind of file, sentence.
+_EVENTS = {
+    "offsets": ("offsets", LOG, "the batch's offsets are out of order or outside the segment"),
+    "index position": ("index", INDEX, "the index entry does not point to the start of a batch"),
+    "index offset": (
+        "index",
+        INDEX,
+        "offsets at or above the index entry's lie in front of its position",
+    ),
+    "time index": (
+        "time index",
+        TIME_INDEX,
+        "a record up to this offset is newer than the time index entry says",
+    ),
+}
+
+Progress = Callable[[int, int], None]  # bytes done, bytes in all
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong: ``kind`` is structure, batch, offsets, index, time index or
+    epochs; ``position`` is a byte in the file ``path``."""
+
+    kind: str
+    path: str
+    position: int | None
+    offset: int | None
+    sentence: str
+
+
+@dataclass(slots=True)
+class VerifyReport:
+    """What an audit saw. ``ok`` means that nothing is wrong."""
+
+    segments: int = 0
+    batches: int = 0
+    bytes: int = 0  # of log files
+    not_yet_there: int = 0  # bytes of an incomplete batch at the end of the last segment
+    finding_count: int = 0
+    findings: list[Finding] = field(default_factory=list)  # at most MAX_FINDINGS of them
+
+    @property
+    def ok(self) -> bool:
+        return self.finding_count == 0
+
+    def raise_if_corrupt(self) -> None:
+        """Raise CorruptRecordError for the first finding, if there is one."""
+        if self.findings:
+            first = self.findings[0]
+            more = f" (and {self.finding_count - 1} more)" if self.finding_count > 1 else ""
+            raise CorruptRecordError(
+                first.sentence + more,
+                path=first.path,
+                position=first.position,
+                offset=first.offset,
+            )
+
+    def add(
+        self,
+        kind: str,
+        path: Path,
+        position: int | None,
+        offset: int | None,
+        sentence: str,
+    ) -> None:
+        self.finding_count += 1
+        if len(self.findings) < MAX_FINDINGS:
+            self.findings.append(Finding(kind, str(path), position, offset, sentence))
+
+
+def verify_partition(
+    files: Files,
+    directory: str | os.PathLike[str],
+    *,
+    threads: int = 1,
+    map_sealed: bool = True,
+    progress: Progress | None = None,
+) -> VerifyReport:
+    """Check every byte of a partition that has a meaning.
+
+    Parameters
+    ----------
+    threads
+        How many checksum and decode at the same time; the calling one only walks headers.
+    map_sealed
+        Map all segments but the last. To be False where the owner of the directory may cut any
+        file in place (a running Kafka broker): then everything is read.
+    progress
+        Called now and then with the bytes done and the bytes in all.
+
+    Memory: a few windows of 4 MiB, or one batch where it is larger. Safe from several threads.
+    """
+    return _Audit(files, Path(directory), threads, map_sealed, progress).run()
+
+
+class _Audit:
+    def __init__(
+        self,
+        files: Files,
+        directory: Path,
+        threads: int,
+        map_sealed: bool,
+        progress: Progress | None,
+    ) -> None:
+        if threads < 1:
+            raise ValueError(f"threads must be at least 1, not {threads}")
+        self.files = files
+        self.directory = directory
+        self.threads = threads
+        self.map_sealed = map_sealed
+        self.progress = progress
+        self.report = VerifyReport()
+        self.epochs: LeaderEpochs | None = None
+        self.total = 0
+
+    def run(self) -> VerifyReport:
+        names = self.files.listdir(self.directory)
+        parsed = [filenames.parse(name) for name in names]
+        bases = sorted(
+            found.base_offset
+            for found in parsed
+            if found is not None and found.kind == LOG and not found.suffix
+        )
+        self._load_epochs(names)
+        with ExitStack() as stack:
+            opened = {}
+            for base in bases:
+                fd = self.files.open(self._path(base))
+                stack.callback(self.files.close, fd)
+                opened[base] = (fd, self.files.size(fd))
+            self.total = sum(size for _, size in opened.values())
+            pool = None
+            if self.threads > 1:
+                pool = stack.enter_context(ThreadPoolExecutor(self.threads))
+            previous_end = 0
+            for base, (fd, size) in opened.items():
+                if base < previous_end:
+                    self.report.add(
+                        "offsets",
+                        self._path(base),
+                        0,
+                        base,
+                        f"the segment begins below offset {previous_end}, where the one before "
+                        "it ends",
+                    )
+                previous_end = self._segment(base, fd, size, base == bases[-1], names, pool)
+        return self.report
+
+    def _path(self, base: int) -> Path:
+        return self.directory / filenames.log_name(base)
+
+    def _load_epochs(self, names: list[str]) -> None:
+        path = self.directory / LEADER_EPOCHS
+        if LEADER_EPOCHS in names:
+            try:
+                self.epochs = LeaderEpochs.load(self.files, path)
+            except CorruptFileError as error:
+                self.report.add("epochs", path, None, None, error.reason)
+
+    # --- one segment --------------------------------------------------------------------------
+
+    def _segment(
+        self,
+        base: int,
+        fd: int,
+        size: int,
+        last: bool,
+        names: list[str],
+        pool: ThreadPoolExecutor | None,
+    ) -> int:
+        """Audit one segment; returns the offset after it."""
+        index = self._index(filenames.index_name(base), names, base, size, last)
+        times = self._time_index(filenames.time_index_name(base), names, base)
+        audit = BatchAudit(base, size, index, times)
+        jobs: deque[Future[list[tuple[int, int, int, str]]]] = deque()
+        done = self.report.bytes
+        for window, position in self._windows(audit, fd, size, last):
+            count, events = audit.walk(window)
+            self._note_events(base, events, audit, fd, size, last)
+            if count > 0:
+                job = (window[:count], position, self._path(base))
+                if pool is None:
+                    self._note_damage(base, _damage(*job))
+                else:
+                    jobs.append(pool.submit(_damage, *job))
+                    if len(jobs) > 2 * self.threads:
+                        self._note_damage(base, jobs.popleft().result())
+            self._tell(done + audit.position)
+        for finished in jobs:
+            self._note_damage(base, finished.result())
+        self._note_events(base, audit.finish(), audit, fd, size, last)
+        if audit.tail_position >= 0:
+            self._note_tail(base, audit, size, last)
+        self.report.segments += 1
+        self.report.batches += audit.batches
+        self.report.bytes += size
+        self._tell(self.report.bytes)
+        return audit.last_offset + 1
+
+    def _windows(
+        self, audit: BatchAudit, fd: int, size: int, last: bool
+    ) -> Iterator[tuple[memoryview, int]]:
+        """Windows of the file, each where the audit wants it; mapped ones are not copied."""
+        whole = None
+        if self.map_sealed and self.files.native and not last and size > 0:
+            whole = memoryview(self.files.map(fd, size))
+        while not audit.at_end:
+            position = audit.position
+            wanted = max(audit.wanted, min(WINDOW, size - position))
+            if whole is None:
+                window = memoryview(self.files.pread(fd, wanted, position))
+                if len(window) < min(audit.wanted, size - position):
+                    return  # cut meanwhile by its owner
+                yield window, position
+            else:
+                yield whole[position : position + wanted], position
+
+    def _tell(self, done: int) -> None:
+        if self.progress is not None:
+            self.progress(min(done, self.total), self.total)
+
+    # --- findings -----------------------------------------------------------------------------
+
+    def _note_damage(self, base: int, damage: list[tuple[int, int, int, str]]) -> None:
+        for position, _, offset, sentence in damage:
+            self.report.add("batch", self._path(base), position, offset, sentence)
+
+    def _note_tail(self, base: int, audit: BatchAudit, size: int, last: bool) -> None:
+        if last:
+            self.report.not_yet_there += size - audit.tail_position
+            return
+        self.report.add(
+            "structure",
+            self._path(base),
+            audit.tail_position,
+            audit.last_offset + 1,
+            "the segment ends within a batch, but there are later segments",
+        )
+
+    def _note_events(
+        self,
+        base: int,
+        events: list[tuple[str, int, int, int]],
+        audit: BatchAudit,
+        fd: int,
+        size: int,
+        last: bool,
+    ) -> None:
+        for kind, position, offset, other in events:
+            if kind == "epoch":
+                self._check_epoch(base, position, offset, other)
+            elif kind == "structure":
+                if last and audit.at_end and self._only_zeros(fd, position, size):
+                    self.report.not_yet_there += size - position
+                else:
+                    self.report.add(kind, self._path(base), position, offset, reason(other))
+            else:
+                kind, file_kind, sentence = _EVENTS[kind]
+                path = self.directory / filenames.file_name(base, file_kind)
+                self.report.add(kind, path, position, offset, sentence)
+
+    def _only_zeros(self, fd: int, position: int, size: int) -> bool:
+        """Zeros at a log's end were allocated and not written yet."""
+        return not any(
+            any(self.files.pread(fd, min(WINDOW, size - at), at))
+            for at in range(position, size, WINDOW)
+        )
+
+    def _check_epoch(self, base: int, position: int, offset: int, epoch: int) -> None:
+        if self.epochs is None or self.epochs.earliest is None:
+            return
+        known = self.epochs.epoch_for(offset)
+        if known not in (-1, epoch):
+            self.report.add(
+                "epochs",
+                self._path(base),
+                position,
+                offset,
+                f"the batch says leader epoch {epoch}, {LEADER_EPOCHS} says {known}",
+            )
+
+    # --- indexes ------------------------------------------------------------------------------
+
+    def _index(self, name: str, names: list[str], base: int, log_size: int, last: bool) -> bytes:
+        """Used entries of a sound offset index; b"" of an unsound or missing one."""
+        if name not in names:
+            return b""
+        path = self.directory / name
+        data = self.files.read(path)
+        index = OffsetIndex(data, base)
+        # Beside a writer the index may know more of the last segment than its size, read before.
+        fault = index.find_fault(None if last else log_size)
+        if fault is not None:
+            sentence, position, offset = fault
+            self.report.add("index", path, position, offset, sentence)
+            return b""
+        count = index.count
+        while last and count > 0 and index[count - 1][1] >= log_size:
+            count -= 1
+        return data[: 8 * count]
+
+    def _time_index(self, name: str, names: list[str], base: int) -> bytes:
+        if name not in names:
+            return b""
+        path = self.directory / name
+        data = self.files.read(path)
+        index = TimeIndex(data, base)
+        fault = index.find_fault()
+        if fault is not None:
+            sentence, position, offset = fault
+            self.report.add("time index", path, position, offset, sentence)
+            return b""
+        return data[: 12 * index.count]
+
+
+def _damage(window: memoryview, position: int, path: Path) -> list[tuple[int, int, int, str]]:
+    """Check sums and records of whole batches; (position, size, offset, sentence) of bad ones."""
+    scanner = Scanner(
+        window,
+        control=True,
+        values_only=True,
+        decompress=codec.decompress,
+        on_damage="skip",
+        on_tail="damage",
+        path=path,
+        position_base=position,
+        row_target=1 << 15,
+    )
+    try:
+        while scanner.next_block() is not None:
+            continue
+        return list(scanner.skipped)
+    finally:
+        scanner.close()
