@@ -5,6 +5,7 @@ import os
 import random
 import struct
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kstore._native.checksum import crc32
@@ -53,3 +54,28 @@ def segment(size: int, frame: bytes, directory: str | None = None) -> Segment:
         file.flush()
         mapping = mmap.mmap(file.fileno(), os.fstat(file.fileno()).st_size, prot=mmap.PROT_READ)
     return Segment(mapping, len(frame), count)
+
+
+def walk_with_struct(mapping: mmap.mmap) -> int:
+    """How many frames: what a Python program does without a kernel."""
+    take = struct.Struct(">i").unpack_from
+    position = count = 0
+    end = len(mapping)
+    while position + 17 < end:
+        position += 12 + take(mapping, position + 8)[0]
+        count += 1
+    return count
+
+
+def check_in_a_loop(mapping: mmap.mmap, crc32c: Callable[[memoryview], int]) -> int:
+    """How many v2 batches have a right CRC: a Python loop around another package's function."""
+    take = struct.Struct(">i").unpack_from
+    stored = struct.Struct(">I").unpack_from
+    position = right = 0
+    with memoryview(mapping) as view:
+        while position + 17 < len(view):
+            size = 12 + take(view, position + 8)[0]
+            with view[position + 21 : position + size] as covered:
+                right += crc32c(covered) == stored(view, position + 17)[0]
+            position += size
+    return right
