@@ -111,7 +111,16 @@ cdef int64_t checked_end(int64_t start, int64_t end, int64_t size) except -1:
 
 # --- walking frames ------------------------------------------------------------------------
 
+cdef extern from "<sys/mman.h>" nogil:
+    int madvise(void* address, size_t size, int advice)
+    enum:
+        MADV_HUGEPAGE
+
+cdef extern from "<stdlib.h>" nogil:
+    void* aligned_alloc(size_t alignment, size_t size)
+
 cdef enum:
+    HUGE_PAGE = 2097152
     WALK_STRIDE = 262144        # bytes of one chain between two seeds, where seeds are dense
 
 
@@ -136,17 +145,34 @@ cdef class FramePositions:
         fill_view(view, flags, self, self.data, self.item_size, b"i" if self.item_size == 4
                   else b"q", self.count, self.shape, self.strides, self.item_size)
 
+    cdef bint reserve(self, int64_t capacity) noexcept nogil:
+        """Make room for so many positions in all; False if there is no memory.
+
+        A large array is put on huge pages: touching it for the first time in pages of 4 KiB
+        would cost a tenth of the walk.
+        """
+        cdef size_t size = capacity * self.item_size
+        cdef void* grown
+        if size < 2 * HUGE_PAGE:
+            grown = realloc(self.data, size)
+        else:
+            size = (size + HUGE_PAGE - 1) // HUGE_PAGE * HUGE_PAGE
+            grown = aligned_alloc(HUGE_PAGE, size)
+            if grown != NULL:
+                madvise(grown, size, MADV_HUGEPAGE)     # advice: nothing is lost without it
+                if self.count:
+                    memcpy(grown, self.data, self.count * self.item_size)
+                free(self.data)
+        if grown == NULL:
+            return False
+        self.data = grown
+        self.capacity = size // self.item_size
+        return True
+
     cdef bint take(self, const uint32_t* places, int64_t count, int64_t base) noexcept nogil:
         """Append positions; False if there is no memory."""
-        cdef int64_t capacity
-        cdef void* grown
-        if self.count + count > self.capacity:
-            capacity = 2 * (self.count + count)
-            grown = realloc(self.data, capacity * self.item_size)
-            if grown == NULL:
-                return False
-            self.data = grown
-            self.capacity = capacity
+        if self.count + count > self.capacity and not self.reserve(2 * (self.count + count)):
+            return False
         if self.item_size == 4:
             frame_positions_32(<int32_t*>self.data + self.count, places, count, base)
         else:
@@ -242,6 +268,11 @@ cdef int walk_all(
                 room = needed
             with nogil:
                 status = walk_group(data, &position, end, &group, scratch, out)
+            if first <= FRAME_CHAINS and status == OK and position < end and out.count:
+                # The first group tells how many there will be, about.
+                needed = <int64_t>(1.02 * out.count * (end - start) / (position - start)) + 4096
+                if needed > out.capacity and not out.reserve(needed):
+                    raise MemoryError
     finally:
         free(scratch)
     if status == NO_MEMORY:
