@@ -1,6 +1,9 @@
 """The two sparse indexes against a plain bisect."""
 
+import os
 import struct
+import subprocess
+import sys
 from array import array
 from bisect import bisect_right
 
@@ -61,6 +64,39 @@ def test_every_entry_and_its_neighbours_are_found(shape, count):
     asked = array("q", [BASE + key + delta for key in keys for delta in (-1, 0, 1)])
     found = index.lookup_many(asked)
     assert found.tolist() == [index.lookup(offset) for offset in asked]
+
+
+@pytest.mark.parametrize("path", ["table", ""])
+def test_many_lookups_agree_on_every_path(path):
+    """The portable loop and, where the CPU has it, the gathering one; 520 ask for a sample."""
+    code = """
+import random, struct
+from array import array
+from bisect import bisect_right
+from kstore._native.index import OffsetIndex
+random.seed(1)
+for count in (1, 2, 31, 63, 64, 65, 129, 1000, 4097):
+    keys = sorted(random.sample(range(1, 2**31), count))
+    keys[0] *= count % 2
+    entries = [(key, random.choice([n, n, -n])) for n, key in enumerate(keys, 5)]
+    index = OffsetIndex(b"".join(struct.pack(">ii", *entry) for entry in entries), -7)
+    asked = [random.choice(keys) + random.randint(-1, 1) - 7 for _ in range(520)]
+    asked += [-7] * 32 + [-(2**63), -8, -7, -6, 2**31 - 8, 2**31, 2**40, 2**63 - 1] * 5 + [0]
+    slots = [bisect_right(keys, offset + 7) - 1 for offset in asked]
+    expected = [max(0, entries[slot][1]) if slot >= 0 else 0 for slot in slots]
+    assert index.lookup_many(array("q", asked)).tolist() == expected, count
+    assert [index.lookup(offset) for offset in asked] == expected
+"""
+    environment = {**os.environ, "KSTORE_CPU": path, "PYTHONPATH": os.pathsep.join(sys.path)}
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
 
 
 @given(

@@ -12,12 +12,26 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
+from kstore._native.checksum import cpu_path
+
 from kstore._native.cursor cimport get_i32, get_i64, get_u32
 from kstore._native.layout cimport OFFSET_INDEX_ENTRY_SIZE, TIME_INDEX_ENTRY_SIZE
 from kstore._native.search cimport (
     KSTORE_PREFETCH, LANES, between_offsets, between_times, halve_lanes, halve_sampled,
     offset_key, time_key,
 )
+
+cdef extern from "index_gather.h" nogil:
+    enum:
+        KSTORE_GATHER_LANES
+    bint kstore_gather_supported() noexcept
+    void kstore_gather_positions(
+        const uint8_t* entries, Py_ssize_t count, const uint32_t* sample, Py_ssize_t stride,
+        int64_t base_offset, const int64_t* offsets, int64_t* positions,
+    ) noexcept
+
+# One setting forces the path of every kernel: KSTORE_CPU, which the checksums read.
+cdef bint _gathers = cpu_path() == "avx512" and kstore_gather_supported()
 
 cdef enum:
     WARM_SIZE = 8192            # bytes at the end that are searched first, as Kafka does
@@ -214,6 +228,12 @@ cdef void lookup_offsets(
             for n in range(blocks):
                 sample[n] = offset_key(entries, n * STRIDE)
     n = 0
+    if _gathers and sample != NULL and count <= 0x7FFFFFFF:
+        while n + KSTORE_GATHER_LANES <= wanted:
+            kstore_gather_positions(
+                entries, count, sample, STRIDE, base_offset, offsets + n, positions + n
+            )
+            n += KSTORE_GATHER_LANES
     while n < wanted:
         lookup_block(
             entries, count, sample, base_offset, offsets + n, positions + n,

@@ -1,0 +1,115 @@
+/* Many lookups in an offset index at once, 2 x 16 lanes of AVX-512 gathers. */
+
+#ifndef KSTORE_INDEX_GATHER_H
+#define KSTORE_INDEX_GATHER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { KSTORE_GATHER_LANES = 32 };
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#define KSTORE_GATHER_TARGET __attribute__((target("avx512f,avx512bw")))
+
+static inline int kstore_gather_supported(void) {
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
+}
+
+KSTORE_GATHER_TARGET
+static inline __m512i kstore_gather_swapped(const uint8_t *entries, __m512i slots) {
+    const __m512i order = _mm512_set4_epi32(0x0c0d0e0f, 0x08090a0b, 0x04050607, 0x00010203);
+    return _mm512_shuffle_epi8(_mm512_i32gather_epi32(slots, entries, 8), order);
+}
+
+/* Relative offsets of 16 offsets, at most 2^31 - 1; lanes below the base are left out of ok. */
+KSTORE_GATHER_TARGET
+static inline __m512i kstore_gather_wanted(const int64_t *offsets, int64_t base, __mmask16 *ok) {
+    const __m512i start = _mm512_set1_epi64(base);
+    const __m512i most = _mm512_set1_epi64(0x7fffffff);
+    const __m512i first = _mm512_loadu_si512(offsets);
+    const __m512i second = _mm512_loadu_si512(offsets + 8);
+    __m256i low, high;
+    *ok = (__mmask16)(_mm512_cmpge_epi64_mask(first, start)
+                      | (unsigned)_mm512_cmpge_epi64_mask(second, start) << 8);
+    low = _mm512_cvtepi64_epi32(_mm512_min_epu64(_mm512_sub_epi64(first, start), most));
+    high = _mm512_cvtepi64_epi32(_mm512_min_epu64(_mm512_sub_epi64(second, start), most));
+    return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+}
+
+/*
+ * Positions of KSTORE_GATHER_LANES offsets. sample[n] is the key of slot n * stride, for every
+ * block that begins below count; 1 <= count < 2^31. Each lane's slot stays below count, since
+ * low + size never grows past the end of what is halved.
+ */
+KSTORE_GATHER_TARGET
+static inline void kstore_gather_positions(
+    const uint8_t *entries, ptrdiff_t count, const uint32_t *sample, ptrdiff_t stride,
+    int64_t base_offset, const int64_t *offsets, int64_t *positions)
+{
+    const ptrdiff_t blocks = (count + stride - 1) / stride;
+    const ptrdiff_t width = count < stride ? count : stride;
+    __m512i wanted[2], low[2];
+    __mmask16 ok[2];
+    ptrdiff_t size, half;
+    int group;
+    for (group = 0; group < 2; group++) {
+        wanted[group] = kstore_gather_wanted(offsets + 16 * group, base_offset, &ok[group]);
+        low[group] = _mm512_setzero_si512();
+    }
+    for (size = blocks; size > 1; size -= half) {
+        half = size >> 1;
+        for (group = 0; group < 2; group++) {
+            const __m512i step = _mm512_set1_epi32((int)half);
+            const __m512i middle = _mm512_add_epi32(low[group], step);
+            const __m512i key = _mm512_i32gather_epi32(middle, sample, 4);
+            const __mmask16 up = _mm512_cmple_epu32_mask(key, wanted[group]);
+            low[group] = _mm512_mask_mov_epi32(low[group], up, middle);
+        }
+    }
+    for (group = 0; group < 2; group++) {
+        low[group] = _mm512_mullo_epi32(low[group], _mm512_set1_epi32((int)stride));
+        low[group] = _mm512_min_epi32(low[group], _mm512_set1_epi32((int)(count - width)));
+    }
+    for (size = width; size > 1; size -= half) {
+        half = size >> 1;
+        for (group = 0; group < 2; group++) {
+            const __m512i step = _mm512_set1_epi32((int)half);
+            const __m512i middle = _mm512_add_epi32(low[group], step);
+            const __m512i key = kstore_gather_swapped(entries, middle);
+            const __mmask16 up = _mm512_cmple_epu32_mask(key, wanted[group]);
+            low[group] = _mm512_mask_mov_epi32(low[group], up, middle);
+        }
+    }
+    for (group = 0; group < 2; group++) {
+        const __m512i key = kstore_gather_swapped(entries, low[group]);
+        const __mmask16 there = ok[group] & _mm512_cmple_epu32_mask(key, wanted[group]);
+        __m512i found = kstore_gather_swapped(entries + 4, low[group]);
+        found = _mm512_maskz_max_epi32(there, found, _mm512_setzero_si512());
+        _mm512_storeu_si512(
+            positions + 16 * group, _mm512_cvtepi32_epi64(_mm512_castsi512_si256(found)));
+        _mm512_storeu_si512(
+            positions + 16 * group + 8,
+            _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(found, 1)));
+    }
+}
+
+#else
+
+static inline int kstore_gather_supported(void) {
+    return 0;
+}
+
+static inline void kstore_gather_positions(
+    const uint8_t *entries, ptrdiff_t count, const uint32_t *sample, ptrdiff_t stride,
+    int64_t base_offset, const int64_t *offsets, int64_t *positions)
+{
+    (void)entries, (void)count, (void)sample, (void)stride;
+    (void)base_offset, (void)offsets, (void)positions;
+}
+
+#endif
+
+#endif
