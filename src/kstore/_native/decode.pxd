@@ -53,3 +53,6 @@ cdef class Scanner:
     cdef int _fill_unpacked(self, object piece, int64_t shift, Block block) except -1
     cdef Event _step(self, Block block, int64_t target, bint unlock) except? DAMAGED
     cdef list _objects(self, bint whole)
+    cdef int _append(
+        self, Block block, const uint8_t* data, int64_t size, list out, bint whole
+    ) except -1

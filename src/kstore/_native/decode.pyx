@@ -9,18 +9,17 @@ from cpython.buffer cimport (
     PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer,
 )
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
+from libc.stdint cimport int8_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 
-from kstore._native.cursor cimport Cursor
 from kstore._native.header cimport BatchHeader, crc_matches, read_header
 from kstore._native.layout cimport *
-from kstore._native.record cimport Record
+from kstore._native.record cimport Record, parse_headers
 from kstore._native.rows cimport (
     ROW_SIZE, SPAN_ROW_SIZE, Rows, fill_legacy, fill_v2, fill_wrapped, keep_window, place_rows,
     take_legacy,
 )
-from kstore._native.span cimport RecordSpan, skip_headers
+from kstore._native.span cimport RecordSpan
 from kstore._native.status cimport (
     Status, OK, BAD_CODEC, BAD_CRC, BAD_LENGTH, BAD_OFFSET, BAD_SIZE, TRUNCATED,
     raise_for_status,
@@ -388,14 +387,21 @@ cdef class Scanner:
                     continue
                 PyObject_GetBuffer(piece, &view, PyBUF_SIMPLE)
                 try:
-                    append_objects(block, <const uint8_t*>view.buf, &self.scan.batch, out, whole)
+                    self._append(block, <const uint8_t*>view.buf, view.len, out, whole)
                 finally:
                     PyBuffer_Release(&view)
                 continue
-            append_objects(block, self.scan.data, &self.scan.batch, out, whole)
+            self._append(block, self.scan.data, self.scan.end, out, whole)
             if event == AT_END:
                 break
         return out
+
+    cdef int _append(
+        self, Block block, const uint8_t* data, int64_t size, list out, bint whole
+    ) except -1:
+        if whole:
+            return append_records(block, data, data + size, &self.scan.batch, out)
+        return append_values(block, data, out)
 
     def next_values(self):
         return self._objects(False) or None
@@ -404,44 +410,51 @@ cdef class Scanner:
         return self._objects(True) or None
 
 
-cdef int append_objects(
-    Block block, const uint8_t* data, BatchHeader* batch, list out, bint whole
-) except -1:
-    """Append the values, or whole Records, of the block's rows: all of one batch."""
+cdef int append_values(Block block, const uint8_t* data, list out) except -1:
     cdef Rows* rows = &block.rows
     cdef int64_t n
-    cdef Record record
-    cdef Cursor cursor
-    cdef const uint8_t* headers
-    cdef int8_t kind = -1 if batch.magic == 0 else (batch.attributes >> 3) & 1
     for n in range(rows.count):
-        if not whole:
-            out.append(bytes_at(data, rows.value_positions[n], rows.value_lengths[n]))
-            continue
-        record = Record.__new__(Record)
-        record.made = True
-        record.value = bytes_at(data, rows.value_positions[n], rows.value_lengths[n])
-        record.key = bytes_at(data, rows.key_positions[n], rows.key_lengths[n])
-        record.offset = rows.offsets[n]
-        record.timestamp = rows.timestamps[n]
-        record.leader_epoch = batch.leader_epoch
-        record.timestamp_kind = kind
-        record.header_count = rows.header_counts[n]
-        record.raw_headers = ()
-        if record.header_count:
-            # Walked once before, so that it ends within the record.
-            headers = data + rows.header_positions[n]
-            cursor.position = headers
-            cursor.end = headers + 0x7FFFFFFF
-            skip_headers(&cursor, record.header_count)
-            record.raw_headers = PyBytes_FromStringAndSize(
-                <const char*>headers, cursor.position - headers
-            )
-        out.append(record)
+        if rows.value_lengths[n] < 0:
+            out.append(None)
+        else:
+            out.append(PyBytes_FromStringAndSize(
+                <const char*>data + rows.value_positions[n], rows.value_lengths[n]
+            ))
     return 0
 
 
-cdef inline bytes bytes_at(const uint8_t* data, int64_t position, int32_t length):
-    if length < 0:
-        return None
-    return PyBytes_FromStringAndSize(<const char*>data + position, length)
+cdef int append_records(
+    Block block, const uint8_t* data, const uint8_t* end, BatchHeader* batch, list out
+) except -1:
+    """Append a Record for each of the block's rows, which are all of one batch."""
+    cdef Rows* rows = &block.rows
+    cdef int64_t n, last = 0
+    cdef Record record
+    cdef object timestamp = 0
+    cdef int8_t kind = -1 if batch.magic == 0 else (batch.attributes >> 3) & 1
+    for n in range(rows.count):
+        record = Record.__new__(Record)
+        record.made = True
+        if rows.value_lengths[n] >= 0:
+            record.value = PyBytes_FromStringAndSize(
+                <const char*>data + rows.value_positions[n], rows.value_lengths[n]
+            )
+        if rows.key_lengths[n] >= 0:
+            record.key = PyBytes_FromStringAndSize(
+                <const char*>data + rows.key_positions[n], rows.key_lengths[n]
+            )
+        record.offset = rows.offsets[n]
+        if rows.timestamps[n] != last:      # records of one batch often share their time
+            last = rows.timestamps[n]
+            timestamp = last
+        record.timestamp = timestamp
+        record.leader_epoch = batch.leader_epoch
+        record.timestamp_kind = kind
+        if rows.header_counts[n]:
+            record.headers = parse_headers(
+                data + rows.header_positions[n], end, rows.header_counts[n]
+            )
+        else:
+            record.headers = ()
+        out.append(record)
+    return 0

@@ -8,6 +8,7 @@ class Record:
 
     ``key`` and ``value`` are bytes or None. ``timestamp`` is milliseconds since 1970 (UTC),
     -1 where the record has none (message v0, or a producer that gave none).
+    ``headers`` are (name, value) pairs; a name that is not UTF-8 reads as Java reads it.
     ``leader_epoch`` is that of the record's batch, -1 where unknown.
     """
 
@@ -15,6 +16,7 @@ class Record:
     timestamp: int
     key: bytes | None
     value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
     leader_epoch: int
 
     def __init__(
@@ -28,9 +30,6 @@ class Record:
         timestamp_type: str = "CreateTime",
         leader_epoch: int = -1,
     ) -> None: ...
-    @property
-    def headers(self) -> tuple[tuple[str, bytes | None], ...]:
-        """(name, value) pairs in their order; parsed when first asked for."""
     @property
     def timestamp_type(self) -> str:
         """Kafka's name: ``CreateTime``, ``LogAppendTime``, or ``NoTimestampType`` (v0)."""

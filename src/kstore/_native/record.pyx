@@ -1,7 +1,10 @@
 """Record: one message with its place in the log."""
 
 cimport cython
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.dict cimport PyDict_SetItemString
+from cpython.object cimport PyTypeObject
+from cpython.type cimport PyType_Modified
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from kstore._native.cursor cimport Cursor
@@ -57,20 +60,8 @@ cdef class Record:
         self.leader_epoch = leader_epoch
         self.key = key
         self.value = value
-        self.raw_headers = tuple(pairs)
+        self.headers = tuple(pairs)
         self.made = True
-
-    @property
-    def headers(self):
-        cdef bytes raw
-        if type(self.raw_headers) is bytes:
-            raw = self.raw_headers
-            self.raw_headers = parse_headers(
-                <const uint8_t*>PyBytes_AS_STRING(raw),
-                <const uint8_t*>PyBytes_AS_STRING(raw) + PyBytes_GET_SIZE(raw),
-                self.header_count,
-            )
-        return self.raw_headers
 
     @property
     def timestamp_type(self):
@@ -78,27 +69,21 @@ cdef class Record:
 
     @property
     def datetime(self):
-        if self.timestamp < 0:
+        if <int64_t>self.timestamp < 0:
             return None
         from datetime import UTC, datetime, timedelta
         return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=self.timestamp)
 
-    cdef tuple _fields(self):
-        return (
-            self.offset, self.timestamp, self.key, self.value, self.headers,
-            self.timestamp_type, self.leader_epoch,
-        )
-
     def __eq__(self, other):
         if type(other) is not Record:
             return NotImplemented
-        return self._fields() == (<Record>other)._fields()
+        return _fields(self) == _fields(<Record>other)
 
     def __hash__(self):
-        return hash(self._fields())
+        return hash(_fields(self))
 
     def __reduce__(self):
-        return _restore, self._fields()
+        return _restore, _fields(self)
 
     def __repr__(self):
         parts = [f"offset={self.offset}", f"timestamp={self.timestamp}"]
@@ -108,6 +93,57 @@ cdef class Record:
         if self.headers:
             parts.append(f"headers={self.headers!r}")
         return f"Record({', '.join(parts)})"
+
+
+cdef tuple _fields(Record record):
+    return (
+        record.offset, record.timestamp, record.key, record.value, record.headers,
+        _KINDS[record.timestamp_kind + 1], record.leader_epoch,
+    )
+
+
+cdef extern from "structmember.h":
+    ctypedef struct PyMemberDef:
+        const char* name
+        int type
+        Py_ssize_t offset
+        int flags
+        const char* doc
+    int T_OBJECT_EX
+    int READONLY
+    object PyDescr_NewMember(PyTypeObject* type, PyMemberDef* member)
+
+cdef extern from *:
+    """
+    static const char* const kstore_record_members[] = {"key", "value", "timestamp", "headers"};
+    """
+    const char** kstore_record_members
+
+cdef PyMemberDef[4] _members
+
+
+cdef int _add_members() except -1:
+    """Make key, value, timestamp and headers member descriptors of Record, as slots are."""
+    cdef Record record = Record(1, 2, b"key", b"value", [("name", None)])
+    cdef PyTypeObject* kind = <PyTypeObject*>Record
+    cdef Py_ssize_t first = <char*>&record.mark - <char*><void*>record + sizeof(int64_t)
+    cdef int n
+    for n in range(4):
+        _members[n].name = kstore_record_members[n]
+        _members[n].type = T_OBJECT_EX
+        _members[n].offset = first + n * <Py_ssize_t>sizeof(void*)
+        _members[n].flags = READONLY
+        PyDict_SetItemString(
+            <object>kind.tp_dict, kstore_record_members[n], PyDescr_NewMember(kind, &_members[n])
+        )
+    PyType_Modified(Record)
+    plain = <object>record
+    assert (plain.key, plain.value, plain.timestamp, plain.headers) == (
+        b"key", b"value", 2, (("name", None),)
+    ), "the compiler laid Record out in another order"
+    return 0
+
+_add_members()
 
 
 def _restore(offset, timestamp, key, value, headers, timestamp_type, leader_epoch):

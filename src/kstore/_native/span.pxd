@@ -97,8 +97,10 @@ cdef inline Status take_bytes(Cursor* cursor, int32_t* size, const uint8_t** at)
 
 cdef inline Status take_record(Cursor* cursor, RecordSpan* out) noexcept nogil:
     """Read the record at the cursor and step over it. On a bad status the cursor is anywhere."""
+    # Locals, and a copy for the loop over headers: what has its address handed on to a call
+    # could not stay in registers.
     cdef int32_t size
-    cdef Cursor body
+    cdef Cursor body, rest
     cdef Status status = take_varint(cursor, &size)
     if status != OK:
         return status
@@ -125,9 +127,11 @@ cdef inline Status take_record(Cursor* cursor, RecordSpan* out) noexcept nogil:
         return BAD_RECORD_SIZE if status == TRUNCATED else status
     out.headers = body.position
     if out.header_count:
-        status = skip_headers(&body, out.header_count)
+        rest = body
+        status = skip_headers(&rest, out.header_count)
         if status != OK:
             return BAD_RECORD_SIZE if status == TRUNCATED else status
+        body.position = rest.position
     out.header_size = <int32_t>(body.position - out.headers)
     return OK if body.position == body.end else BAD_RECORD_SIZE
 

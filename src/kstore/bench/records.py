@@ -1,0 +1,121 @@
+"""Encoding and decoding record batches: the data, and each way of doing the work once."""
+
+import random
+from dataclasses import dataclass
+from functools import cached_property
+
+from kstore._native.decode import Scanner
+from kstore._native.encode import BatchBuffer
+from kstore._native.limits_encode import encode as encode_limit
+from kstore.bench.contest import scaled
+
+TIME = 1_700_000_000_000
+NO_LIMIT = 1 << 30
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """``count`` values of ``size`` random bytes for one batch."""
+
+    count: int = 1000
+    size: int = 100
+
+    @cached_property
+    def values(self) -> list[bytes]:
+        draw = random.Random(self.count)
+        return [draw.randbytes(self.size) for _ in range(self.count)]
+
+    @cached_property
+    def joined(self) -> bytes:
+        return b"".join(self.values)
+
+    @cached_property
+    def _buffer(self) -> BatchBuffer:
+        return BatchBuffer(1 << 20)
+
+    @cached_property
+    def _room(self) -> bytearray:
+        return bytearray(self.count * (self.size + 40))
+
+    def by_kstore(self) -> bytes:
+        """One batch from the list, CRC included."""
+        buffer = self._buffer
+        buffer.reset()
+        buffer.put_values(self.values, 0, TIME, NO_LIMIT)
+        return buffer.to_bytes()
+
+    def by_puts(self) -> bytes:
+        """The same, one call a record."""
+        buffer = self._buffer
+        buffer.reset()
+        for value in self.values:
+            buffer.put(value, None, None, TIME)
+        return buffer.to_bytes()
+
+    def by_bare_loop(self) -> int:
+        """A bare C loop over contiguous values, CRC included; returns the records' size."""
+        return encode_limit(self.joined, self.size, self._room)[0]
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """Batches of ``per_batch`` records with values of ``size`` bytes, ``total`` bytes in all."""
+
+    per_batch: int = 1000
+    size: int = 100
+    total: int = 1 << 20
+
+    @cached_property
+    def data(self) -> bytes:
+        values = Encoding(self.per_batch, self.size).values
+        buffer = BatchBuffer()
+        for n, value in enumerate(values):
+            buffer.put(value, None, None, TIME + n)
+        total = scaled(self.total, least=1 << 16)
+        out = bytearray()
+        offset = 0
+        while len(out) < total:
+            out += buffer.to_bytes(offset)
+            offset += self.per_batch
+        return bytes(out)
+
+    @cached_property
+    def count(self) -> int:
+        return len(self.data) // len(self._one) * self.per_batch
+
+    @cached_property
+    def _one(self) -> bytes:
+        size = int.from_bytes(self.data[8:12], "big") + 12
+        return self.data[:size]
+
+    def into_values(self) -> int:
+        """Lists of values; returns how many."""
+        scanner = Scanner(self.data, values_only=True)
+        total = 0
+        while (values := scanner.next_values()) is not None:
+            total += len(values)
+        return total
+
+    def into_records(self) -> int:
+        """Record objects whose key, value, timestamp and headers are then read."""
+        scanner = Scanner(self.data)
+        total = 0
+        while (records := scanner.next_records()) is not None:
+            for record in records:
+                record.key, record.value, record.timestamp, record.headers  # noqa: B018
+            total += len(records)
+        return total
+
+    def into_places(self) -> int:
+        """Positions and lengths of the values."""
+        return self._drain(Scanner(self.data, values_only=True))
+
+    def into_columns(self) -> int:
+        """All columns."""
+        return self._drain(Scanner(self.data))
+
+    def _drain(self, scanner: Scanner) -> int:
+        total = 0
+        while (block := scanner.next_block()) is not None:
+            total += len(block)
+        return total
