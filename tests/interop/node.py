@@ -22,11 +22,11 @@ class Consumed(NamedTuple):
 
     partition: int
     offset: int
-    timestamp_type: str
     timestamp: int
-    headers: tuple[tuple[str, str | None], ...]
     key: str | None
     value: str | None
+    headers: tuple[tuple[str, str | None], ...] = ()
+    timestamp_type: str = "CreateTime"
 
 
 def _free_ports(count: int) -> list[int]:
@@ -144,9 +144,10 @@ broker.heartbeat.interval.ms=500
         run(self.version, _PRODUCER[self.version[0]], *arguments, text=text.encode())
 
     def consume(self, topic: str, count: int) -> list[Consumed]:
-        """Read count records of a topic from its beginning, and one more if there is one.
+        """The first count records of each partition's beginning on, by partition and offset.
 
-        Kafka's Java consumer, read_uncommitted. Fewer come back where the broker has fewer.
+        Kafka's Java consumer, read_uncommitted. Fewer come back, after 20 s, where there are
+        fewer; whether there are more, `end_offsets` tells.
         """
         formatter = "--formatter-property" if self.version >= "4" else "--property"
         shown = {
@@ -161,14 +162,22 @@ broker.heartbeat.interval.ms=500
             "null.literal": NULL,
         }
         arguments = ["--bootstrap-server", self.address, "--topic", topic, "--from-beginning"]
-        arguments += ["--max-messages", count + 1, "--timeout-ms", 4000]
+        arguments += ["--max-messages", count, "--timeout-ms", 20_000]
         for name, value in shown.items():
             arguments += [formatter, f"{name}={value}"]
         done = run(
             self.version, "org.apache.kafka.tools.consumer.ConsoleConsumer", *arguments, check=False
         )
         text = done.stdout.decode()
-        return [_consumed(line) for line in text.split(LINE)[:-1]]
+        found = [_consumed(line) for line in text.split(LINE)[:-1]]
+        return sorted(found, key=lambda record: record[:2])
+
+    def end_offsets(self, topic: str) -> dict[int, int]:
+        """The high watermark of each partition."""
+        arguments = ["--bootstrap-server", self.address, "--topic", topic]
+        done = run(self.version, "org.apache.kafka.tools.GetOffsetShell", *arguments)
+        lines = (line.rsplit(":", 2) for line in done.stdout.decode().split())
+        return {int(partition): int(offset) for name, partition, offset in lines if name == topic}
 
 
 def _consumed(line: str) -> Consumed:

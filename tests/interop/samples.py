@@ -1,6 +1,6 @@
 """Records that try every shape a field can have, as text of one line so that tools show them."""
 
-from kstore.record.codec import codec_id, compress
+from kstore.record.builder import BatchBuilder
 from oracle.plain import PlainRecord
 
 T0 = 1_700_000_000_000
@@ -26,14 +26,11 @@ def sample_records(start: int, count: int) -> list[PlainRecord]:
     return records
 
 
-def batch_bytes(buffer, records, leader_epoch: int = 0, codec: str = "none") -> bytes:
-    """The records as one batch by kstore's encoder, compressed whole if a codec is named."""
-    buffer.reset()
+def batch_bytes(records, *, leader_epoch: int = 0, codec: str = "none") -> bytes:
+    """The records as one batch by kstore's builder, compressed whole if a codec is named."""
+    builder = BatchBuilder(size_limit=1 << 30, compression=codec)
     for record in records:
-        buffer.put(record.value, record.key, record.headers or None, record.timestamp)
-    number = codec_id(codec)
-    if number:
-        buffer.replace_records(compress(number, 2, bytes(buffer.records)))
-    return buffer.to_bytes(
-        base_offset=records[0].offset, leader_epoch=leader_epoch, attributes=number
-    )
+        assert builder.append(
+            record.value, key=record.key, headers=record.headers, timestamp=record.timestamp
+        )
+    return builder.build(base_offset=records[0].offset, leader_epoch=leader_epoch)

@@ -37,8 +37,7 @@ def test_batches_of_the_encoder(kafka, tmp_path, codec):
     """Nulls, empties, headers, odd sizes, many batches: offsets, fields and checksums."""
     batches = [sample_records(start, count) for start, count in SAMPLES]
     path = tmp_path / f"{0:020}.log"
-    buffer = BatchBuffer()
-    path.write_bytes(b"".join(batch_bytes(buffer, records, codec=codec) for records in batches))
+    path.write_bytes(b"".join(batch_bytes(records, codec=codec) for records in batches))
     dump = dump_log(kafka, [path], "--deep-iteration", "--print-data-log")
     file = dump.files[str(path)]
     assert_dumped(file, batches)

@@ -151,11 +151,15 @@ class Fixtures:
     root: Path
 
     @cached_property
+    def expected(self) -> dict[str, dict]:
+        """What is said of each file, by its path; also of files that nobody kept."""
+        return json.loads((self.root / "expectations.json").read_text())["files"]
+
+    @cached_property
     def all(self) -> tuple[Fixture, ...]:
-        files = json.loads((self.root / "expectations.json").read_text())["files"]
         return tuple(
             Fixture(name, self.root / name, expected)
-            for name, expected in sorted(files.items())
+            for name, expected in sorted(self.expected.items())
             if expected["kind"] != "not-kept"
         )
 

@@ -3,7 +3,6 @@
 import pytest
 
 from interop.samples import SAMPLES, batch_bytes, sample_records
-from kstore._native.encode import BatchBuffer
 from kstore.config import CODECS
 from oracle.others import READERS
 from oracle.reader import read_log
@@ -12,8 +11,7 @@ from oracle.reader import read_log
 @pytest.mark.parametrize("codec", CODECS)
 def test_batches(codec):
     batches = [sample_records(start, count) for start, count in SAMPLES]
-    buffer = BatchBuffer()
-    data = b"".join(batch_bytes(buffer, records, codec=codec) for records in batches)
+    data = b"".join(batch_bytes(records, codec=codec) for records in batches)
     records = [record for batch in batches for record in batch]
     log = read_log(data)
     assert log.tail_reason is None
