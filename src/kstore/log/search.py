@@ -28,25 +28,31 @@ def offset_for_time(log: "Log", ms: int, files: Files) -> int | None:
 
 
 def _first_in_segment(log: "Log", view: SegmentView, start: int, ms: int) -> int | None:
+    """Start lies in the first batch to look at, maybe at its end: the index names last offsets."""
+    log_start = log.start_offset
     offset = start
     while offset < min(view.next_offset, log.end_offset):
         piece = log.read(offset)
         if piece is None or piece.segment.base_offset != view.base_offset:
             return None
-        found = _first_in_slice(piece, offset, ms)
+        found = _first_in_slice(piece, log_start, ms)
         if found is not None:
             return found
         offset = max(offset + 1, find_end(piece, 0, offset, False)[1])
     return None
 
 
-def _first_in_slice(piece: Slice, start: int, ms: int) -> int | None:
+def _first_in_slice(piece: Slice, log_start: int, ms: int) -> int | None:
     position = 0
     while (batch := find_time(piece, position, ms)) is not None:
         position, size = batch
         whole = piece.memory()[position : position + size]
         for record in scan_records(
-            whole, start_offset=start, path=piece.path, position_base=piece.position + position
+            whole,
+            start_offset=log_start,
+            control=True,  # Kafka looks at transaction markers too
+            path=piece.path,
+            position_base=piece.position + position,
         ):
             if record.timestamp >= ms:
                 return record.offset
