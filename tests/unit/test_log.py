@@ -11,6 +11,7 @@ import pytest
 
 from kstore.errors import (
     ClosedError,
+    CorruptRecordError,
     ForkedError,
     InvalidTimestampError,
     MessageTooLargeError,
@@ -396,3 +397,40 @@ def test_retention_is_off_unless_set(directory: Path) -> None:
     log = open_log(directory, segment_bytes=1000, retention_bytes=2500)
     log.apply_retention()
     assert 2500 <= log.size < 2500 + 1000
+
+
+def test_a_scan_gives_columns_in_order_whatever_the_threads(directory: Path) -> None:
+    log = open_log(directory, segment_bytes=20_000, batch_size=2000)
+    values = [b"%d" % n * 7 for n in range(5000)]
+    log.extend(values, timestamp=7)
+    for threads in (1, 2):
+        parts = list(log.view(10, 4990).scan(threads=threads))
+        assert [int(o) for part in parts for o in part.offsets] == list(range(10, 4990))
+        assert [v for part in parts for v in part.values] == values[10:4990]
+    assert log.view(0, 3).to_arrow().column("value").to_pylist() == values[:3]
+    chosen = log.view().scan(where=lambda offset, timestamp, key, value: offset % 1000 == 1)
+    assert [int(o) for part in chosen for o in part.offsets] == [1, 1001, 2001, 3001, 4001]
+
+
+def test_damage_is_raised_with_its_place_or_skipped_and_reported(directory: Path) -> None:
+    log = open_log(directory, segment_bytes=4000)
+    for n in range(40):
+        log.extend([b"%d" % n * 50] * 4)
+    piece = log.read(60, 1)
+    assert piece is not None
+    data = bytearray(Path(piece.path).read_bytes())
+    data[piece.position + 80] ^= 1
+    Path(piece.path).write_bytes(data)
+    for read in (lambda: list(log), lambda: list(log.view().scan())):
+        with pytest.raises(CorruptRecordError) as caught:
+            read()
+        assert caught.value.path == piece.path
+        assert caught.value.position == piece.position
+        assert caught.value.offset == 60
+    skipped: list[tuple[object, ...]] = []
+    parts = list(log.view().scan(on_damage="skip", skipped=skipped))
+    offsets = [int(o) for part in parts for o in part.offsets]
+    assert offsets == [n for n in range(160) if not 60 <= n < 64]
+    assert [(note[0], note[1], note[3]) for note in skipped] == [
+        (piece.path, piece.position, 60)
+    ]

@@ -89,25 +89,23 @@ def trim_indexes(files: Files, view: SegmentView, opened: WritableFiles) -> None
     files.truncate(opened.time_fd, view.time_index_count * _TIME_ENTRY)
 
 
-def sync_sealed(files: Files, directory: str, view: SegmentView) -> None:
-    """Bring a segment's log and indexes to the disk, opened anew for it.
+def open_for_sync(files: Files, directory: str, view: SegmentView) -> list[int]:
+    """Descriptors of a segment's log and indexes, to be synced and closed.
 
     The indexes too: recovery starts at the recovery point and trusts what lies below it.
     """
     base = view.base_offset
-    for name in (
-        filenames.log_name(base),
-        filenames.index_name(base),
-        filenames.time_index_name(base),
-    ):
-        path = os.path.join(directory, name)
-        if files.kind(path) is None:
-            continue
-        fd = files.open(path)
-        try:
-            files.fdatasync(fd)
-        finally:
+    opened: list[int] = []
+    try:
+        for kind in (filenames.LOG, filenames.INDEX, filenames.TIME_INDEX):
+            path = os.path.join(directory, filenames.file_name(base, kind))
+            if files.kind(path) is not None:
+                opened.append(files.open(path))
+    except BaseException:
+        for fd in opened:
             files.close(fd)
+        raise
+    return opened
 
 
 def first_timestamp(files: Files, view: SegmentView) -> int:

@@ -292,22 +292,34 @@ class LogWriter:
             base = self._files.base_offset
             dirty, self._directory_dirty = self._directory_dirty, False
         try:
-            for view in sealed:
-                segments_on_disk.sync_sealed(self.files, self.directory, view)
-            if target > base:
-                self.files.fdatasync(fd)
-            if dirty or self.recovery_point <= base:
-                self.files.sync_directory(self.directory)
-        except BaseException as error:
+            self._sync(fd if target > base else -1, sealed, dirty or self.recovery_point <= base)
+        except BaseException:
             self._directory_dirty = self._directory_dirty or dirty
-            if isinstance(error, OSError):
-                with self.lock:
-                    self._fail(error)
             raise
         with self.lock:
             self._unsynced = [view for view in self._unsynced if view not in sealed]
             self.recovery_point = max(self.recovery_point, target)
             self.appender.flush_at = self._flush_at()
+
+    def _sync(self, active_fd: int, sealed: list[SegmentView], directory: bool) -> None:
+        """Sync these files and the directory; only a failed sync makes the log fail."""
+        opened: list[int] = []
+        try:
+            for view in sealed:
+                opened += segments_on_disk.open_for_sync(self.files, self.directory, view)
+            try:
+                for fd in (*opened, active_fd):
+                    if fd >= 0:
+                        self.files.fdatasync(fd)
+                if directory:
+                    self.files.sync_directory(self.directory)
+            except OSError as error:
+                with self.lock:
+                    self._fail(error)
+                raise
+        finally:
+            for fd in opened:
+                self.files.close(fd)
 
     # --- shortening ----------------------------------------------------------------------
 
@@ -452,7 +464,7 @@ class LogWriter:
                     self._flush_locked()
                     with self.lock:
                         self._close_files()
-                        segments_on_disk.sync_sealed(self.files, self.directory, self.active)
+                        self._sync(-1, [self.active], False)
             finally:
                 with self.lock:
                     self._closed = True
