@@ -408,7 +408,7 @@ def test_a_scan_gives_columns_in_order_whatever_the_threads(directory: Path) -> 
         assert [int(o) for part in parts for o in part.offsets] == list(range(10, 4990))
         assert [v for part in parts for v in part.values] == values[10:4990]
     assert log.view(0, 3).to_arrow().column("value").to_pylist() == values[:3]
-    chosen = log.view().scan(where=lambda offset, timestamp, key, value: offset % 1000 == 1)
+    chosen = log.view().scan(where=lambda row: row.offset % 1000 == 1)
     assert [int(o) for part in chosen for o in part.offsets] == [1, 1001, 2001, 3001, 4001]
 
 
@@ -431,6 +431,4 @@ def test_damage_is_raised_with_its_place_or_skipped_and_reported(directory: Path
     parts = list(log.view().scan(on_damage="skip", skipped=skipped))
     offsets = [int(o) for part in parts for o in part.offsets]
     assert offsets == [n for n in range(160) if not 60 <= n < 64]
-    assert [(note[0], note[1], note[3]) for note in skipped] == [
-        (piece.path, piece.position, 60)
-    ]
+    assert [(note[0], note[1], note[3]) for note in skipped] == [(piece.path, piece.position, 60)]

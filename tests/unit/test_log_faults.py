@@ -4,11 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.disks import FaultyDisk
-from support.logs import open_log
 
 from kstore.errors import KStoreError, LogFailedError, StorageError
 from kstore.log.log import Log
+from support.disks import FaultyDisk
+from support.logs import open_log
 
 SETTINGS = {"segment_bytes": 1500, "index_interval_bytes": 200, "file_delete_delay_ms": 0}
 FAULTS: dict[str, Callable[[], BaseException]] = {

@@ -97,7 +97,7 @@ class LogView:
     def scan(
         self,
         *,
-        where: Callable[..., bool] | None = None,
+        where: Callable[[Any], Any] | None = None,
         check_crc: bool = True,
         threads: int = 1,
         on_damage: str = "raise",
@@ -108,8 +108,9 @@ class LogView:
         Parameters
         ----------
         where
-            A predicate ``where(offset, timestamp, key, value)``, compiled by Numba and fused
-            into the scan; see ``kstore._native.jit``. Only records it accepts are returned.
+            A predicate over one row (``row.offset``, ``row.timestamp``, ``row.key``,
+            ``row.value`` ...), compiled by Numba and fused into one loop over the columns;
+            see :func:`kstore.jit.compile_predicate`. Only records it accepts are returned.
         threads
             How many cores may work ahead. The order of the result does not depend on it.
         on_damage
@@ -179,7 +180,7 @@ class LogView:
         return Follower(self.log, self.start, timeout)
 
 
-def _compile(where: Callable[..., bool]) -> "Predicate":
+def _compile(where: Callable[[Any], Any]) -> "Predicate":
     from kstore._native.jit import compile_predicate  # brings numba
 
     return compile_predicate(where)
