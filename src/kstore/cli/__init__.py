@@ -1,0 +1,97 @@
+"""The command line: ``kstore TOOL ...``, Kafka's tools on a directory instead of a broker.
+
+Flags and output are Kafka's. A tool's module is imported only when it is chosen. Each has
+``describe(parser)`` and ``run(arguments) -> int``, the exit status.
+"""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+TOOLS = {
+    "dump-log": "print what is in log segments, indexes and snapshots, byte by byte",
+}
+
+_PIPE_CLOSED = 141  # as a shell reports a program that SIGPIPE ended
+_INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one tool; returns its exit status.
+
+    0: done. 1: it could not, and said why on stderr. 130: interrupted. 141: whoever read the
+    output went away (``kstore dump-log ... | head``).
+    """
+    from kstore.cli.common import ToolParser
+    from kstore.errors import KStoreError
+
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(usage(), file=sys.stdout if words else sys.stderr)
+        return 0 if words else 1
+    if words[0] == "--version":
+        from kstore import __version__
+
+        print(f"kstore {__version__}")
+        return 0
+    name = words[0]
+    if name not in TOOLS:
+        print(f"kstore has no tool {name!r}.\n\n{usage()}", file=sys.stderr)
+        return 1
+    tool = import_module(f"kstore.cli.{name.replace('-', '_')}")
+    parser = ToolParser(prog=f"kstore {name}", description=f"{TOOLS[name].capitalize()}.")
+    tool.describe(parser)
+    try:
+        arguments = parser.parse_args(words[1:])
+        status: int = tool.run(arguments)
+        sys.stdout.flush()
+    except SystemExit as leave:  # argparse's --help and wrong options
+        return int(leave.code or 0)
+    except BrokenPipeError:
+        _forget_output()
+        return _PIPE_CLOSED
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except KStoreError as error:
+        _complain(name, str(error))
+        return 1
+    except OSError as error:
+        _complain(
+            name, f"{error.strerror or error} ({error.filename})" if error.filename else str(error)
+        )
+        return 1
+    return status
+
+
+def usage() -> str:
+    """The list of tools."""
+    width = max(map(len, TOOLS))
+    lines = [f"  {name:<{width}}  {text}" for name, text in TOOLS.items()]
+    return "\n".join(
+        [
+            "usage: kstore TOOL [options]",
+            "",
+            "Kafka's command-line tools on a log directory; no broker, no server.",
+            "",
+            *lines,
+            "",
+            "'kstore TOOL --help' tells a tool's options. An example:",
+            "  kstore dump-log --files data/orders-0/00000000000000000000.log",
+        ]
+    )
+
+
+def _complain(name: str, text: str) -> None:
+    sys.stdout.flush()
+    print(f"kstore {name}: {text}", file=sys.stderr)
+
+
+def _forget_output() -> None:
+    """Let the interpreter's own flush at exit find nothing to complain about."""
+    import os
+
+    sink = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(sink, sys.stdout.fileno())
+    finally:
+        os.close(sink)

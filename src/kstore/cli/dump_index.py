@@ -1,0 +1,243 @@
+"""The other files of ``kstore dump-log``: indexes, transaction indexes, producer snapshots."""
+
+import argparse
+from struct import Struct
+
+from kstore._native.decode import Scanner
+from kstore._native.index import OffsetIndex, TimeIndex
+from kstore.cli.common import Output, complain
+from kstore.cli.dump_log import Complaints, Pairs, base_offset
+from kstore.errors import CorruptFileError, CorruptRecordError, StorageError
+from kstore.log import producer_snapshot, transaction_index
+from kstore.log.files import DISK
+
+_OFFSET_ENTRY_SIZE = 8
+_TIME_ENTRY_SIZE = 12
+_HEADER = Struct(">qiiB")  # base offset, size, leader epoch or CRC, magic
+_LAST_DELTA = Struct(">i")
+_LAST_DELTA_POSITION = 23
+_HEADER_SIZE = _LAST_DELTA_POSITION + _LAST_DELTA.size
+_FRAME_SIZE = 12  # offset and size, which the size does not count
+
+
+def read_file(name: str) -> bytes:
+    fd = DISK.open(name)
+    try:
+        return DISK.pread(fd, DISK.size(fd), 0)
+    finally:
+        DISK.close(fd)
+
+
+class Batches:
+    """The log beside an index: what batch lies at a position."""
+
+    def __init__(self, index_name: str) -> None:
+        self.name = index_name[: index_name.rindex(".")] + ".log"
+        self._fd = DISK.open(self.name)
+        self.size = DISK.size(self._fd)
+
+    def __enter__(self) -> "Batches":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        DISK.close(self._fd)
+
+    def header(self, position: int) -> tuple[int, int] | None:
+        """Last offset and size of the whole batch there; None if there is none."""
+        head = DISK.pread(self._fd, _HEADER_SIZE, position)
+        if len(head) < _HEADER_SIZE:
+            return None
+        offset, size, _, magic = _HEADER.unpack_from(head)
+        size += _FRAME_SIZE
+        if size < _HEADER_SIZE - 1 or position + size > self.size:
+            return None
+        if magic == 2:
+            offset += _LAST_DELTA.unpack_from(head, _LAST_DELTA_POSITION)[0]
+        return offset, size
+
+    def largest_timestamp(self, position: int, size: int) -> int:
+        """Of the batch's records; -1 if it has none left."""
+        from kstore.record.codec import decompress
+
+        data = DISK.pread(self._fd, size, position)
+        scanner = Scanner(
+            data,
+            check_crc=False,
+            control=True,
+            decompress=decompress,
+            path=self.name,
+            position_base=position,
+        )
+        largest = -1
+        for block in scanner:
+            _, start = block.layout["timestamps"]
+            column = memoryview(block)[start : start + 8 * len(block)].cast("q")
+            largest = max(largest, *column)
+        return largest
+
+
+def dump_offset_index(
+    name: str, arguments: argparse.Namespace, output: Output, complaints: Complaints
+) -> None:
+    start = base_offset(name)
+    data = read_file(name)
+    with Batches(name) as batches:
+        if len(data) < _OFFSET_ENTRY_SIZE:
+            output.line(f"{name} is empty.")
+            return
+        if arguments.index_sanity_check:
+            check_offset_index(name, data, start)
+            output.line(f"{name} passed sanity check.")
+            return
+        whole = len(data) - len(data) % _OFFSET_ENTRY_SIZE
+        index = OffsetIndex(data[:whole], start)
+        if not len(index):
+            index = OffsetIndex(data[:whole], start, 1)  # preallocated: Kafka shows one entry
+        mismatches = []
+        for slot in range(len(index)):
+            offset, position = index[slot]
+            header = batches.header(position)
+            if header is not None and header[1] > arguments.max_message_size:
+                header = None
+            last_offset = -1 if header is None else header[0]
+            if last_offset != offset:
+                mismatches.append((offset, last_offset))
+            if not arguments.verify_index_only:
+                output.line(f"offset: {offset} position: {position}")
+    if mismatches:
+        complaints.index_mismatches[name] = mismatches[::-1]  # Kafka tells the last one first
+
+
+def dump_time_index(
+    name: str, arguments: argparse.Namespace, output: Output, complaints: Complaints
+) -> None:
+    start = base_offset(name)
+    data = read_file(name)
+    if arguments.index_sanity_check:
+        check_time_index(name, data, start)
+        output.line(f"{name} passed sanity check.")
+        return
+    try:
+        positions = read_file(name[: name.rindex(".")] + ".index")
+    except StorageError:
+        positions = b""  # the search begins at the log's start then
+    whole = len(positions) - len(positions) % _OFFSET_ENTRY_SIZE
+    offsets = OffsetIndex(positions[:whole], start)
+    data = data[: len(data) - len(data) % _TIME_ENTRY_SIZE]
+    times = TimeIndex(data, start)
+    if data and not len(times):
+        times = TimeIndex(data, start, 1)
+    before = -1
+    with Batches(name) as batches:
+        for slot in range(len(times)):
+            timestamp, offset = times[slot]
+            position = offsets.lookup(offset) if len(offsets) else 0
+            _check_time_entry(name, batches, position, (timestamp, offset, before), complaints)
+            if not arguments.verify_index_only:
+                output.line(f"timestamp: {timestamp} offset: {offset}")
+            before = timestamp
+
+
+def _check_time_entry(
+    name: str,
+    batches: Batches,
+    position: int,
+    entry: tuple[int, int, int],
+    complaints: Complaints,
+) -> None:
+    """Whether the batch that ends at the entry's offset has the entry's timestamp."""
+    timestamp, offset, before = entry
+    header = batches.header(max(position, 0))
+    position = max(position, 0)
+    while header is not None and header[0] < offset:
+        position += header[1]
+        header = batches.header(position)
+    if header is None or header[0] != offset:
+        found = -1 if header is None else header[0]
+        _note(complaints.offsets_not_found, name, (offset, found))
+        return
+    try:
+        largest = batches.largest_timestamp(position, header[1])
+    except CorruptRecordError as error:
+        complaints.damage.append(str(error))
+        return
+    if largest != timestamp:
+        _note(complaints.time_mismatches, name, (timestamp, largest))
+    if before >= timestamp:
+        _note(complaints.time_out_of_order, name, (timestamp, before))
+
+
+def _note(pairs: Pairs, name: str, pair: tuple[int, int]) -> None:
+    pairs.setdefault(name, []).insert(0, pair)
+
+
+def check_offset_index(name: str, data: bytes, start: int) -> None:
+    """Kafka's OffsetIndex.sanityCheck. Raises CorruptFileError."""
+    if len(data) % _OFFSET_ENTRY_SIZE:
+        raise CorruptFileError(
+            f"Index file {name} is corrupt, found {len(data)} bytes which is neither positive "
+            f"nor a multiple of {_OFFSET_ENTRY_SIZE}"
+        )
+    last = start + int.from_bytes(data[-8:-4], "big", signed=True)
+    if last < start:
+        raise CorruptFileError(
+            f"Corrupt index found, index file {name} has non-zero size but the last offset is "
+            f"{last} which is less than the base offset {start}"
+        )
+
+
+def check_time_index(name: str, data: bytes, start: int) -> None:
+    """Kafka's TimeIndex.sanityCheck. Raises CorruptFileError."""
+    if len(data) % _TIME_ENTRY_SIZE:
+        raise CorruptFileError(
+            f"Time index file {name} is corrupt, found {len(data)} bytes which is neither "
+            f"positive nor a multiple of {_TIME_ENTRY_SIZE}"
+        )
+    if not data:
+        return
+    first = int.from_bytes(data[:8], "big", signed=True)
+    latest = int.from_bytes(data[-12:-4], "big", signed=True)
+    last = start + int.from_bytes(data[-4:], "big", signed=True)
+    if latest < first:
+        raise CorruptFileError(
+            f"Corrupt time index found, time index file {name} has non-zero size but the last "
+            f"timestamp is {latest} which is less than the first timestamp {first}"
+        )
+    if last < start:
+        raise CorruptFileError(
+            f"Corrupt time index found, time index file {name} has non-zero size but the last "
+            f"offset is {last} which is less than the first offset {start}"
+        )
+
+
+def dump_transaction_index(name: str, output: Output) -> None:
+    for entry in transaction_index.parse(read_file(name), path=name):
+        output.line(
+            f"version: {entry.version} producerId: {entry.producer_id} "
+            f"firstOffset: {entry.first_offset} lastOffset: {entry.last_offset} "
+            f"lastStableOffset: {entry.last_stable_offset}"
+        )
+
+
+def dump_snapshot(name: str, output: Output) -> None:
+    try:
+        entries = producer_snapshot.parse(read_file(name), path=name)
+    except CorruptFileError as error:
+        output.flush()
+        complain(str(error))
+        return
+    for entry in entries:
+        first = entry.current_transaction_first_offset
+        transaction = "OptionalLong.empty" if first < 0 else f"OptionalLong[{first}]"
+        line = (
+            f"producerId: {entry.producer_id} producerEpoch: {entry.producer_epoch} "
+            f"coordinatorEpoch: {entry.coordinator_epoch} currentTxnFirstOffset: {transaction} "
+            f"lastTimestamp: {entry.timestamp}"
+        )
+        if entry.last_offset >= 0:
+            line += (
+                f" firstSequence: {entry.first_sequence} lastSequence: {entry.last_sequence} "
+                f"lastOffset: {entry.last_offset} offsetDelta: {entry.offset_delta} "
+                f"timestamp: {entry.timestamp}"
+            )
+        output.line(line)

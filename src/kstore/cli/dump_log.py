@@ -1,0 +1,259 @@
+"""``kstore dump-log``: Kafka's DumpLogSegments."""
+
+import argparse
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+from kstore._native.dump import LineDumper
+from kstore.cli.common import Output, ToolParser, complain
+from kstore.errors import CorruptFileError, KStoreError
+from kstore.log.files import DISK
+
+Pairs = dict[str, list[tuple[int, int]]]
+
+_PIECE = 16 << 20  # bytes of a log that are looked at together
+_INT32_MAX = 2**31 - 1
+_SNAPSHOT_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
+_DECODERS = (
+    ("offsets-decoder", "offsets", "records of __consumer_offsets as JSON"),
+    ("transaction-log-decoder", "transactions", "records of __transaction_state as JSON"),
+    ("cluster-metadata-decoder", "cluster_metadata", "records of __cluster_metadata as JSON"),
+    ("share-group-state-decoder", "share_group_state", "records of __share_group_state as JSON"),
+)
+_JAVA_OPTIONS = ("key-decoder-class", "value-decoder-class", "remote-log-metadata-decoder")
+
+EPILOG = """\
+examples:
+  kstore dump-log --files data/orders-0/00000000000000000000.log
+  kstore dump-log --deep-iteration --print-data-log --files data/orders-0/*.log | head
+  kstore dump-log --index-sanity-check --files data/orders-0/00000000000000000000.index
+
+Reads the files as they lie there, beside a running broker or writer, and changes nothing.
+What does not fit together is told on stderr at the end, as Kafka does; the exit status is 1
+only where bytes could not be read as what they claim to be.
+"""
+
+
+@dataclass
+class Complaints:
+    """What did not fit, by file; told after everything was dumped."""
+
+    index_mismatches: Pairs = field(default_factory=dict)
+    time_mismatches: Pairs = field(default_factory=dict)
+    time_out_of_order: Pairs = field(default_factory=dict)
+    offsets_not_found: Pairs = field(default_factory=dict)
+    gaps: Pairs = field(default_factory=dict)
+    damage: list[str] = field(default_factory=list)
+
+    def tell(self) -> None:
+        """In Kafka's words and order."""
+        for title, line, pairs in (
+            ("Mismatches in :{}", "  Index offset: {}, log offset: {}", self.index_mismatches),
+            (
+                "Found timestamp mismatch in :{}",
+                "  Index timestamp: {}, log timestamp: {}",
+                self.time_mismatches,
+            ),
+            (
+                "Found out of order timestamp in :{}",
+                "  Index timestamp: {}, Previously indexed timestamp: {}",
+                self.time_out_of_order,
+            ),
+            (
+                "The following indexed offsets are not found in :{}",
+                "Indexed offset: {}, found log offset: {}",
+                self.offsets_not_found,
+            ),
+            ("Non-consecutive offsets in {}", "  {} is followed by {}", self.gaps),
+        ):
+            for path, found in pairs.items():
+                complain(title.format(path))
+                for pair in found:
+                    complain(line.format(*pair))
+        for sentence in self.damage:
+            complain(sentence)
+
+
+class Refuse(argparse.Action):
+    """An option of Kafka's tool that names Java classes."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        del namespace, values
+        parser.error(
+            f"{option_string} runs Java classes and is not supported; keys and values are shown "
+            "as text, or decoded by one of: " + ", ".join(f"--{name}" for name, _, _ in _DECODERS)
+        )
+
+
+def describe(parser: ToolParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "--files",
+        required=True,
+        action="append",
+        nargs="+",
+        metavar="FILE",
+        help="REQUIRED: the files to dump, separated by commas or blanks: .log, .checkpoint, "
+        ".index, .timeindex, .txnindex, .snapshot in any mix",
+    )
+    parser.add_argument(
+        "--deep-iteration", action="store_true", help="a line for every record, not only batches"
+    )
+    parser.add_argument(
+        "--print-data-log",
+        action="store_true",
+        help="keys and payloads of the records too (implies --deep-iteration)",
+    )
+    parser.add_argument(
+        "--skip-record-metadata",
+        action="store_true",
+        help="of each record only key and payload; control records are left out",
+    )
+    parser.add_argument(
+        "--verify-index-only",
+        action="store_true",
+        help="compare indexes with their logs without printing their entries",
+    )
+    parser.add_argument(
+        "--index-sanity-check",
+        action="store_true",
+        help="only the check that a broker makes at start to see if it has to rebuild an index",
+    )
+    for name, _, text in _DECODERS:
+        parser.add_argument(
+            f"--{name}", action="store_true", help=f"{text} (implies --print-data-log)"
+        )
+    parser.add_argument(
+        "--max-message-size",
+        type=int,
+        default=5 << 20,
+        metavar="BYTES",
+        help="size of the largest batch that an index entry may point at (default: 5242880)",
+    )
+    parser.add_argument(
+        "--max-bytes",
+        type=int,
+        default=_INT32_MAX,
+        metavar="BYTES",
+        help="read only so much of each log (default: 2147483647)",
+    )
+    for name in _JAVA_OPTIONS:
+        parser.add_argument(f"--{name}", action=Refuse, nargs="?", help=argparse.SUPPRESS)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from kstore.cli import dump_index
+
+    complaints = Complaints()
+    files = [name for group in arguments.files for text in group for name in text.split(",")]
+    with Output() as output:
+        for name in filter(None, files):
+            output.line(f"Dumping {name}")
+            suffix = PurePath(name).suffix
+            try:
+                if suffix in (".log", ".checkpoint"):
+                    dump_log(name, arguments, output, complaints)
+                elif suffix == ".index":
+                    dump_index.dump_offset_index(name, arguments, output, complaints)
+                elif suffix == ".timeindex":
+                    dump_index.dump_time_index(name, arguments, output, complaints)
+                elif suffix == ".txnindex":
+                    dump_index.dump_transaction_index(name, output)
+                elif suffix == ".snapshot":
+                    dump_index.dump_snapshot(name, output)
+                else:
+                    output.flush()
+                    complain(f"Ignoring unknown file {name}")
+            except CorruptFileError as error:
+                complaints.damage.append(str(error))
+    complaints.tell()
+    return 1 if complaints.damage else 0
+
+
+def dump_log(
+    name: str, arguments: argparse.Namespace, output: Output, complaints: Complaints
+) -> None:
+    """The batches of a log or of a KRaft snapshot, and their records where asked for."""
+    output.line(first_line(name))
+    dumper = make_dumper(arguments)
+    fd = DISK.open(name)
+    try:
+        whole = DISK.size(fd)
+        size = min(whole, arguments.max_bytes)
+        position, wanted = 0, _PIECE
+        while position < size:
+            dumper.feed(DISK.pread(fd, min(wanted, size - position), position), position)
+            while (lines := dumper.next_lines()) is not None:
+                output.write(lines)
+            if dumper.stop is not None or dumper.position + dumper.wanted > size:
+                break
+            if dumper.position == position and wanted >= size - position:
+                break
+            wanted = max(_PIECE, dumper.wanted, 2 * wanted if dumper.position == position else 0)
+            position = dumper.position
+    finally:
+        dumper.close()
+        DISK.close(fd)
+    rest = size - dumper.position
+    if rest > 0 and whole <= arguments.max_bytes:
+        output.line(f"Found {rest} invalid bytes at the end of {PurePath(name).name}")
+    if dumper.stop is not None:
+        complaints.damage.append(
+            f"No batch can start at position {dumper.position} of {name}: {dumper.stop}"
+        )
+    for at, offset, reason in dumper.damaged:
+        complaints.damage.append(
+            f"The records of the batch with offset {offset} at position {at} of {name} cannot be "
+            f"read: {reason}"
+        )
+    if dumper.gaps:
+        complaints.gaps[name] = dumper.gaps
+
+
+def first_line(name: str) -> str:
+    """What the file's name tells."""
+    file_name = PurePath(name).name
+    if file_name == "bootstrap.checkpoint":
+        return "KRaft bootstrap snapshot"
+    if snapshot := _SNAPSHOT_NAME.fullmatch(file_name):
+        return f"Snapshot end offset: {int(snapshot[1])}, epoch: {int(snapshot[2])}"
+    return f"Log starting offset: {base_offset(name)}"
+
+
+def base_offset(name: str) -> int:
+    """The number before the first dot of a file's name."""
+    number = PurePath(name).name.partition(".")[0]
+    if not number.isdecimal():
+        raise KStoreError(
+            f"{name} is not named as a segment file: the name begins with the segment's base "
+            "offset, such as 00000000000000000000.log"
+        )
+    return int(number)
+
+
+def make_dumper(arguments: argparse.Namespace) -> LineDumper:
+    from kstore.cli import dump_records
+    from kstore.record.codec import decompress
+
+    chosen = [name for name, _, _ in _DECODERS if getattr(arguments, name.replace("-", "_"))]
+    render: Callable[[int, bytes | None, bytes | None], str] | None = None
+    if chosen:
+        function = next(function for name, function, _ in _DECODERS if name == chosen[0])
+        render = getattr(dump_records, function)
+    contents = arguments.print_data_log or render is not None
+    return LineDumper(
+        deep=arguments.deep_iteration or contents,
+        contents=contents,
+        metadata=not arguments.skip_record_metadata,
+        decompress=decompress,
+        render=render,
+        render_control=dump_records.control,
+    )

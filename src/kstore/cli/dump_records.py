@@ -1,0 +1,133 @@
+"""Keys and values of Kafka's internal topics as DumpLogSegments shows them.
+
+Each decoder is a function ``(offset, key, value) -> text``, the text that follows a record's
+metadata. The shapes are those of Kafka 4.3. A record that does not decode says so in its line.
+"""
+
+import re
+from typing import Any
+
+from kstore.cli.kafka_messages import compact, decode, decode_prefixed, names_by_key
+from kstore.errors import CorruptRecordError
+
+_CONTROL_MARKERS = {0: "ABORT", 1: "COMMIT"}
+_CONTROL_MESSAGES = {
+    2: ("LeaderChange:", "LeaderChangeMessage"),
+    3: ("SnapshotHeader", "SnapshotHeaderRecord"),
+    4: ("SnapshotFooter", "SnapshotFooterRecord"),
+    5: ("KRaftVersion", "KRaftVersionRecord"),
+    6: ("KRaftVoters", "VotersRecord"),
+}
+_METADATA_FRAME = 1
+
+
+def offsets(offset: int, key: bytes | None, value: bytes | None) -> str:
+    """A record of ``__consumer_offsets``."""
+    return _coordinator(offset, key, value, ("", "offset"))
+
+
+def transactions(offset: int, key: bytes | None, value: bytes | None) -> str:
+    """A record of ``__transaction_state``."""
+    return _coordinator(offset, key, value, ("TransactionLog", "transaction"))
+
+
+def share_group_state(offset: int, key: bytes | None, value: bytes | None) -> str:
+    """A record of ``__share_group_state``."""
+    return _coordinator(offset, key, value, ("Share", "share group"))
+
+
+def _coordinator(
+    offset: int, key: bytes | None, value: bytes | None, topic: tuple[str, str]
+) -> str:
+    if key is None:
+        return f" key: Error at offset {offset}, skipping. The record has no key."
+    try:
+        kind = int.from_bytes(key[:2], "big", signed=True)
+        name = _key_names(topic[0]).get(kind) if len(key) >= 2 else None
+        if name is None:
+            return f" key: Unknown record type {kind} at offset {offset}, skipping."
+        shown = compact({"type": str(kind), "data": decode(name, 0, key[2:])})
+        if value is None:
+            return f" key: {shown} payload: <DELETE>"
+        version, data = decode_prefixed(f"{name[:-3]}Value", value)
+        if name == "GroupMetadataKey" and data.get("protocolType") == "consumer":
+            _open_members(data)
+        text = compact({"version": str(version), "data": data})
+    except CorruptRecordError as error:
+        return f" key: Error at offset {offset}, skipping. {error}"
+    return f" key: {shown} payload: {text}"
+
+
+def _key_names(topic: str) -> dict[int, str]:
+    names = names_by_key("coordinator-key", topic)
+    others = ("TransactionLog", "ShareSnapshot", "ShareUpdate")
+    if topic == "Share":  # not the share groups of __consumer_offsets
+        return {key: name for key, name in names.items() if name.startswith(others)}
+    if topic:
+        return names
+    return {
+        message: name
+        for prefix in ("Legacy", "Offset", "Group", "Consumer", "Share", "Streams")
+        for message, name in names_by_key("coordinator-key", prefix).items()
+        if not name.startswith(others)
+    }
+
+
+def _open_members(data: dict[str, Any]) -> None:
+    """Subscriptions and assignments of a group's members are messages of the consumers' own."""
+    from base64 import b64decode
+
+    for member in data.get("members") or ():
+        for field, name in (
+            ("subscription", "ConsumerProtocolSubscription"),
+            ("assignment", "ConsumerProtocolAssignment"),
+        ):
+            if member.get(field):
+                member[field] = decode_prefixed(name, b64decode(member[field]))[1]
+
+
+def cluster_metadata(offset: int, key: bytes | None, value: bytes | None) -> str:
+    """A record of ``__cluster_metadata``; they have no keys."""
+    try:
+        frame, rest = _varint(value or b"")
+        kind, rest = _varint(rest)
+        version, rest = _varint(rest)
+        name = names_by_key("metadata").get(kind)
+        if frame != _METADATA_FRAME or name is None:
+            raise CorruptRecordError(f"unknown metadata record {kind} in frame {frame}")
+        shown = {
+            "type": re.sub(r"(?<!^)(?=[A-Z])", "_", name).upper(),
+            "version": version,
+            "data": decode(name, version, rest),
+        }
+    except CorruptRecordError as error:
+        return f" payload: Error at {offset}, skipping. {error}"
+    return f" payload: {compact(shown)}"
+
+
+def _varint(data: bytes) -> tuple[int, bytes]:
+    value = 0
+    for place, byte in enumerate(data[:5]):
+        value |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            return value, data[place + 1 :]
+    raise CorruptRecordError("a variable-length number does not end")
+
+
+def control(key: bytes | None, value: bytes | None) -> str:
+    """What a control record says."""
+    if key is None or value is None or len(key) < 4:
+        return " controlType: UNKNOWN(-1)"
+    kind = int.from_bytes(key[2:4], "big", signed=True)
+    if kind in _CONTROL_MARKERS and len(value) >= 6:
+        epoch = int.from_bytes(value[2:6], "big", signed=True)
+        return f" endTxnMarker: {_CONTROL_MARKERS[kind]} coordinatorEpoch: {epoch}"
+    if kind in _CONTROL_MESSAGES:
+        title, name = _CONTROL_MESSAGES[kind]
+        try:
+            # The version is the first field of these, and stays there.
+            data = decode(name, int.from_bytes(value[:2], "big", signed=True), value)
+        except CorruptRecordError as error:
+            return f" {title} {error}"
+        return f" {title} {compact(data)}"
+    return f" controlType: UNKNOWN({kind})"

@@ -1,0 +1,50 @@
+"""Producer snapshots (``N.snapshot``): what a broker knew of each producer before offset N.
+
+Layout and rules: Kafka's ProducerStateManager.
+"""
+
+from struct import Struct
+from typing import NamedTuple
+
+from kstore._native.checksum import crc32c
+from kstore.errors import CorruptFileError
+
+_HEADER = Struct(">hIi")  # version, CRC-32C of what follows it, number of entries
+_ENTRY = Struct(">qhiqiqiq")
+_CRC_END = 6
+_VERSION = 1
+_SEQUENCES = 2**31  # after the last of them comes 0
+
+
+class ProducerEntry(NamedTuple):
+    """One producer; ``last_offset`` is -1 where no batch of it is left in the log."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+    coordinator_epoch: int
+    current_transaction_first_offset: int  # -1: no transaction is open
+
+    @property
+    def first_sequence(self) -> int:
+        """Of its last batch; sequence numbers wrap from 2^31 - 1 to 0."""
+        return (self.last_sequence - self.offset_delta) % _SEQUENCES
+
+
+def parse(data: bytes, *, path: str | None = None) -> list[ProducerEntry]:
+    """The entries of a snapshot, in their order. Raises CorruptFileError."""
+    if len(data) < _HEADER.size:
+        raise CorruptFileError("the producer snapshot is shorter than its header", path=path)
+    version, crc, count = _HEADER.unpack_from(data)
+    if version != _VERSION:
+        raise CorruptFileError(f"unknown producer snapshot version {version}", path=path)
+    if crc32c(data[_CRC_END:]) != crc:
+        raise CorruptFileError(
+            "the producer snapshot is corrupt: its checksum is not that of its bytes", path=path
+        )
+    if len(data) != _HEADER.size + count * _ENTRY.size:
+        raise CorruptFileError(f"the producer snapshot does not hold {count} entries", path=path)
+    return [ProducerEntry(*fields) for fields in _ENTRY.iter_unpack(data[_HEADER.size :])]
