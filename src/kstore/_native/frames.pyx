@@ -259,6 +259,9 @@ cdef int walk_all(
                 group.starts[0] = position
                 group.chains[0].limit = min(end, position + 16 * WALK_STRIDE)
             last = group.chains[group.count - 1].limit
+            if last - group.starts[0] > INT32_MAX:
+                total = 1               # seeds too far apart to be of use: go on without them
+                continue
             needed = (last - group.starts[0]) // FRAME_SMALLEST + FRAME_CHAINS + 1
             if needed > room:
                 grown = <uint32_t*>realloc(scratch, needed * sizeof(uint32_t))
