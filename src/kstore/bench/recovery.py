@@ -3,7 +3,11 @@
 from pathlib import Path
 
 from kstore._native.encode import BatchBuffer
+from kstore.config import LogConfig
 from kstore.log import filenames
+from kstore.log.files import DISK
+from kstore.log.recovery import recover_partition
+from kstore.log.verify import verify_partition
 
 # name: (records in a batch, bytes of a value); about 16 KB, 1.1 KB and 170 bytes a batch.
 SHAPES = {"16 KB batches": (150, 100), "1.1 KB batches": (10, 100), "one-record batches": (1, 100)}
@@ -41,3 +45,34 @@ def write_partition(directory: Path, records: int, value_size: int, size: int) -
     """A partition directory of one segment without indexes, as a crash may leave it."""
     directory.mkdir(parents=True, exist_ok=True)
     return write_segment(directory / filenames.log_name(0), records, value_size, size)
+
+
+def read_whole(path: Path) -> int:
+    """Read a file through a small buffer and forget it: a limit for whoever must see every byte."""
+    buffer = memoryview(bytearray(1 << 18))
+    fd = DISK.open(path)
+    try:
+        position = 0
+        while size := DISK.preadv_into(fd, buffer, position):
+            position += size
+    finally:
+        DISK.close(fd)
+    return position
+
+
+def recover(directory: Path) -> tuple[int, int]:
+    """Recover as after a kill, without syncs; returns (batches, end offset)."""
+    for name in (filenames.index_name(0), filenames.time_index_name(0)):
+        if DISK.exists(directory / name):
+            DISK.remove(directory / name)
+    recovered = recover_partition(DISK, directory, 0, LogConfig(), sync=False)
+    end = recovered.segments[-1].next_offset
+    assert end is not None
+    return recovered.report.batches, end
+
+
+def verify(directory: Path, threads: int) -> int:
+    """Audit the directory; returns the number of batches, all of them right."""
+    report = verify_partition(DISK, directory, threads=threads)
+    report.raise_if_corrupt()
+    return report.batches
