@@ -23,7 +23,7 @@ from kstore.log.files import Files
 from kstore.log.leader_epochs import LeaderEpochs
 from kstore.record import codec
 
-WINDOW = 1 << 22  # bytes looked at in one go
+WINDOW = 1 << 20  # bytes looked at in one go; stays in a core's cache between two looks
 MAX_FINDINGS = 1000  # kept of one partition; all are counted
 
 # What the kernel calls it: kind of finding, kind of file, sentence.
@@ -201,21 +201,24 @@ class _Audit:
         index = self._index(filenames.index_name(base), names, base, size, last)
         times = self._time_index(filenames.time_index_name(base), names, base)
         audit = BatchAudit(base, size, index, times)
-        jobs: deque[Future[list[tuple[int, int, int, str]]]] = deque()
+        jobs: deque[tuple[Future[list[tuple[int, int, int, str]]], memoryview]] = deque()
+        spare: list[memoryview] = []
         done = self.report.bytes
-        for window, position in self._windows(audit, fd, size, last):
+        for window, position in self._windows(audit, fd, size, last, spare):
             count, events = audit.walk(window)
             self._note_events(base, events, audit, fd, size, last)
-            if count > 0:
-                job = (window[:count], position, self._path(base))
-                if pool is None:
-                    self._note_damage(base, _damage(*job))
-                else:
-                    jobs.append(pool.submit(_damage, *job))
-                    if len(jobs) > 2 * self.threads:
-                        self._note_damage(base, jobs.popleft().result())
+            job = (window[:count], position, self._path(base))
+            if pool is None:
+                self._note_damage(base, _damage(*job))
+                spare.append(window)
+            else:
+                jobs.append((pool.submit(_damage, *job), window))
+                if len(jobs) > 2 * self.threads:
+                    finished, window = jobs.popleft()
+                    self._note_damage(base, finished.result())
+                    spare.append(window)
             self._tell(done + audit.position)
-        for finished in jobs:
+        for finished, _ in jobs:
             self._note_damage(base, finished.result())
         self._note_events(base, audit.finish(), audit, fd, size, last)
         if audit.tail_position >= 0:
@@ -227,22 +230,29 @@ class _Audit:
         return audit.last_offset + 1
 
     def _windows(
-        self, audit: BatchAudit, fd: int, size: int, last: bool
+        self, audit: BatchAudit, fd: int, size: int, last: bool, spare: list[memoryview]
     ) -> Iterator[tuple[memoryview, int]]:
-        """Windows of the file, each where the audit wants it; mapped ones are not copied."""
+        """Windows of the file, each where the audit wants it; mapped ones are not copied.
+
+        Others are read into a buffer that came back in spare, or a new one: fresh memory would
+        cost as much as the reading.
+        """
         whole = None
         if self.map_sealed and self.files.native and not last and size > 0:
             whole = memoryview(self.files.map(fd, size))
         while not audit.at_end:
             position = audit.position
             wanted = max(audit.wanted, min(WINDOW, size - position))
-            if whole is None:
-                window = memoryview(self.files.pread(fd, wanted, position))
-                if len(window) < min(audit.wanted, size - position):
-                    return  # cut meanwhile by its owner
-                yield window, position
-            else:
+            if whole is not None:
                 yield whole[position : position + wanted], position
+                continue
+            buffer = spare.pop() if spare else memoryview(bytearray(wanted))
+            if len(buffer) < wanted:
+                buffer = memoryview(bytearray(wanted))
+            found = self.files.preadv_into(fd, buffer[:wanted], position)
+            if found < min(audit.wanted, size - position):
+                return  # cut meanwhile by its owner
+            yield buffer[:found], position
 
     def _tell(self, done: int) -> None:
         if self.progress is not None:
