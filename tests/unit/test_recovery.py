@@ -303,6 +303,36 @@ def test_index_files_without_a_log_go(tmp_path):
     assert filenames.snapshot_name(9) in os.listdir(tmp_path)
 
 
+def test_cut_bytes_are_on_disk_before_they_leave_the_log(tmp_path):
+    class Recording(Files):
+        def __init__(self):
+            self.calls = []
+
+        def fsync(self, fd):
+            self.calls.append(("fsync", os.readlink(f"/proc/self/fd/{fd}")))
+            super().fsync(fd)
+
+        def sync_directory(self, path):
+            self.calls.append(("directory", str(path)))
+            super().sync_directory(path)
+
+        def truncate(self, fd, size):
+            self.calls.append(("truncate", os.readlink(f"/proc/self/fd/{fd}")))
+            super().truncate(fd, size)
+
+    data = write_segment(tmp_path, 0, batches(0, 3))
+    write_segment(tmp_path, 0, [data, b"torn"])
+    files = Recording()
+    report = recover_partition(files, tmp_path, 0, CONFIG).report
+    log = str(tmp_path / filenames.log_name(0))
+    assert files.calls[:4] == [
+        ("fsync", report.kept_in),
+        ("directory", str(tmp_path)),
+        ("truncate", log),
+        ("fsync", log),
+    ]
+
+
 def test_a_failing_disk_loses_nothing(tmp_path):
     """Each call that changes the disk fails once: the log's bytes are then in the log or kept."""
 

@@ -158,8 +158,6 @@ def scan_segment(
     path: str | os.PathLike[str],
     base_offset: int,
     config: LogConfig,
-    *,
-    latest_epoch: int = -1,
 ) -> SegmentScan:
     """Check a whole segment file and build its indexes in memory; changes nothing.
 
@@ -173,7 +171,6 @@ def scan_segment(
             size,
             index_interval_bytes=config.index_interval_bytes,
             index_bytes=config.segment_index_bytes,
-            latest_epoch=latest_epoch,
         )
         if files.native and size > 0:
             _scan_mapped(files, fd, scan)
@@ -233,16 +230,13 @@ def _scan_segments(
     bases = sorted(plan.sizes)
     if recovery_point is not None:
         first = max((base for base in bases if base <= recovery_point), default=0)
-    latest_epoch = -1
     for slot, base in enumerate(bases):
         unflushed = recovery_point is not None and base >= first
         if not unflushed and _has_index(files, plan.directory, base):
             continue
         path = plan.directory / filenames.log_name(base)
-        scan = scan_segment(files, path, base, config, latest_epoch=latest_epoch)
+        scan = scan_segment(files, path, base, config)
         plan.scans[base] = scan
-        if scan.epochs:
-            latest_epoch = scan.epochs[-1][0]
         later = bases[slot + 1 :]
         if scan.status == 0:
             if later and scan.next_offset > later[0]:
