@@ -23,14 +23,46 @@ if TYPE_CHECKING:
     from kstore import jit as jit
     from kstore.config import LogConfig as LogConfig
     from kstore.config import StoreConfig as StoreConfig
+    from kstore.consumer import Consumer as Consumer
+    from kstore.consumer import ConsumerBatch as ConsumerBatch
     from kstore.errors import KStoreError as KStoreError
+    from kstore.log.commit import Committer as Committer
+    from kstore.log.log import AppendInfo as AppendInfo
+    from kstore.log.log import Log as Log
+    from kstore.log.view import LogView as LogView
+    from kstore.producer import Delivery as Delivery
+    from kstore.producer import Producer as Producer
+    from kstore.record import Record as Record
+    from kstore.record.columns import Columns as Columns
+    from kstore.record.columns import Ragged as Ragged
+    from kstore.store import Store as Store
+    from kstore.store import open as open
+    from kstore.topic import Position as Position
+    from kstore.topic import Topic as Topic
+    from kstore.topic import TopicPartition as TopicPartition
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "AppendInfo": "kstore.log.log",
+    "Columns": "kstore.record.columns",
+    "Committer": "kstore.log.commit",
+    "Consumer": "kstore.consumer",
+    "ConsumerBatch": "kstore.consumer",
+    "Delivery": "kstore.producer",
     "KStoreError": "kstore.errors",
+    "Log": "kstore.log.log",
     "LogConfig": "kstore.config",
+    "LogView": "kstore.log.view",
+    "Position": "kstore.topic",
+    "Producer": "kstore.producer",
+    "Ragged": "kstore.record.columns",
+    "Record": "kstore.record",
+    "Store": "kstore.store",
     "StoreConfig": "kstore.config",
+    "Topic": "kstore.topic",
+    "TopicPartition": "kstore.topic",
+    "open": "kstore.store",
 }
 _MODULES = ("errors", "jit")
 

@@ -29,6 +29,7 @@ from kstore.log.log_dir import LogDir
 from kstore.log.topics_file import CREATING, DELETING, LIVE, TopicEntry, TopicsFile
 
 MAX_PARTITIONS = 1_000_000
+_SYNCS_AT_ONCE = 16
 
 _LOGGER = logging.getLogger("kstore")
 
@@ -116,6 +117,10 @@ class Catalog:
         )
         self._settings.put(topic, replace(entry, properties=config.to_properties()))
 
+    def is_own(self, topic: str) -> bool:
+        """Whether the topic has an entry: kstore made it, or was told to look after it."""
+        return topic in self._settings
+
     def configured(self) -> list[str]:
         """Topics that have an entry of their own and are here."""
         return [name for name in self._settings.names() if name in self.places]
@@ -158,24 +163,40 @@ class Catalog:
     def _make(self, topic: str, entry: TopicEntry) -> None:
         places = dict(self.places.get(topic, {}))
         for partition in range(entry.partitions):
-            name = partition_directory(topic, partition)
-            place = places.get(partition)
-            if place is None:
+            if partition not in places:
                 place = places[partition] = min(self._dirs, key=lambda each: each.partition_count)
-                self._files.make_directory(place.join(name))
+                self._files.make_directory(place.join(partition_directory(topic, partition)))
                 place.partition_count += 1
-            if entry.topic_id is not None:
-                write_topic_id(self._files, place.join(name), entry.topic_id)
+        self._identify(topic, entry, places)
         for place in self._dirs:
             self._files.sync_directory(place.path)
         self._settings.mark(topic, entry, LIVE)
         self.places[topic] = places
 
+    def _identify(self, topic: str, entry: TopicEntry, places: dict[int, LogDir]) -> None:
+        """Write the topic id into each partition. Two syncs each: together they take less time."""
+
+        def write(partition: int) -> None:
+            path = places[partition].join(partition_directory(topic, partition))
+            write_topic_id(self._files, path, entry.topic_id or "")
+
+        if entry.topic_id is None:
+            return
+        if entry.partitions < _SYNCS_AT_ONCE:
+            for partition in range(entry.partitions):
+                write(partition)
+            return
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(_SYNCS_AT_ONCE, "kstore-create") as pool:
+            for _ in pool.map(write, range(entry.partitions)):
+                pass  # an error of one is raised here
+
     def check_deletable(self, topic: str, *, foreign: bool) -> None:
         """Raise unless the topic is here, and kstore's own or meant to be deleted all the same."""
         if topic not in self.places:
             raise self.unknown(topic)
-        if topic not in self._settings and not foreign:
+        if not self.is_own(topic) and not foreign:
             raise PolicyViolationError(
                 f"topic {topic!r} was not made by kstore; delete it with foreign=True"
             )

@@ -103,6 +103,13 @@ class Files:
         except OSError as error:
             raise _storage_error("cannot close", fd, error) from error
 
+    def duplicate(self, fd: int) -> int:
+        """Another descriptor of the same open file: it stays good when fd is closed."""
+        try:
+            return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 0)
+        except OSError as error:
+            raise _storage_error("cannot duplicate", fd, error) from error
+
     def size(self, fd: int) -> int:
         try:
             return os.fstat(fd).st_size

@@ -356,12 +356,25 @@ class Log:
 
         return verify.verify_partition(self._files, self.path, **options)
 
-    def park(self) -> None:
-        """Give files and mappings back until the next use (a store does this when it has many)."""
+    def configure(self, config: LogConfig) -> None:
+        """Take other settings over, from the next append on (a store keeps them)."""
+        self._writing().configure(config)
+        self.config = config
+
+    def remove_retired(self) -> None:
+        """Remove files of dropped segments whose ``file.delete.delay.ms`` is over."""
+        self._writing().remove_retired()
+
+    def park(self) -> bool:
+        """Give files and mappings back until the next use (a store does this when it has many).
+
+        False where the log is busy; nothing has changed then.
+        """
         if self._writer is not None:
-            self._writer.park()
-        elif self._reader is not None:
-            self._reader.park()
+            return self._writer.park()
+        assert self._reader is not None
+        self._reader.park()
+        return True
 
     def close(self) -> bool:
         """Flush and close; again is harmless. Returns whether it was a clean stop."""

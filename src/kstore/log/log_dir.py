@@ -60,6 +60,7 @@ class LogDir:
         self._writable = writable
         self._lock: Lock | None = None
         self._marker: bytes | None = None  # content of the clean shutdown marker as found
+        self._was_empty: bool | None = None  # not looked yet
         self._begun = False
         self._recovery_points: Mapping[PartitionKey, int] | None = None
         self._log_starts: Mapping[PartitionKey, int] | None = None
@@ -77,8 +78,11 @@ class LogDir:
 
     @property
     def clean(self) -> bool:
-        """Whether whoever had the directory before closed everything; no log needs recovery."""
-        return self._marker is not None
+        """Whether whoever had the directory before closed everything; no log needs recovery.
+
+        So it is, too, where nothing was in it when it was scanned first.
+        """
+        return self._marker is not None or self._was_empty is True
 
     def scan(self) -> Contents:
         """Read the directory's names, and count its partitions."""
@@ -97,6 +101,8 @@ class LogDir:
             else:
                 live.append(parsed)
         self.partition_count = len(live) + len(retired)
+        if self._was_empty is None:
+            self._was_empty = not live
         return Contents(live, retired, sorted(strangers), others)
 
     def begin(self) -> None:
@@ -120,6 +126,10 @@ class LogDir:
         if self._log_starts is None:
             self._log_starts = self._read(filenames.LOG_STARTS)
         return self._log_starts.get(key, 0)
+
+    def current_log_start(self, key: PartitionKey) -> int:
+        """The same as it is on disk now: for a reader, whose writer may raise it."""
+        return self._read(filenames.LOG_STARTS).get(key, 0)
 
     def _read(self, name: str) -> Mapping[PartitionKey, int]:
         # Kafka's rule at start-up: a checkpoint that does not parse is logged, and means that

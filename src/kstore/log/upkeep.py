@@ -4,6 +4,25 @@ import threading
 from collections.abc import Callable
 from time import monotonic
 
+_LONGEST_PAUSE = 3600.0  # seconds; a wait of centuries overflows
+
+
+class Schedule:
+    """When each kind of work was last begun. Used by one thread."""
+
+    def __init__(self) -> None:
+        self._due: dict[str, float] = {}
+
+    def every(self, name: str, period_ms: int, work: Callable[[], object]) -> float:
+        """Do work when its period is over, first a period from now; the seconds until then."""
+        now, period = monotonic(), period_ms / 1000
+        due = self._due.setdefault(name, now + period)
+        if now < due:
+            return due - now
+        self._due[name] = now + period
+        work()
+        return period
+
 
 class Upkeep:
     """Runs ``work`` again and again until stopped; ``work`` returns the seconds until next time.
@@ -54,7 +73,7 @@ class Upkeep:
                 pause = self._work()
                 if pause is None:
                     return
-                self._wake.wait(max(0.0, started + pause - monotonic()))
+                self._wake.wait(min(max(0.0, started + pause - monotonic()), _LONGEST_PAUSE))
                 self._wake.clear()
         except BaseException as error:  # handed to the next caller of the store
             self._error = error

@@ -64,8 +64,10 @@ class LogWriter:
         self.recovery_point = loaded.recovery_point
         self.epochs: LeaderEpochs = loaded.epochs
         self.opened: Callable[[], None] | None = None  # told when files are opened (store's LRU)
+        self.shortened: Callable[[], None] | None = None  # told when the recovery point went down
         self._maps = maps
         self._clock = clock
+        self._jitter = jitter
         self._flush_lock = threading.Lock()
         self._files: segments_on_disk.WritableFiles | None = None
         self._unsynced: list[SegmentView] = []  # rolled, not yet on disk
@@ -82,8 +84,20 @@ class LogWriter:
         _WRITERS.add(self)
 
     def _make_appender(self, jitter: int) -> Appender:
-        config = self.config
         appender = Appender(self.lock, self.files, timestamp.to_milliseconds)
+        self._configure(appender, jitter)
+        appender.prepare = self._prepare
+        appender.roll = self._roll
+        appender.flush_due = self.flush
+        appender.wake = self._wake
+        appender.epoch_begins = self._epoch_begins
+        appender.refuse = validator.refuse
+        appender.refuse_own = validator.refuse_own
+        appender.reset(self.segments.views[-1])
+        return appender
+
+    def _configure(self, appender: Appender, jitter: int) -> None:
+        config = self.config
         appender.configure(
             segment_bytes=config.segment_bytes,
             roll_ms=max(0, config.segment_ms - jitter),
@@ -102,15 +116,13 @@ class LogWriter:
             recompress=validator.recompress,
             clock=self._clock,
         )
-        appender.prepare = self._prepare
-        appender.roll = self._roll
-        appender.flush_due = self.flush
-        appender.wake = self._wake
-        appender.epoch_begins = self._epoch_begins
-        appender.refuse = validator.refuse
-        appender.refuse_own = validator.refuse_own
-        appender.reset(self.segments.views[-1])
-        return appender
+
+    def configure(self, config: LogConfig) -> None:
+        """Take other settings over, from the next append on."""
+        with self.lock:
+            self.config = config
+            self._configure(self.appender, min(self._jitter, config.segment_jitter_ms))
+            self.appender.flush_at = self._flush_at()
 
     def now_ms(self) -> int:
         return self._clock() if self._clock is not None else time.time_ns() // 1_000_000
@@ -288,7 +300,8 @@ class LogWriter:
                 return
             self.appender.make_ready()
             assert self._files is not None
-            fd = self._files.log_fd
+            # Appends go on meanwhile, and a roll closes its own descriptor.
+            fd = self.files.duplicate(self._files.log_fd)
             base = self._files.base_offset
             dirty, self._directory_dirty = self._directory_dirty, False
         try:
@@ -296,6 +309,8 @@ class LogWriter:
         except BaseException:
             self._directory_dirty = self._directory_dirty or dirty
             raise
+        finally:
+            self.files.close(fd)
         with self.lock:
             self._unsynced = [view for view in self._unsynced if view not in sealed]
             self.recovery_point = max(self.recovery_point, target)
@@ -306,7 +321,11 @@ class LogWriter:
         opened: list[int] = []
         try:
             for view in sealed:
-                opened += segments_on_disk.open_for_sync(self.files, self.directory, view)
+                try:
+                    opened += segments_on_disk.open_for_sync(self.files, self.directory, view)
+                except StorageError:
+                    if view in self.segments.views:
+                        raise  # else retention dropped it meanwhile: its files have other names
             try:
                 for fd in (*opened, active_fd):
                     if fd >= 0:
@@ -345,6 +364,8 @@ class LogWriter:
             self._epochs_changed(self.epochs.truncate_from_end(offset))
             self.files.sync_directory(self.directory)
             self._wake()
+        if self.shortened is not None:
+            self.shortened()
 
     def _restart_at(self, offset: int) -> None:
         for view in reversed(self.segments.views):
@@ -425,13 +446,26 @@ class LogWriter:
 
     # --- giving files back ---------------------------------------------------------------
 
-    def park(self) -> None:
-        """Give descriptors and mappings back until the next append or read."""
-        with self._flush_lock, self.lock:
-            if not self._closed and not self._forked:
-                self._close_files()
-                for view in self.segments.views:
-                    self._maps.forget(view)
+    def park(self) -> bool:
+        """Give descriptors and mappings back until the next append or read.
+
+        False where the log is busy: whoever asks may hold another log's lock and must not wait.
+        """
+        if not self._flush_lock.acquire(blocking=False):
+            return False
+        try:
+            if not self.lock.acquire(blocking=False):
+                return False
+            try:
+                if not self._closed and not self._forked:
+                    self._close_files()
+                    for view in self.segments.views:
+                        self._maps.forget(view)
+            finally:
+                self.lock.release()
+        finally:
+            self._flush_lock.release()
+        return True
 
     def _close_files(self) -> None:
         """Trim the active indexes and close; the appender asks for them again when needed."""

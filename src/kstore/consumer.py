@@ -1,0 +1,488 @@
+"""A consumer: assigned partitions, positions in them, and committed offsets of a group."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from os.path import basename, dirname
+from threading import Event, RLock
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from kstore.config import LogConfig
+from kstore.errors import (
+    ClosedError,
+    CorruptFileError,
+    InvalidConfigError,
+    InvalidGroupError,
+    NewerFormatError,
+    OffsetOutOfRangeError,
+    StoreLockedError,
+    UnknownTopicOrPartitionError,
+)
+from kstore.group.messages import METADATA_MAX_BYTES, OffsetCommit, partition_for_group
+from kstore.group.offsets import (
+    FILE_PREFIX,
+    MAX_FILE_SIZE,
+    OFFSETS_PARTITIONS,
+    OFFSETS_PROPERTIES,
+    OFFSETS_TOPIC,
+    Commits,
+    GroupOffsets,
+    OffsetsTable,
+    parse,
+)
+from kstore.log.files import TEMPORARY_SUFFIX
+from kstore.topic import TopicPartition
+
+if TYPE_CHECKING:
+    from kstore.log.log import Log
+    from kstore.log.view import LogView
+    from kstore.record import Record
+    from kstore.store import Store
+
+_LOGGER = logging.getLogger("kstore")
+
+RESETS = ("earliest", "latest", "none")
+_PAUSE_MIN = 0.0005  # between looks at several partitions, growing to the maximum while idle
+_PAUSE_MAX = 0.02
+
+Place = TopicPartition | tuple[str, int]
+
+
+class StoreGroup:
+    """A group's committed offsets in a store: its log where this process writes, else its file.
+
+    Not thread-safe: each consumer has one of its own.
+    """
+
+    def __init__(self, store: "Store", group: str, directory: str | None = None) -> None:
+        if not isinstance(group, str) or not group or len(group.encode()) > 0x7FFF:
+            raise InvalidGroupError(f"a group is named by 1 to 32767 bytes of text, not {group!r}")
+        self.name = group
+        self._store = store
+        self._offsets = GroupOffsets(store._files, directory or min(store.paths), group)
+        self._table: OffsetsTable | None = None
+        self.claims = self._offsets.claims
+
+    def fetch(self) -> Commits:
+        return self._offsets.fetch(self._find_table())
+
+    def commit(self, commits: Mapping[tuple[str, int], OffsetCommit]) -> None:
+        if self._store.writable:
+            self._make_topic()
+        self._offsets.commit(commits, self._find_table(), to_log=self._store.writable)
+
+    def fold(self) -> int:
+        """Move the group's file into ``__consumer_offsets``; returns how many commits."""
+        self._make_topic()
+        table = self._find_table()
+        return 0 if table is None else self._offsets.fold(table)
+
+    def _make_topic(self) -> None:
+        if OFFSETS_TOPIC not in self._store:
+            self._store.create_topic(
+                OFFSETS_TOPIC,
+                OFFSETS_PARTITIONS,
+                config=LogConfig.from_properties(OFFSETS_PROPERTIES),
+                exist_ok=True,
+            )
+
+    def _find_table(self) -> OffsetsTable | None:
+        """None where there is no ``__consumer_offsets``, or not the group's partition of it."""
+        if self._table is None and OFFSETS_TOPIC in self._store:
+            topic = self._store.topic(OFFSETS_TOPIC)
+            partition = partition_for_group(self.name, len(topic))
+            if partition in topic.partitions:
+                self._table = OffsetsTable(topic[partition])
+        return self._table
+
+
+def fold_files(store: "Store", paths: Iterable[str]) -> None:
+    """Move files of committed offsets into ``__consumer_offsets``; what fails is left and told."""
+    for path in paths:
+        if not basename(path).startswith(FILE_PREFIX) or path.endswith(TEMPORARY_SUFFIX):
+            continue
+        try:
+            group, _ = parse(store._files.read(path, MAX_FILE_SIZE), path)
+            moved = StoreGroup(store, group, dirname(path)).fold()
+        except (CorruptFileError, NewerFormatError, StoreLockedError) as error:
+            _LOGGER.warning("committed offsets were left where they are: %s", error)
+        else:
+            _LOGGER.info("group %s: %d committed offsets moved from %s", group, moved, path)
+
+
+class ConsumerBatch:
+    """Records of one partition, from ``start_offset`` up to and without ``stop_offset``.
+
+    Iterating gives :class:`kstore.Record`; ``view`` is the same window as columns or Arrow.
+    As a context manager it is at-least-once delivery: leaving the block commits ``stop_offset``;
+    leaving it by an exception commits nothing and puts the consumer back to ``start_offset``.
+    """
+
+    __slots__ = ("_consumer", "_records", "partition", "start_offset", "stop_offset", "topic")
+
+    def __init__(
+        self, consumer: "Consumer", place: TopicPartition, records: list["Record"],
+        start_offset: int, stop_offset: int,
+    ) -> None:  # fmt: skip
+        self._consumer = consumer
+        self._records = records
+        self.topic, self.partition = place
+        self.start_offset = start_offset
+        self.stop_offset = stop_offset
+
+    @property
+    def view(self) -> "LogView":
+        """The records as a view of the log: ``scan()``, ``to_arrow()``."""
+        log = self._consumer._log(TopicPartition(self.topic, self.partition))
+        return log.view(self.start_offset, self.stop_offset)
+
+    def __iter__(self) -> Iterator["Record"]:
+        return iter(self._records)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __enter__(self) -> "ConsumerBatch":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        place = TopicPartition(self.topic, self.partition)
+        if kind is None:
+            self._consumer.commit({place: self.stop_offset})
+        else:
+            self._consumer._rewind(place, self.start_offset, self.stop_offset)
+
+    def __repr__(self) -> str:
+        return (
+            f"<kstore.ConsumerBatch {self.topic}-{self.partition} "
+            f"[{self.start_offset}, {self.stop_offset})>"
+        )
+
+
+class Consumer:
+    """Reads assigned partitions; made by :meth:`kstore.Store.consumer`.
+
+    There is no balancing between members: who reads what is given, and a partition that another
+    consumer of the group reads, in this process or another, raises GroupConflictError.
+    Reading starts at the group's committed offset, else where ``auto_offset_reset`` says.
+
+    Safe to share between threads, one call at a time.
+    """
+
+    def __init__(
+        self,
+        store: "Store",
+        group: "StoreGroup | None",
+        assignment: Iterable[Place],
+        *,
+        auto_offset_reset: str,
+        max_poll_records: int,
+        timeout: float | None,
+    ) -> None:
+        if auto_offset_reset not in RESETS:
+            raise InvalidConfigError(
+                f"auto.offset.reset must be one of {', '.join(RESETS)}, not {auto_offset_reset!r}"
+            )
+        if not isinstance(max_poll_records, int) or max_poll_records < 1:
+            raise InvalidConfigError(
+                f"max.poll.records must be a whole number from 1, not {max_poll_records!r}"
+            )
+        self._store = store
+        self._group = group
+        self._reset = auto_offset_reset
+        self._max_poll_records = max_poll_records
+        self._timeout = timeout
+        self._lock = RLock()
+        self._stopped = Event()
+        self._closed = False
+        self._positions: dict[TopicPartition, int | None] = {}  # None: not known yet
+        self._paused: set[TopicPartition] = set()
+        self._turn = 0
+        try:
+            self.assign(assignment)
+        except BaseException:
+            self.close()
+            raise
+
+    # --- what is read ---------------------------------------------------------------------
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        return frozenset(self._positions)
+
+    def assign(self, partitions: Iterable[Place]) -> None:
+        """Read these partitions from now on; positions of those kept stay.
+
+        Raises UnknownTopicOrPartitionError, GroupConflictError; then nothing has changed.
+        """
+        with self._lock:
+            self._check()
+            wanted = [TopicPartition(*place) for place in partitions]
+            for topic, partition in wanted:
+                if partition not in self._store.topic(topic).partitions:
+                    raise UnknownTopicOrPartitionError(
+                        f"topic {topic!r} has no partition {partition!r} here"
+                    )
+            claimed: list[TopicPartition] = []
+            if self._group is not None:
+                try:
+                    for place in wanted:
+                        if place not in self._positions:
+                            self._group.claims.take(place)
+                            claimed.append(place)
+                except BaseException:
+                    for place in claimed:
+                        self._group.claims.release(place)
+                    raise
+                for place in self._positions.keys() - set(wanted):
+                    self._group.claims.release(place)
+            self._positions = {place: self._positions.get(place) for place in wanted}
+            self._paused &= self._positions.keys()
+
+    def pause(self, *partitions: Place) -> None:
+        """Leave these out (all, if none is named) until ``resume``; positions stay."""
+        with self._lock:
+            self._paused |= self._known(partitions)
+
+    def resume(self, *partitions: Place) -> None:
+        with self._lock:
+            self._paused -= self._known(partitions)
+
+    @property
+    def paused(self) -> frozenset[TopicPartition]:
+        return frozenset(self._paused)
+
+    # --- where ----------------------------------------------------------------------------
+
+    def position(self, partition: Place) -> int:
+        """The offset that is read next.
+
+        Raises OffsetOutOfRangeError where nothing is committed and ``auto_offset_reset="none"``.
+        """
+        with self._lock:
+            (place,) = self._known((partition,))
+            return self._position(place)
+
+    def seek(self, partition: Place, offset: int) -> None:
+        """Read on from offset; what lies outside the log is seen when it is read."""
+        if not isinstance(offset, int) or offset < 0:
+            raise OffsetOutOfRangeError(f"cannot seek to {offset!r}", path=self._store.paths[0])
+        with self._lock:
+            (place,) = self._known((partition,))
+            self._positions[place] = offset
+
+    def seek_to_beginning(self, *partitions: Place) -> None:
+        self._seek_each(partitions, lambda log: log.start_offset)
+
+    def seek_to_end(self, *partitions: Place) -> None:
+        self._seek_each(partitions, lambda log: log.end_offset)
+
+    def seek_to_time(self, when: datetime | int, *partitions: Place) -> None:
+        """Read on from the first record at or after a moment (an aware datetime, or ms)."""
+        self._seek_each(partitions, lambda log: log.offset_at(when))
+
+    def _seek_each(self, partitions: Iterable[Place], offset: Callable[["Log"], int]) -> None:
+        with self._lock:
+            for place in self._known(partitions):
+                self._positions[place] = offset(self._log(place))
+
+    # --- reading --------------------------------------------------------------------------
+
+    def poll(
+        self, max_records: int | None = None, timeout: float = 0.0
+    ) -> dict[TopicPartition, list["Record"]]:
+        """Up to max_records records by partition; waits up to timeout seconds for the first.
+
+        Moves the positions on; commit separately. An empty dict when the time is over.
+        """
+        wanted = self._max_poll_records if max_records is None else max_records
+        found: dict[TopicPartition, list[Record]] = {}
+        batch = self._next_batch(wanted, timeout)
+        while batch is not None:
+            place = TopicPartition(batch.topic, batch.partition)
+            found.setdefault(place, []).extend(batch)
+            wanted -= len(batch)
+            batch = self._next_batch(wanted, 0.0) if wanted > 0 else None
+        return found
+
+    def batches(self, timeout: float | None = None) -> Iterator[ConsumerBatch]:
+        """Batches of up to ``max_poll_records`` records, partition after partition.
+
+        Waits for more at the end; ends after timeout seconds without any (None: never), or when
+        the consumer is closed.
+        """
+        while True:
+            try:
+                batch = self._next_batch(self._max_poll_records, timeout)
+            except ClosedError:
+                if self._closed:
+                    return
+                raise
+            if batch is None:
+                return
+            yield batch
+
+    def __iter__(self) -> Iterator[ConsumerBatch]:
+        return self.batches(self._timeout)
+
+    def _next_batch(self, count: int, timeout: float | None) -> ConsumerBatch | None:
+        end = None if timeout is None else monotonic() + timeout
+        pause = _PAUSE_MIN
+        while True:
+            with self._lock:
+                self._check()
+                batch = self._take_turn(count)
+                alone = self._alone()
+            if batch is not None:
+                return batch
+            left = _PAUSE_MAX if end is None else min(_PAUSE_MAX, end - monotonic())
+            if left <= 0:
+                return None
+            if alone is not None:
+                alone[0].wait_beyond(alone[1], left)
+            else:
+                self._stopped.wait(min(pause, left))
+                pause = min(pause * 2, _PAUSE_MAX)
+
+    def _alone(self) -> tuple["Log", int] | None:
+        """The log to sleep on and its end, where only one partition is read."""
+        active = [place for place in self._positions if place not in self._paused]
+        return (self._log(active[0]), self._position(active[0])) if len(active) == 1 else None
+
+    def _take_turn(self, count: int) -> ConsumerBatch | None:
+        """The next records of the next partition that has some."""
+        places = [place for place in self._positions if place not in self._paused]
+        for step in range(len(places)):
+            turn = (self._turn + step) % len(places)
+            batch = self._read(places[turn], count)
+            if batch is not None:
+                self._turn = turn + 1
+                return batch
+        return None
+
+    def _read(self, place: TopicPartition, count: int) -> ConsumerBatch | None:
+        log = self._log(place)
+        position = self._position(place)
+        end = log.end_offset
+        if not log.start_offset <= position <= end:
+            position = self._reset_position(place, position)
+        start = position
+        while position < end:
+            # Offsets are labels: where compaction left gaps a window holds fewer, or none.
+            stop = min(position + count, end)
+            records = list(log.view(position, stop))
+            self._positions[place] = position = stop
+            if records:
+                return ConsumerBatch(self, place, records, start, stop)
+        return None
+
+    def _position(self, place: TopicPartition) -> int:
+        position = self._positions[place]
+        if position is None:
+            committed = self.committed(place)
+            position = self._reset_position(place) if committed is None else committed
+            self._positions[place] = position
+        return position
+
+    def _reset_position(self, place: TopicPartition, lost: int | None = None) -> int:
+        log = self._log(place)
+        if self._reset == "none":
+            what = "nothing is committed" if lost is None else "the position is outside the log"
+            raise OffsetOutOfRangeError(
+                f"{what} for {place.topic}-{place.partition}, which holds offsets from "
+                f"{log.start_offset} to {log.end_offset}, and auto.offset.reset is none",
+                path=log.path,
+                offset=lost,
+            )
+        position = log.start_offset if self._reset == "earliest" else log.end_offset
+        self._positions[place] = position
+        return position
+
+    def _rewind(self, place: TopicPartition, start: int, stop: int) -> None:
+        """Read a batch again that was not worked off, unless the caller went elsewhere since."""
+        with self._lock:
+            if self._positions.get(place) == stop:
+                self._positions[place] = start
+
+    # --- committed offsets ----------------------------------------------------------------
+
+    def commit(self, offsets: Mapping[Place, int] | None = None, *, metadata: str = "") -> None:
+        """Commit the next offset to read, of each partition given or of all that were read.
+
+        Raises InvalidConfigError for a consumer without a group, or metadata beyond 4096 bytes.
+        """
+        with self._lock:
+            self._check()
+            if self._group is None:
+                raise InvalidConfigError("a consumer without a group has nowhere to commit")
+            if len(metadata.encode()) > METADATA_MAX_BYTES:
+                raise InvalidConfigError(
+                    f"the metadata of a committed offset has at most {METADATA_MAX_BYTES} bytes"
+                )
+            if offsets is None:
+                wanted = {
+                    place: position
+                    for place, position in self._positions.items()
+                    if position is not None
+                }
+            else:
+                self._known(offsets)
+                wanted = {TopicPartition(*place): offset for place, offset in offsets.items()}
+            if any(not isinstance(each, int) or each < 0 for each in wanted.values()):
+                raise OffsetOutOfRangeError("a committed offset is a number from 0")
+            if wanted:
+                self._group.commit(
+                    {place: OffsetCommit(each, -1, metadata) for place, each in wanted.items()}
+                )
+
+    def committed(self, partition: Place) -> int | None:
+        """The group's committed offset of a partition, None where there is none."""
+        with self._lock:
+            self._check()
+            if self._group is None:
+                return None
+            commit = self._group.fetch().get(TopicPartition(*partition))
+            return None if commit is None else commit.offset
+
+    # --- the end --------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Give the partitions back; nothing is committed. Again is harmless."""
+        self._closed = True
+        self._stopped.set()
+        with self._lock:
+            if self._group is not None:
+                self._group.claims.release_all()
+
+    def _after_fork(self) -> None:
+        """In a child: the claims are shared with the parent and must not outlive it."""
+        self._closed = True
+        if self._group is not None:
+            self._group.claims.release_all()
+
+    def _check(self) -> None:
+        if self._closed:
+            self._store._check()  # a closed or forked store says so itself
+            raise ClosedError("the consumer is closed")
+
+    def _log(self, place: TopicPartition) -> "Log":
+        return self._store._log(place.topic, place.partition)
+
+    def _known(self, partitions: Iterable[Place]) -> set[TopicPartition]:
+        self._check()
+        wanted = {TopicPartition(*place) for place in partitions} or set(self._positions)
+        for place in wanted - self._positions.keys():
+            raise UnknownTopicOrPartitionError(
+                f"partition {place.topic}-{place.partition} is not assigned to this consumer"
+            )
+        return wanted
+
+    def __enter__(self) -> "Consumer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        raise TypeError("a Consumer cannot be pickled; make one where it is needed")

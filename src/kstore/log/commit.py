@@ -1,0 +1,104 @@
+"""Group commit: appends go on while a sync runs, and one sync answers all who wait."""
+
+import threading
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from kstore.errors import ClosedError
+
+if TYPE_CHECKING:
+    from kstore.log.log import Log
+
+
+class Committer:
+    """Syncs one log from a thread of its own, again as soon as there is more to sync.
+
+    An append is on disk at most one sync after it was made: while a sync runs the appends of
+    that time gather, and the next sync takes them all. ``wait(offset)`` returns when everything
+    below ``offset`` is durable, ``durable_offset`` tells how far that is. Safe to share between
+    threads. An error of a sync ends the thread and is raised by every later call.
+    """
+
+    NAME = "kstore-committer"
+
+    def __init__(self, log: "Log") -> None:
+        self._log = log
+        self._changed = threading.Condition()
+        self._wanted = 0
+        self._durable = log.recovery_point
+        self._error: BaseException | None = None
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name=self.NAME, daemon=True)
+        self._thread.start()
+
+    @property
+    def durable_offset(self) -> int:
+        """Everything below this offset survives a power cut."""
+        return self._durable
+
+    def request(self) -> int:
+        """Have what is appended by now synced soon; returns the offset to ``wait`` for."""
+        end = self._log.end_offset
+        if end > self._wanted:
+            with self._changed:
+                self._check()
+                if end > self._wanted:
+                    self._wanted = end
+                    self._changed.notify_all()
+        return end
+
+    def wait(self, offset: int | None = None, timeout: float | None = None) -> bool:
+        """Return True when everything below offset (None: the log end now) is on disk.
+
+        False when timeout seconds were not enough. Raises the StorageError of a failed sync.
+        """
+        target = self.request() if offset is None else min(offset, self.request())
+        deadline = None if timeout is None else monotonic() + timeout
+        with self._changed:
+            while self._durable < target:
+                self._check()
+                left = None if deadline is None else deadline - monotonic()
+                if left is not None and left <= 0:
+                    return False
+                self._changed.wait(left)
+        return True
+
+    def close(self) -> None:
+        """Sync what was asked for, and end the thread. Again is harmless."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._error
+        if self._closed:
+            raise ClosedError("the committer is closed", path=self._log.path)
+
+    def _run(self) -> None:
+        try:
+            while True:
+                with self._changed:
+                    while self._wanted <= self._durable and not self._closed:
+                        self._changed.wait()
+                    if self._wanted <= self._durable:
+                        return
+                target = self._log.end_offset  # read before the flush, which covers it
+                self._log.flush()
+                with self._changed:
+                    self._durable = target
+                    self._changed.notify_all()
+        except BaseException as error:
+            with self._changed:
+                self._error = error
+                self._changed.notify_all()
+
+    def __enter__(self) -> "Committer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,84 @@
+"""From a partition in a log directory to a :class:`kstore.Log`, for writing or for reading."""
+
+from functools import partial
+from random import randrange
+
+from kstore.config import LogConfig
+from kstore.log import segment
+from kstore.log.filenames import partition_directory
+from kstore.log.files import Files
+from kstore.log.loader import base_offsets, load, walk_end
+from kstore.log.log import Log
+from kstore.log.log_dir import LogDir
+from kstore.log.maps import MapBudget
+from kstore.log.shared import SharedReader
+from kstore.log.writer import LogWriter
+
+
+def open_for_writing(
+    files: Files, maps: MapBudget, place: LogDir, topic: str, partition: int, config: LogConfig
+) -> tuple[Log, LogWriter]:
+    """Load a log, recovering it where its directory was not left by a clean stop."""
+    key = (topic, partition)
+    path = place.join(partition_directory(topic, partition))
+    place.begin()
+    loaded = load(
+        files,
+        path,
+        config,
+        clean=place.clean,
+        # After a clean stop everything is on disk, so that reading the checkpoint can wait.
+        recovery_point=0 if place.clean else place.recovery_point(key),
+        log_start_offset=place.log_start(key),
+    )
+    jitter = randrange(min(config.segment_jitter_ms, config.segment_ms - 1) + 1)
+    writer = LogWriter(path, loaded, config=config, files=files, maps=maps, jitter=jitter)
+    log = Log(
+        topic,
+        partition,
+        path=path,
+        config=config,
+        files=files,
+        writer=writer,
+        reader=None,
+        recovery=loaded.recovery,
+    )
+    return log, writer
+
+
+def open_for_reading(
+    files: Files,
+    maps: MapBudget,
+    place: LogDir,
+    topic: str,
+    partition: int,
+    config: LogConfig,
+    *,
+    own: bool,
+) -> Log:
+    """A log as its owner, in another process, writes it. ``own``: kstore made the topic."""
+    path = place.join(partition_directory(topic, partition))
+    reader = SharedReader(
+        path,
+        files=files,
+        maps=maps,
+        own=own,
+        log_start_offset=partial(place.current_log_start, (topic, partition)),
+    )
+    return Log(topic, partition, path=path, config=config, files=files, writer=None, reader=reader)
+
+
+def peek_end_offset(files: Files, path: str, log_start: int) -> int:
+    """The end offset of a partition that nobody has open here; no file stays open.
+
+    Walks from the last index entry to the last whole batch, as a log does that is opened.
+    """
+    bases = base_offsets(files, path)
+    if not bases:
+        return log_start
+    view = segment.bare(path, bases[-1])
+    size = files.size_of(view.path)
+    if size == 0:
+        return max(log_start, bases[-1])
+    segment.load_indexes(files, path, view)
+    return max(log_start, walk_end(files, view, size)[1])

@@ -1,0 +1,599 @@
+"""A store: one or several log directories of Kafka, opened by one writer and many readers."""
+
+import logging
+import os
+import threading
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kstore.config import INT64_MAX, LogConfig, StoreConfig
+from kstore.errors import (
+    ClosedError,
+    ForkedError,
+    InvalidConfigError,
+    KStoreError,
+    ReadOnlyError,
+    TopicExistsError,
+)
+from kstore.log import lifetime
+from kstore.log.catalog import Catalog, check_partitions
+from kstore.log.filenames import partition_directory
+from kstore.log.files import DISK, Files
+from kstore.log.log import Log
+from kstore.log.log_dir import LogDir, LogState
+from kstore.log.maps import MapBudget
+from kstore.log.open_logs import OpenLogs
+from kstore.log.opening import open_for_reading, open_for_writing, peek_end_offset
+from kstore.log.upkeep import Schedule, Upkeep
+from kstore.topic import Partitioner, Topic, TopicPartition
+
+if TYPE_CHECKING:
+    from kstore.consumer import Consumer
+    from kstore.producer import Producer
+
+_LOGGER = logging.getLogger("kstore")
+_CHECKPOINT_INTERVAL_MS = 60_000  # log.flush.offset.checkpoint.interval.ms
+
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+def open(path: Paths, mode: str = "a", *, config: StoreConfig | None = None) -> "Store":
+    """Open a log directory, or several that make one store.
+
+    Parameters
+    ----------
+    path
+        A directory, or a sequence of them (Kafka's ``log.dirs``).
+    mode
+        ``"a"``: create or open for writing; one writer at a time, by Kafka's own ``.lock``.
+        ``"r"``: read beside a writer or a running Kafka broker; no lock, no byte changed.
+    config
+        Settings of the store; those of its topics are given where they are created.
+
+    Raises StoreLockedError (naming the directory) where somebody else writes, CorruptFileError
+    where two directories have the same partition, NewerFormatError where a newer kstore was
+    here, StorageError for what the system says.
+    """
+    return Store(path, mode, config=config)
+
+
+class Store(Mapping[str, Topic]):
+    """A mapping of topic name to :class:`Topic`, over one or several log directories.
+
+    Logs are opened when they are first used; beyond ``config.max_open_logs`` the ones that were
+    idle longest give their files back. Safe to share between threads; not to be used in a forked
+    child (ForkedError), nor pickled. ``close`` it, or use it as a context manager: what is left
+    open is closed at exit.
+    """
+
+    def __init__(
+        self,
+        path: Paths,
+        mode: str = "a",
+        *,
+        config: StoreConfig | None = None,
+        files: Files = DISK,
+    ) -> None:
+        self._closed = True  # until everything stands
+        self._forked = False
+        if mode not in ("a", "r"):
+            raise InvalidConfigError(f"mode must be 'a' or 'r', not {mode!r}")
+        paths = [path] if isinstance(path, str | os.PathLike) else list(path)
+        absolute = [os.path.abspath(os.fspath(each)) for each in paths]
+        if not absolute or len(set(absolute)) != len(absolute):
+            raise InvalidConfigError("one or several different directories make a store")
+        self.paths: tuple[str, ...] = tuple(absolute)
+        self.mode = mode
+        self.config = config or StoreConfig()
+        self._files = files
+        self._lock = threading.RLock()
+        self._logs = OpenLogs(self.config.max_open_logs)
+        self._maps = MapBudget(self.config.max_mapped_segments)
+        self._dependants: weakref.WeakSet[lifetime.Closable] = weakref.WeakSet()
+        self._upkeep: Upkeep | None = None
+        self._schedule = Schedule()
+        self._topics: dict[str, Topic] = {}
+        self._dirs: list[LogDir] = []
+        try:
+            for each in absolute:
+                self._dirs.append(LogDir(files, each, writable=self.writable))
+            self._catalog = Catalog(files, self._dirs, self.config.log)
+            if self.writable:
+                self._catalog.resume()
+        except BaseException:
+            for directory in self._dirs:
+                directory.release()
+            raise
+        self._closed = False
+        lifetime.opened(self)
+        if self.writable:
+            try:
+                self._take_over_offsets()
+            except BaseException:
+                self.close()
+                raise
+
+    @property
+    def writable(self) -> bool:
+        return self.mode == "a"
+
+    @property
+    def strangers(self) -> tuple[str, ...]:
+        """Directories that are nobody's partition: a Kafka broker refuses to start on them."""
+        return self._catalog.strangers
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    # --- the mapping ----------------------------------------------------------------------
+
+    def topic(self, name: str) -> Topic:
+        """A topic by name; UnknownTopicOrPartitionError (a LookupError) suggests close names."""
+        self._check()
+        topic = self._topics.get(name)
+        if topic is not None:
+            return topic
+        with self._lock:
+            self._look_again(name)
+            places = self._catalog.places.get(name)
+            if places is None:
+                raise self._catalog.unknown(name)
+            return self._topics.setdefault(name, Topic(self, name, places))
+
+    def _look_again(self, name: object) -> None:
+        """A reader has no part in what a writer elsewhere makes: it looks when it misses."""
+        if name not in self._catalog.places and not self.writable:
+            self._catalog.refresh()
+
+    def __getitem__(self, name: str) -> Topic:
+        return self.topic(name)
+
+    def __iter__(self) -> Iterator[str]:
+        self._check()
+        with self._lock:
+            if not self.writable:
+                self._catalog.refresh()
+            return iter(sorted(self._catalog.places))
+
+    def __len__(self) -> int:
+        self._check()
+        return len(self._catalog.places)
+
+    def __contains__(self, name: object) -> bool:
+        self._check()
+        with self._lock:
+            self._look_again(name)
+            return name in self._catalog.places
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    # --- topics come and go ---------------------------------------------------------------
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        *,
+        config: LogConfig | None = None,
+        topic_id: str | None = None,
+        exist_ok: bool = False,
+    ) -> Topic:
+        """Make a topic and return it.
+
+        Parameters
+        ----------
+        name
+            1 to 249 of ``[a-zA-Z0-9._-]``; Kafka refuses two that differ only in ``.`` and ``_``.
+        partitions
+            How many; each goes where the fewest partition directories are.
+        config
+            The topic's settings, kept in ``kstore.topics``; the store's by default.
+        topic_id
+            Kafka's id in 22 characters, where the directory shall be handed over to a broker
+            that knows the topic; random by default.
+        exist_ok
+            Return the topic that is there, if it has as many partitions.
+
+        Raises TopicExistsError, InvalidTopicError, InvalidConfigError, ReadOnlyError.
+        """
+        self._check_writable()
+        with self._lock:
+            if exist_ok and name in self._catalog.places:
+                check_partitions(partitions)
+                topic = self.topic(name)
+                if len(topic) == partitions:
+                    return topic
+                raise TopicExistsError(
+                    f"topic {name!r} exists with {len(topic)} partitions, not {partitions}",
+                    path=self.paths[0],
+                )
+            self._catalog.create(name, partitions, config, topic_id)
+            return self.topic(name)
+
+    def configure_topic(self, name: str, config: LogConfig) -> None:
+        """Give a topic other settings; a topic of Kafka's becomes one that retention may touch.
+
+        Logs that are open take the settings over at once.
+        """
+        self._check_writable()
+        with self._lock:
+            self.topic(name)
+            self._catalog.configure(name, config)
+            for log in self._logs.of_topic(name):
+                log.configure(config)
+        self._start_upkeep(config.flush_ms)
+
+    def delete_topic(self, name: str, *, foreign: bool = False) -> None:
+        """Delete a topic: its directories are renamed as Kafka does, then removed.
+
+        A topic that has no entry in ``kstore.topics`` was made by Kafka: it is deleted only with
+        ``foreign=True`` (PolicyViolationError otherwise). Its logs must not be used any more;
+        views of them that are still open keep what they show.
+        """
+        self._check_writable()
+        with self._lock:
+            self._catalog.check_deletable(name, foreign=foreign)
+            self._topics.pop(name, None)
+            for log in self._logs.of_topic(name):
+                self._logs.remove(log)
+                log.close()
+            self._catalog.delete(name)
+
+    # --- producers and consumers ----------------------------------------------------------
+
+    def producer(
+        self,
+        topic: str,
+        *,
+        batch_size: int | None = None,
+        linger_ms: float = 5,
+        compression: str | None = None,
+        acks: int | str = "all",
+        buffer_memory: int = 32 << 20,
+        max_block_ms: float = 60_000,
+        partitioner: Partitioner | None = None,
+    ) -> "Producer":
+        """A producer for a topic; close it, or use it as a context manager.
+
+        Parameters
+        ----------
+        batch_size, compression
+            Of a batch, in bytes before compression; the topic's ``batch.size`` and
+            ``batch.compression`` by default.
+        linger_ms
+            How long a record may wait for others to share its batch.
+        acks
+            ``"all"``: a record counts when it is on disk; ``1``: when the operating system has
+            it; ``0``: at once.
+        buffer_memory, max_block_ms
+            How many bytes may be under way, and how long ``send`` waits for room.
+        partitioner
+            ``(key, value, count) -> partition``; the topic's by default.
+        """
+        self._check_writable()
+        from kstore.producer import Producer
+
+        made = Producer(
+            self.topic(topic),
+            batch_size=batch_size,
+            linger_ms=linger_ms,
+            compression=compression,
+            acks=acks,
+            buffer_memory=buffer_memory,
+            max_block_ms=max_block_ms,
+            partitioner=partitioner,
+        )
+        self._dependants.add(made)
+        return made
+
+    def consumer(
+        self,
+        group: str | None = None,
+        *,
+        topics: Iterable[str] = (),
+        assignment: Iterable[tuple[str, int]] = (),
+        auto_offset_reset: str = "earliest",
+        max_poll_records: int = 500,
+        timeout: float | None = None,
+    ) -> "Consumer":
+        """A consumer of all partitions of topics, and of those in assignment.
+
+        Parameters
+        ----------
+        group
+            Whose committed offsets to use; None reads without any.
+        auto_offset_reset
+            Where to begin without a committed offset, or with one outside the log:
+            ``"earliest"`` (Kafka's clients say ``latest`` by default), ``"latest"``, or
+            ``"none"`` for an error.
+        max_poll_records
+            The most records in one batch.
+        timeout
+            Seconds without a record after which iteration ends; None waits for more.
+
+        Raises GroupConflictError where another consumer of the group, in any process, reads one
+        of the partitions.
+        """
+        self._check()
+        from kstore.consumer import Consumer, StoreGroup
+
+        wanted = [
+            TopicPartition(topic, partition)
+            for topic in ([topics] if isinstance(topics, str) else topics)
+            for partition in self.topic(topic).partitions
+        ]
+        wanted += (TopicPartition(*place) for place in assignment)
+        made = Consumer(
+            self,
+            None if group is None else StoreGroup(self, group),
+            dict.fromkeys(wanted),
+            auto_offset_reset=auto_offset_reset,
+            max_poll_records=max_poll_records,
+            timeout=timeout,
+        )
+        self._dependants.add(made)
+        return made
+
+    def _take_over_offsets(self) -> None:
+        """What readers committed while nobody could write ``__consumer_offsets`` goes there."""
+        files = self._catalog.loose_files
+        if any(os.path.basename(path).startswith("kstore.offsets.") for path in files):
+            from kstore.consumer import fold_files
+
+            fold_files(self, files)
+
+    # --- logs -----------------------------------------------------------------------------
+
+    def _log(self, topic: str, partition: int) -> Log:
+        """The log of a partition, loaded on first use."""
+        self._check()
+        log = self._logs.get((topic, partition))
+        if log is None:
+            with self._lock:
+                log = self._logs.get((topic, partition))
+                if log is None:
+                    log = self._load(topic, partition)
+                    self._logs.add(log)
+            self._start_upkeep(log.config.flush_ms)
+        if not self.writable:
+            self._logs.woken(log)  # a reader's log opens its file without a word
+        return log
+
+    def _load(self, topic: str, partition: int) -> Log:
+        place = self._catalog.place(topic, partition)
+        config = self._catalog.config(topic)
+        if not self.writable:
+            own = self._catalog.is_own(topic)
+            return open_for_reading(
+                self._files, self._maps, place, topic, partition, config, own=own
+            )
+        log, writer = open_for_writing(self._files, self._maps, place, topic, partition, config)
+        writer.opened = partial(self._logs.woken, log)
+        writer.shortened = self._note_shortened
+        return log
+
+    def _note_shortened(self) -> None:
+        """A truncation lowered a recovery point: the checkpoint must not promise more (Kafka)."""
+        if not self._closed:
+            self.checkpoint()
+
+    def _log_config(self, topic: str) -> LogConfig:
+        with self._lock:
+            return self._catalog.config(topic)
+
+    def _topic_id(self, topic: str) -> str | None:
+        with self._lock:
+            return self._catalog.topic_id(topic)
+
+    def _loaded(self, topic: str) -> list[Log]:
+        self._check()
+        return self._logs.of_topic(topic)
+
+    def end_offsets(self, topic: str | None = None) -> dict[TopicPartition, int]:
+        """The end offset of every partition (of one topic), without keeping files open.
+
+        After a clean stop, and in mode "r", a partition that is not open yet is only looked at.
+        After an unclean one a writer opens each, which recovers it.
+        """
+        self._check()
+        with self._lock:
+            if topic is not None and topic not in self._catalog.places:
+                raise self._catalog.unknown(topic)
+            wanted = sorted(
+                (TopicPartition(name, partition), place)
+                for name, partition, place in self._catalog.partitions()
+                if topic is None or name == topic
+            )
+        ends: dict[TopicPartition, int] = {}
+        for key, place in wanted:
+            log = self._logs.get(key)
+            if log is None and (place.clean or not self.writable):
+                path = place.join(partition_directory(*key))
+                ends[key] = peek_end_offset(self._files, path, place.log_start(key))
+            else:
+                ends[key] = self._log(*key).end_offset
+        return ends
+
+    # --- background -----------------------------------------------------------------------
+
+    def _start_upkeep(self, flush_ms: int) -> None:
+        """Have background work done, from the first log on, if it is not switched off."""
+        if not (self.writable and self.config.background):
+            return
+        with self._lock:
+            if self._upkeep is None and not self._closed:
+                self._upkeep = Upkeep(_weak_work(self))
+                self._upkeep.start()
+            elif self._upkeep is not None and flush_ms < INT64_MAX:
+                self._upkeep.wake()
+
+    def _do_upkeep(self) -> float:
+        """What is due now; returns the seconds until something may be due again."""
+        every = self._schedule.every
+        pauses = [
+            every("checkpoint", _CHECKPOINT_INTERVAL_MS, self.checkpoint),
+            every("retention", self.config.retention_check_interval_ms, self.apply_retention),
+        ]
+        for log in self._logs:
+            flush_ms = log.config.flush_ms
+            if flush_ms < INT64_MAX:
+                name = f"flush {log.topic}-{log.partition}"
+                pauses.append(every(name, max(flush_ms, 1), log.flush))
+        return min(pauses)
+
+    def checkpoint(self) -> None:
+        """Write recovery points, log starts and high watermarks, as Kafka does every minute."""
+        self._check_writable()
+        with self._lock:
+            for place in self._dirs:
+                states = self._states(place)
+                if states:
+                    place.checkpoint(states)
+
+    def apply_retention(self) -> None:
+        """Delete what retention allows, in topics whose entry in ``kstore.topics`` sets it.
+
+        Files of dropped segments go when ``file.delete.delay.ms`` is over.
+        """
+        self._check_writable()
+        with self._lock:
+            names = self._catalog.configured()
+        for name in names:
+            config = self._log_config(name)
+            if config.retention_ms >= 0 or config.retention_bytes >= 0:
+                for log in self.topic(name):
+                    log.apply_retention()
+        for log in self._logs:
+            log.remove_retired()
+
+    def _states(self, place: LogDir) -> dict[tuple[str, int], LogState]:
+        return {
+            (log.topic, log.partition): LogState(
+                log.recovery_point,
+                log.start_offset if log.start_offset > log.segments.views[0].base_offset else None,
+                log.end_offset,
+            )
+            for log in self._logs
+            if self._catalog.places[log.topic][log.partition] is place
+        }
+
+    # --- the end --------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close consumers and producers, then logs, then write checkpoints and the marker.
+
+        Again is harmless. The first error is raised after everything else was closed; a
+        directory in which a log did not close cleanly gets no marker, so that the next to open
+        it recovers.
+        """
+        if self._forked or self._closed:
+            self._closed = True
+            return
+        errors: list[BaseException] = []
+        for dependant in list(self._dependants):
+            _attempt(errors, dependant.close)
+        upkeep, self._upkeep = self._upkeep, None
+        if upkeep is not None:
+            upkeep.stop()
+            _attempt(errors, upkeep.raise_error)
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            lifetime.closed(self)
+            unclean = {
+                self._catalog.place(log.topic, log.partition)
+                for log in self._logs
+                if not _attempt(errors, log.close)
+            }
+            for place in self._dirs:
+                whole = place not in unclean and self._is_whole(place)
+                _attempt(errors, partial(self._close_dir, place, whole))
+        if errors:
+            raise errors[0]
+
+    def _is_whole(self, place: LogDir) -> bool:
+        """Whether no log of a directory is left that needs recovery."""
+        return place.clean or all(
+            self._logs.get((topic, partition)) is not None
+            for topic, partition, where in self._catalog.partitions()
+            if where is place
+        )
+
+    def _close_dir(self, place: LogDir, whole: bool) -> None:
+        try:
+            states = self._states(place) if self.writable else {}
+            if states:
+                place.checkpoint(states)
+            place.finish(clean=whole)
+        finally:
+            place.release()
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if not self._closed and not self._forked and self.writable:
+            warnings.warn(f"{self!r} was not closed", ResourceWarning, source=self, stacklevel=1)
+            with suppress(KStoreError):
+                self.close()
+
+    def __repr__(self) -> str:
+        state = " closed" if self._closed else ""
+        return f"<kstore.Store {', '.join(self.paths)} mode={self.mode!r}{state}>"
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        raise TypeError("a Store cannot be pickled; open it where it is needed")
+
+    def _check(self) -> None:
+        if self._closed or self._forked:
+            if self._forked:
+                raise ForkedError("this store was opened before a fork; open a new one here")
+            raise ClosedError("the store is closed", path=self.paths[0])
+        if self._upkeep is not None:
+            self._upkeep.raise_error()
+
+    def _check_writable(self) -> None:
+        self._check()
+        if not self.writable:
+            raise ReadOnlyError("the store was opened with mode='r'", path=self.paths[0])
+
+    def _after_fork(self) -> None:
+        """In a child: the parent's lock is shared, and must not outlive the parent.
+
+        Logs refuse by themselves what is asked of them.
+        """
+        self._forked = True
+        for place in self._dirs:
+            place.release()
+        for dependant in self._dependants:
+            dependant._after_fork()
+
+
+def _weak_work(store: Store) -> Callable[[], float | None]:
+    """The thread must not keep a store alive that nobody else holds."""
+    reference = weakref.ref(store)
+
+    def work() -> float | None:
+        alive = reference()
+        return None if alive is None or alive.closed else alive._do_upkeep()
+
+    return work
+
+
+def _attempt(errors: list[BaseException], work: Callable[[], object]) -> object:
+    """The result of work, or None where it failed; the error is kept for later."""
+    try:
+        return work()
+    except Exception as error:
+        errors.append(error)
+        return None

@@ -1,0 +1,53 @@
+"""What tests of stores share: snapshots of directories, other processes, a disk that fails."""
+
+import gc
+import subprocess
+import sys
+from pathlib import Path
+
+from kstore import Log, Store, StoreConfig
+from kstore.errors import StorageError
+from kstore.log.files import Files
+
+MARKER = ".kafka_cleanshutdown"
+QUIET = StoreConfig(background=False)
+
+
+def snapshot(path: Path) -> dict[str, tuple[bytes, int]]:
+    """Every file with its bytes and modification time."""
+    return {
+        str(each.relative_to(path)): (each.read_bytes(), each.stat().st_mtime_ns)
+        for each in path.rglob("*")
+        if each.is_file()
+    }
+
+
+def scanned(log: Log) -> int:
+    """How many segments recovery had to read."""
+    return 0 if log.recovery is None else log.recovery.segments_scanned
+
+
+def python(code: str, *arguments: object, status: int = 0) -> str:
+    """Run code in another process and return what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code, *map(str, arguments)],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == status, done.stderr
+    return done.stdout + done.stderr if status else done.stdout
+
+
+class Broken(Files):
+    """A disk whose syncs fail from a moment on."""
+
+    failing = False
+
+    def fdatasync(self, fd: int) -> None:
+        if self.failing:
+            raise StorageError("cannot sync", errno=5)
+        super().fdatasync(fd)
+
+
+def drop(kept: list[Store]) -> None:
+    kept.clear()
+    gc.collect()
