@@ -22,7 +22,7 @@ def hours_panel(axes: plt.Axes, start: int, requests: np.ndarray, errors: np.nda
     axes.xaxis.set_major_locator(dates.DayLocator())
     axes.xaxis.set_major_formatter(dates.DateFormatter("%d %b %Y"))
     axes.set_title("A web server's days, requests an hour", loc="left", fontsize=11)
-    axes.legend(frameon=False, fontsize=9, loc="upper left")
+    axes.legend(frameon=False, fontsize=9, loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
 
 
 def clients_panel(axes: plt.Axes, clients: Sequence[tuple[str, int]]) -> None:
@@ -42,7 +42,7 @@ def speeds_panel(axes: plt.Axes, speeds: Sequence[Speed]) -> None:
         axes.text(0, row + 0.2, f"  {speed.ceiling:.1f}  {speed.against}", va="center", fontsize=8)
     axes.set_yticks(rows, [speed.what for speed in speeds], fontsize=9)
     axes.set_title("GB/s on this machine", loc="left", fontsize=11)
-    axes.legend(frameon=False, fontsize=9, loc="lower right")
+    axes.legend(frameon=False, fontsize=9, loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
 
 
 def save(

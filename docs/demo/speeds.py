@@ -1,0 +1,112 @@
+"""kstore beside what this machine can do at most: one interleaved run, medians.
+
+Each pair does the same work on the same bytes: check them against read them, append them against
+write them. Round after round first one, then the other, so that both see the same machine.
+"""
+
+import os
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+import kstore
+from kstore._native.checksum import cpu_path, crc32c
+
+ROUNDS = 5
+SIZE = 32 << 20
+
+
+@dataclass(frozen=True)
+class Speed:
+    """GB/s of kstore, and of the plain operation beside it."""
+
+    what: str
+    against: str
+    reached: float
+    ceiling: float
+
+    @property
+    def share(self) -> float:
+        return self.reached / self.ceiling
+
+
+def interleaved(
+    what: str, against: str, size: int, ours: Callable[[], object], theirs: Callable[[], object]
+) -> Speed:
+    """Run the two in turn, once for warmth and then ROUNDS times; compare the medians."""
+    seconds: tuple[list[float], list[float]] = ([], [])
+    for number in range(ROUNDS + 1):
+        for run, times in zip((ours, theirs), seconds, strict=True):
+            start = time.perf_counter()
+            run()
+            if number > 0:
+                times.append(time.perf_counter() - start)
+    return Speed(what, against, *(size / statistics.median(times) / 1e9 for times in seconds))
+
+
+def checksum() -> Speed:
+    """CRC-32C of memory against a read of the same memory."""
+    data = np.frombuffer(os.urandom(1 << 20) * (SIZE >> 20), np.uint8)
+    words = data.view(np.uint64)
+    return interleaved(
+        f"CRC-32C ({cpu_path()})",
+        "reading the memory",
+        SIZE,
+        lambda: crc32c(data),
+        lambda: np.bitwise_or.reduce(words),
+    )
+
+
+def append(log: kstore.Log, values: list[bytes], path: Path) -> Speed:
+    """Real lines through encode, CRC, index and write, against a bare write of as many bytes."""
+    before = log.size
+    log.extend(values)
+    size = log.size - before
+    block = memoryview(os.urandom(log.config.batch_size))
+    whole, rest = divmod(size, len(block))
+
+    def write() -> None:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            for _ in range(whole):
+                os.write(descriptor, block)
+            os.write(descriptor, block[:rest])
+        finally:
+            os.close(descriptor)
+
+    result = interleaved("append lines", "writing a file", size, lambda: log.extend(values), write)
+    path.unlink()
+    return result
+
+
+def scan(log: kstore.Log) -> Speed:
+    """Every record into columns with its batch's CRC checked, against reading the files."""
+    buffer = bytearray(1 << 20)
+    files = sorted(Path(log.path).glob("*.log"))
+
+    def read() -> None:
+        for file in files:
+            with file.open("rb", buffering=0) as stream:
+                while stream.readinto(buffer):
+                    continue
+
+    def columns() -> int:
+        return sum(len(part.offsets) for part in log.view().scan())
+
+    return interleaved("scan as columns", "reading the files", log.size, columns, read)
+
+
+def measure(store: kstore.Store, lines: list[bytes], folder: Path) -> list[Speed]:
+    """The three pairs, on a topic of their own that is deleted afterwards."""
+    topic = store.create_topic("speeds")
+    repeated = (line for _ in iter(int, 1) for line in lines)
+    values = list(islice(repeated, SIZE // (sum(map(len, lines)) // len(lines))))
+    try:
+        return [checksum(), append(topic[0], values, folder / "bare-write"), scan(topic[0])]
+    finally:
+        store.delete_topic("speeds")
