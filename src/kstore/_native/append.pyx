@@ -9,12 +9,10 @@ index, which is a cache. An append that raises has not published: its bytes are 
 Rules: Kafka's UnifiedLog.append, LogSegment.append and shouldRoll.
 """
 
-cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.errno cimport EINTR, errno
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, realloc
-from libc.string cimport memcpy
 from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
 from posix.types cimport off_t
 
@@ -384,7 +382,6 @@ cdef class Appender:
         cdef Py_ssize_t count = 0
         cdef Py_ssize_t n
         cdef int64_t size = 0
-        cdef int64_t position = self.active.size
         cdef Status status = OK
         cdef BatchHeader* row
         if not self.ready:
@@ -399,7 +396,6 @@ cdef class Appender:
             self._make_room(
                 size, self.rows[0].base_offset, self.rows[count - 1].last_offset,
                 self._max_timestamp(count))
-            position = self.active.size
             for n in range(count):
                 if self.rows[n].leader_epoch > self.leader_epoch:
                     self.epoch_begins(self.rows[n].leader_epoch, self.rows[n].base_offset)
