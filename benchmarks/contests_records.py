@@ -54,7 +54,7 @@ def aiokafka_read(work: Decoding) -> int:
 
 def contests() -> Iterator[Contest]:
     encoding = Encoding()
-    ours = encoding.by_kstore()
+    ours = bytes(encoding.by_kstore())
     theirs = aiokafka_encode(encoding)
     assert ours[16:] == theirs[16:], "two encoders differ"
     assert encoding.by_bare_loop() == len(ours) - 61, "the bare loop encodes something else"

@@ -293,3 +293,13 @@ def test_a_batch_beyond_two_gib_is_refused_before_memory_is_asked():
     with pytest.raises(MessageTooLargeError):
         batch.put(None, None, [(b"h", view[:1])] + [(b"h", bytes(1 << 20))] * rows, T)
     assert len(batch) == 0
+
+
+def test_a_sealed_batch_is_not_copied():
+    batch = BatchBuffer(256)
+    batch.put(b"v", None, None, T)
+    with batch.sealed(5, 1) as view:
+        assert view == batch.to_bytes(5, 1)
+        with pytest.raises(BufferError):
+            batch.put_values([bytes(5000)], 0, T, 1 << 20)
+    assert batch.put_values([bytes(5000)], 0, T, 1 << 20) == 1

@@ -49,7 +49,8 @@ class Scanner:
     path, position_base
         For errors: the file, and where in it the buffer starts.
     row_target
-        A block or list ends with the batch that reaches this many rows.
+        A block ends with the batch that reaches this many rows; a list of objects with the
+        one that reaches 512, or fewer.
 
     Not safe to share between threads. The buffer is held open until ``close``; blocks keep
     the data they point into. Memory: 52 bytes a row (12 with ``values_only``) for at least

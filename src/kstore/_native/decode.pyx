@@ -31,6 +31,7 @@ cdef int64_t INT64_MIN = -INT64_MAX - 1
 cdef enum:
     BLOCK_ROWS = 16384          # rows of a block: with all columns it fits in a core's L2 cache
     POOL_SIZE = 8               # blocks kept for the next scan: their pages are already there
+    OBJECT_ROWS = 512           # objects made at a time: they are read while still in cache
     ARENA_TARGET = 8 << 20      # decompressed bytes after which a block is handed out
 
 ctypedef uint8_t* Memory
@@ -377,8 +378,9 @@ cdef class Scanner:
         cdef list out = []
         cdef Event event
         cdef Py_buffer view
+        cdef Py_ssize_t target = min(self.row_target, OBJECT_ROWS)
         self.scan.in_arena = False
-        while len(out) < self.row_target:
+        while len(out) < target:
             block.rows.count = 0
             event = self._step(block, 1, False)
             if event == COMPRESSED:

@@ -30,6 +30,9 @@ cdef class BatchBuffer:
     cdef int add(
         self, object value, object key, object headers, int64_t timestamp, int64_t size_limit
     ) except -1
+    cdef Py_ssize_t put_plain(
+        self, list values, Py_ssize_t start, int64_t timestamp, int64_t size_limit
+    ) noexcept
     cdef int put_span(
         self, RecordSpan* span, int64_t timestamp, list headers, int64_t size_limit
     ) except -1

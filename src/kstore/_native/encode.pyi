@@ -83,6 +83,13 @@ class BatchBuffer:
         """
     def set_producer(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
         """Producer fields of the header, -1 each for none; ``reset`` keeps them."""
+    def sealed(
+        self, base_offset: int = 0, leader_epoch: int = -1, attributes: int = 0
+    ) -> memoryview:
+        """Write header and CRC and return the whole batch where it is, not copied.
+
+        The bytes change with the next record or ``reset``; the batch cannot grow meanwhile.
+        """
     def to_bytes(self, base_offset: int = 0, leader_epoch: int = -1, attributes: int = 0) -> bytes:
         """Write header and CRC and return a copy of the whole batch."""
     @property

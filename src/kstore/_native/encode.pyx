@@ -222,12 +222,8 @@ cdef class BatchBuffer:
         self, list values, Py_ssize_t start, int64_t timestamp, Py_ssize_t size_limit
     ) except -1:
         """Values with null keys and no headers, all of one timestamp; returns how many fitted."""
-        cdef Py_ssize_t n = start, size
-        cdef int64_t body, fixed
-        cdef int32_t count
-        cdef int64_t delta
-        cdef uint8_t* at
-        cdef PyObject* item
+        cdef Py_ssize_t n = start, taken
+        cdef object value
         if start < 0:
             raise ValueError("start is negative")
         if timestamp < -1:
@@ -235,41 +231,62 @@ cdef class BatchBuffer:
         if self.replaced:
             raise ValueError("the records were replaced: reset before putting more")
         while n < PyList_GET_SIZE(values):
-            item = PyList_GET_ITEM(values, n)
-            if not PyBytes_CheckExact(<object>item):
-                if not self.add(<object>item, None, None, timestamp, size_limit):
+            taken = self.put_plain(values, n, timestamp, size_limit)
+            n += taken
+            if taken == 0:
+                # What stopped the fast loop: another type, no memory left, or the limit.
+                value = values[n]
+                if not self.add(value, None, None, timestamp, size_limit):
                     break
                 n += 1
-                continue
-            size = PyBytes_GET_SIZE(<object>item)
-            count = self.count
-            delta = timestamp - self.base_timestamp if count else 0
-            fixed = 3 + zigzag_size(delta) + zigzag_size(count)
-            body = fixed + zigzag_size(size) + size
-            if self.size + body + zigzag_size(body) > size_limit and count:
+        return n - start
+
+    cdef Py_ssize_t put_plain(
+        self, list values, Py_ssize_t start, int64_t timestamp, int64_t size_limit
+    ) noexcept:
+        """The bytes objects from start on, as many as fit into memory and limit without a fuss.
+
+        No Python code runs in this loop, so all is kept in locals and published at its end.
+        """
+        cdef Py_ssize_t n, end = PyList_GET_SIZE(values), size
+        cdef int64_t delta = timestamp - self.base_timestamp if self.count else 0
+        cdef int64_t fixed = 3 + zigzag_size(delta), body
+        cdef int64_t used = self.size, most = min(size_limit, self.capacity - 16)
+        cdef int32_t count = self.count
+        cdef uint8_t* at = self.data + used
+        cdef PyObject* item
+        for n in range(start, end):
+            item = PyList_GET_ITEM(values, n)
+            if not PyBytes_CheckExact(<object>item):
                 break
-            if self.size + body + 32 > self.capacity:
-                if self.size + body + 10 > INT32_MAX:
-                    raise_named("MessageTooLargeError", "a batch is at most 2147483647 bytes")
-                self.grow(body + 32)
-            at = put_varint(self.data + self.size, body)
+            size = PyBytes_GET_SIZE(<object>item)
+            body = fixed + zigzag_size(count) + zigzag_size(size) + size
+            used += body + zigzag_size(body)
+            if used > most or used > INT32_MAX:
+                break
+            at = put_varint(at, body)
             at[0] = 0
             at = put_varint(at + 1, delta)
             at = put_varint(at, count)
             at[0] = 1                       # null key
             at = put_varint(at + 1, size)
             memcpy(at, PyBytes_AS_STRING(<object>item), size)
-            at += size
-            at[0] = 0                       # no headers
-            if count == 0:
+            at[size] = 0                    # no headers
+            at += size + 1
+            count += 1
+        else:
+            n = end
+        n -= start
+        if n > 0:
+            if self.count == 0:
                 self.base_timestamp = timestamp
                 self.max_timestamp = timestamp
             elif timestamp > self.max_timestamp:
                 self.max_timestamp = timestamp
-            self.size = at + 1 - self.data
-            self.count = count + 1
-            n += 1
-        return n - start
+            self.size = at - self.data
+            self.count = count
+            return n
+        return 0
 
     cdef void seal(
         self, int64_t base_offset, int32_t leader_epoch, int16_t attributes
@@ -314,6 +331,11 @@ cdef class BatchBuffer:
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
         self.base_sequence = base_sequence
+
+    def sealed(self, int64_t base_offset=0, int32_t leader_epoch=-1, int16_t attributes=0):
+        with nogil:
+            self.seal(base_offset, leader_epoch, attributes)
+        return memoryview(self)
 
     def to_bytes(self, int64_t base_offset=0, int32_t leader_epoch=-1, int16_t attributes=0):
         with nogil:

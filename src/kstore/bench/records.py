@@ -37,12 +37,12 @@ class Encoding:
     def _room(self) -> bytearray:
         return bytearray(self.count * (self.size + 40))
 
-    def by_kstore(self) -> bytes:
-        """One batch from the list, CRC included."""
+    def by_kstore(self) -> memoryview:
+        """One batch from the list, CRC included, left in the encoder's memory."""
         buffer = self._buffer
         buffer.reset()
         buffer.put_values(self.values, 0, TIME, NO_LIMIT)
-        return buffer.to_bytes()
+        return buffer.sealed()
 
     def by_puts(self) -> bytes:
         """The same, one call a record."""
