@@ -71,7 +71,7 @@ def test_log_append_time_is_the_brokers(directory: Path, codec: int) -> None:
     assert second.crc_ok
     assert {r.timestamp for r in first.records + second.records} == {555}
     assert {r.timestamp_type for r in first.records} == {LOG_APPEND_TIME}
-    assert [(r.timestamp, r.timestamp_type) for r in log][0] == (555, "LogAppendTime")
+    assert next((r.timestamp, r.timestamp_type) for r in log) == (555, "LogAppendTime")
 
 
 @pytest.mark.parametrize("wanted", ["uncompressed", "gzip", "zstd"])

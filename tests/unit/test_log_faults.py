@@ -29,6 +29,11 @@ def work(log: Log, acknowledged: dict[int, bytes]) -> None:
     acknowledged[log.append(b"last")] = b"last"
 
 
+def work_and_close(log: Log, acknowledged: dict[int, bytes]) -> None:
+    work(log, acknowledged)
+    log.close()
+
+
 def contents(log: Log) -> dict[int, bytes | None]:
     return {record.offset: record.value for record in log}
 
@@ -96,8 +101,7 @@ def test_a_disk_that_stays_broken(tmp_path: Path, fault: str) -> None:
         acknowledged: dict[int, bytes] = {}
         disk.arm(number, FAULTS[fault], sticky=True)
         with pytest.raises((KStoreError, KeyboardInterrupt, MemoryError)):
-            work(log, acknowledged)
-            log.close()
+            work_and_close(log, acknowledged)
         disk.fail_at = -1
         # The process dies here; another opens what it left.
         again = open_log(directory, clean=False, recovery_point=log.recovery_point, **SETTINGS)
