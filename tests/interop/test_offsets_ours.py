@@ -19,7 +19,7 @@ def test_committed_offsets_are_kafkas(kafka, tmp_path):
     path = tmp_path / "__consumer_offsets-12" / f"{0:020}.log"
     flags = ("--offsets-decoder", "--deep-iteration", "--files", str(path))
     text = run(kafka, _MAIN[kafka[0]], *flags).stdout.decode()
-    assert text.count("isvalid: true") == 3
+    assert text.count("isvalid: true") == 2  # a commit of several partitions is one batch
     found = [(json.loads(key), json.loads(value)) for key, value in _RECORD.findall(text)]
     assert [key["type"] for key, _ in found] == ["1"] * 3
     assert [value["version"] for _, value in found] == ["3"] * 3

@@ -31,6 +31,7 @@ from kstore.group.messages import (
 )
 from kstore.group.offsets import Claims, GroupOffsets, OffsetsTable, file_name, newest
 from kstore.log.files import DISK
+from kstore.record import Record
 
 NAMES = st.text(st.characters(exclude_categories=("Cs",)), max_size=50)
 OFFSETS = st.integers(0, 2**63 - 1)
@@ -56,6 +57,11 @@ class FakeLog:
     def append(self, value: bytes | None, *, key: bytes | None = None) -> int:
         self.records.append(Stored(key, value))
         return len(self.records) - 1
+
+    def extend(self, values: Iterable[Record]) -> range:
+        first = len(self.records)
+        self.records += [Stored(record.key, record.value) for record in values]
+        return range(first, len(self.records))
 
     def flush(self) -> None:
         self.flushes += 1

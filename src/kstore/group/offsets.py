@@ -31,6 +31,7 @@ from kstore.group.messages import (
     encode_offset_value,
 )
 from kstore.log.files import Files, Lock
+from kstore.record import Record
 
 OFFSETS_TOPIC = "__consumer_offsets"
 OFFSETS_PARTITIONS = 50  # offsets.topic.num.partitions
@@ -63,7 +64,7 @@ class OffsetsLog(Protocol):
     def start_offset(self) -> int: ...
     @property
     def end_offset(self) -> int: ...
-    def append(self, value: bytes | None, *, key: bytes | None = None) -> int: ...
+    def extend(self, values: Iterable[Record]) -> range: ...
     def flush(self) -> None: ...
     def view(self, start: int, stop: int) -> Iterable[StoredRecord]: ...
 
@@ -248,10 +249,16 @@ class OffsetsTable:
         self._log.flush()
 
     def append(self, group: str, commits: Mapping[Place, OffsetCommit]) -> None:
-        """Append commits in Kafka's format; they are not flushed, as with Kafka."""
-        for place, commit in commits.items():
-            key = encode_offset_key(OffsetKey(group, *place))
-            self._log.append(encode_offset_value(commit), key=key)
+        """Append commits in Kafka's format, in one batch; not flushed, as with Kafka."""
+        now = time_ns() // 1_000_000
+        self._log.extend(
+            [
+                Record(
+                    0, now, encode_offset_key(OffsetKey(group, *place)), encode_offset_value(commit)
+                )
+                for place, commit in commits.items()
+            ]
+        )
 
     def _catch_up(self) -> None:
         log, end = self._log, self._log.end_offset
