@@ -97,6 +97,7 @@ class StoreConfig:
     log: LogConfig = field(default_factory=LogConfig)  # for topics that set nothing of their own
     background: bool = True  # one thread for flush.ms and retention, started when first needed
     retention_check_interval_ms: int = 300_000
+    cut_before_data: bool = False  # recovery may cut unflushed damage in front of later segments
     max_open_logs: int = 256  # beyond this, idle logs give their files back
     max_mapped_segments: int = 256
 

@@ -549,3 +549,20 @@ def test_random_damage_is_cut_kept_or_refused(tmp_path_factory, seed, recovery_p
     assert found[filenames.log_name(0)] == first
     assert (found[filenames.log_name(10)] + kept).ljust(len(second), b"\0") == second
     assert recovered.segments[-1].next_offset == expected.next_offset
+
+
+def test_damage_in_front_of_later_data_is_cut_when_asked_and_all_of_it_is_kept(tmp_path):
+    """A power cut after a roll that was never flushed: the old segment's tail is gone."""
+    kept = write_segment(tmp_path, 0, batches(0, 5))
+    write_segment(tmp_path, 0, [kept, b"torn"])
+    second = write_segment(tmp_path, 6, batches(6, 5))
+    third = write_segment(tmp_path, 11, batches(11, 5))
+    recovered = recover_partition(DISK, tmp_path, 3, CONFIG, cut_before_data=True)
+    assert [s.base_offset for s in recovered.segments] == [0]
+    assert recovered.report.cut_offset == 5
+    found = contents(tmp_path)
+    assert found[filenames.log_name(0)] == kept
+    assert found[filenames.cut_name(0, len(kept), 0)] == b"torn"
+    assert found[filenames.cut_name(6, 0, 0)] == second
+    assert found[filenames.cut_name(11, 0, 0)] == third
+    check_indexes(tmp_path, 0, kept)

@@ -36,6 +36,7 @@ def load(
     clean: bool,
     recovery_point: int = 0,
     log_start_offset: int = 0,
+    cut_before_data: bool = False,
 ) -> LoadedLog:
     """Load a partition for writing; the caller holds the log directory's lock.
 
@@ -46,13 +47,21 @@ def load(
         holds the recovery point on are scanned and their indexes rebuilt.
     recovery_point, log_start_offset
         From the directory's checkpoints; 0 where there is no entry.
+    cut_before_data
+        See :func:`kstore.log.recovery.recover_partition`.
 
     Raises
     ------
     RecoveryNeededError
         Damage below the recovery point, or before intact segments. Nothing was changed.
     """
-    recovered = recover_partition(files, directory, None if clean else recovery_point, config)
+    recovered = recover_partition(
+        files,
+        directory,
+        None if clean else recovery_point,
+        config,
+        cut_before_data=cut_before_data,
+    )
     bases = [segment.base_offset for segment in recovered.segments]
     sound = True
     if clean and bases and _is_unsound(files, directory, bases[-1]):

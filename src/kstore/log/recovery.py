@@ -88,6 +88,7 @@ def recover_partition(
     config: LogConfig,
     *,
     sync: bool = True,
+    cut_before_data: bool = False,
 ) -> Recovered:
     """Bring a partition directory into a state that can be opened for writing.
 
@@ -101,6 +102,11 @@ def recover_partition(
     sync
         Whether rebuilt indexes and the cut log are synced. Cut bytes always are, before the cut.
 
+    cut_before_data
+        Cut damage at or above the recovery point even where later segments hold data: as Kafka,
+        but their files are kept aside, not deleted. A power cut may leave such a log when nothing
+        was flushed since it rolled.
+
     Raises RecoveryNeededError (path, position, offset) for damage below the recovery point, or in
     front of segments that hold data: no segment has been changed then.
     """
@@ -108,7 +114,7 @@ def recover_partition(
     directory = Path(directory)
     removed, swapped = finish_leftovers(files, directory, config)
     plan, orphans = _find_segments(files, directory)
-    _scan_segments(files, plan, recovery_point, config)
+    _scan_segments(files, plan, recovery_point, config, cut_before_data)
     # First the empty segments behind a torn one: a crash in between must not leave a gap.
     gone = _remove_dropped(files, plan)
     rebuilt, kept_in = _apply(files, plan, sync)
@@ -224,7 +230,11 @@ def _size(files: Files, path: Path) -> int:
 
 
 def _scan_segments(
-    files: Files, plan: _Plan, recovery_point: int | None, config: LogConfig
+    files: Files,
+    plan: _Plan,
+    recovery_point: int | None,
+    config: LogConfig,
+    cut_before_data: bool,
 ) -> None:
     """Scan what must be scanned; raise RecoveryNeededError for what must not be cut."""
     bases = sorted(plan.sizes)
@@ -244,8 +254,13 @@ def _scan_segments(
             continue
         if recovery_point is None or scan.next_offset < recovery_point:
             raise _needed(path, scan, "below the recovery point, so it was on disk before")
-        if any(plan.sizes[other] > 0 for other in later):
-            raise _needed(path, scan, "in front of later segments that hold data")
+        if any(plan.sizes[other] > 0 for other in later) and not cut_before_data:
+            raise _needed(
+                path,
+                scan,
+                "in front of later segments that hold data (StoreConfig(cut_before_data=True) "
+                "cuts there and keeps what it cuts aside)",
+            )
         plan.torn = base
         plan.dropped = later
         return
@@ -310,12 +325,7 @@ def _cut(files: Files, directory: Path, scan: SegmentScan, sync: bool) -> str | 
 def _keep_tail(files: Files, fd: int, directory: Path, scan: SegmentScan) -> str | None:
     if not _has_data(files, fd, scan.valid_size, scan.file_size):
         return None  # only zeros: preallocated, or extended just before a power cut
-    names = set(files.listdir(directory))
-    name = next(
-        name
-        for number in count()
-        if (name := filenames.cut_name(scan.base_offset, scan.valid_size, number)) not in names
-    )
+    name = _free_cut_name(files, directory, scan.base_offset, scan.valid_size)
     path = directory / name
     kept = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
     try:
@@ -327,6 +337,15 @@ def _keep_tail(files: Files, fd: int, directory: Path, scan: SegmentScan) -> str
         files.close(kept)
     files.sync_directory(directory)
     return str(path)
+
+
+def _free_cut_name(files: Files, directory: Path, base_offset: int, position: int) -> str:
+    names = set(files.listdir(directory))
+    return next(
+        name
+        for number in count()
+        if (name := filenames.cut_name(base_offset, position, number)) not in names
+    )
 
 
 def _has_data(files: Files, fd: int, start: int, end: int) -> bool:
@@ -383,8 +402,14 @@ def _remove_dropped(files: Files, plan: _Plan) -> list[str]:
         and found.base_offset in dropped
         and found.kind != SNAPSHOT
     ]
-    for name in gone:
-        files.remove(plan.directory / name)
+    for name in sorted(gone, reverse=True):  # newest first: a crash in between leaves no gap
+        found = filenames.parse(name)
+        assert found is not None
+        if found.kind == LOG and plan.sizes[found.base_offset] > 0:
+            aside = _free_cut_name(files, plan.directory, found.base_offset, 0)
+            files.rename(plan.directory / name, plan.directory / aside)
+        else:
+            files.remove(plan.directory / name)
     return gone
 
 
