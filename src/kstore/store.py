@@ -368,12 +368,12 @@ class Store(Mapping[str, Topic]):
     def _load(self, topic: str, partition: int) -> Log:
         place = self._catalog.place(topic, partition)
         config = self._catalog.config(topic)
+        files, maps = self._files, self._maps
         if not self.writable:
             own = self._catalog.is_own(topic)
-            return open_for_reading(
-                self._files, self._maps, place, topic, partition, config, own=own
-            )
-        log, writer = open_for_writing(self._files, self._maps, place, topic, partition, config)
+            return open_for_reading(files, maps, place, topic, partition, config, own=own)
+        cut = self.config.cut_before_data
+        log, writer = open_for_writing(files, maps, place, topic, partition, config, cut)
         writer.opened = partial(self._logs.woken, log)
         writer.shortened = self._note_shortened
         return log

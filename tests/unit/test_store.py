@@ -19,6 +19,7 @@ from kstore.errors import (
     NewerFormatError,
     PolicyViolationError,
     ReadOnlyError,
+    RecoveryNeededError,
     StorageError,
     StoreLockedError,
     TopicExistsError,
@@ -501,3 +502,26 @@ def test_strangers_are_named_and_left(tmp_path: Path, caplog: pytest.LogCaptureF
         assert list(store) == []
     assert "lost+found" in caplog.text
     assert (tmp_path / "lost+found" / "x").read_bytes() == b"x"
+
+
+def test_damage_in_front_of_later_data_needs_a_word(tmp_path: Path) -> None:
+    with kstore.open(tmp_path, config=QUIET) as store:
+        settings = LogConfig(segment_bytes=1000, batch_size=300)
+        log = store.create_topic("t", config=settings)[0]
+        log.extend([b"x" * 100] * 30)
+    (tmp_path / MARKER).unlink()
+    (tmp_path / "recovery-point-offset-checkpoint").write_text("0\n0\n")
+    first = sorted((tmp_path / "t-0").glob("*.log"))[0]
+    first.write_bytes(first.read_bytes()[:-5])
+    with (
+        kstore.open(tmp_path, config=QUIET) as store,
+        pytest.raises(RecoveryNeededError, match="cut_before_data"),
+    ):
+        _ = store["t"][0]
+    with kstore.open(tmp_path, config=StoreConfig(background=False, cut_before_data=True)) as store:
+        log = store["t"][0]
+        assert log.recovery is not None
+        assert log.recovery.cut_size > 0
+        assert [record.offset for record in log] == list(range(log.end_offset))
+        assert log.end_offset > 0
+    assert len(list((tmp_path / "t-0").glob("kstore.cut.*"))) >= 3

@@ -16,7 +16,13 @@ from kstore.log.writer import LogWriter
 
 
 def open_for_writing(
-    files: Files, maps: MapBudget, place: LogDir, topic: str, partition: int, config: LogConfig
+    files: Files,
+    maps: MapBudget,
+    place: LogDir,
+    topic: str,
+    partition: int,
+    config: LogConfig,
+    cut_before_data: bool,
 ) -> tuple[Log, LogWriter]:
     """Load a log, recovering it where its directory was not left by a clean stop."""
     key = (topic, partition)
@@ -30,6 +36,7 @@ def open_for_writing(
         # After a clean stop everything is on disk, so that reading the checkpoint can wait.
         recovery_point=0 if place.clean else place.recovery_point(key),
         log_start_offset=place.log_start(key),
+        cut_before_data=cut_before_data,
     )
     jitter = randrange(min(config.segment_jitter_ms, config.segment_ms - 1) + 1)
     writer = LogWriter(path, loaded, config=config, files=files, maps=maps, jitter=jitter)
