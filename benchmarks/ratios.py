@@ -16,9 +16,8 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-from kstore.bench.contest import Contest
+from kstore.bench.contest import Contest, Timed
 
-ROUNDS = 15
 LEAST_SECONDS = 0.002  # a contestant that is faster is called several times a round
 
 
@@ -27,19 +26,27 @@ def _calls_for(call: Callable[[], object]) -> int:
     while True:
         started = perf_counter()
         for _ in range(calls):
-            call()
+            if isinstance(call(), Timed):
+                return 0
         if perf_counter() - started >= LEAST_SECONDS or calls >= 1 << 20:
             return calls
         calls *= 4
 
 
-def run(contest: Contest, rounds: int = ROUNDS) -> dict[str, list[float]]:
+def run(contest: Contest) -> dict[str, list[float]]:
     """Seconds per call of every contestant, one figure a round."""
     contest.check()
     calls = {name: _calls_for(call) for name, call in contest.calls.items()}
     times: dict[str, list[float]] = {name: [] for name in contest.calls}
-    for _ in range(rounds):
+    for _ in range(contest.rounds):
         for name, call in contest.calls.items():
+            if not calls[name]:
+                timed = call()
+                assert isinstance(timed, Timed)
+                times[name].append(timed.seconds)
+                for what, seconds in timed.also.items():
+                    times.setdefault(f"{name} {what}", []).append(seconds)
+                continue
             repeat = range(calls[name])
             started = perf_counter()
             for _ in repeat:
@@ -53,7 +60,8 @@ def report(contest: Contest, times: dict[str, list[float]]) -> Iterable[str]:
     yield f"== {contest.name}"
     for name, seconds in times.items():
         middle = median(seconds)
-        rate = f"{contest.amount / middle:12.4g} {contest.unit}/s" if contest.amount else ""
+        with_rate = contest.amount and name in contest.calls
+        rate = f"{contest.amount / middle:12.4g} {contest.unit}/s" if with_rate else ""
         yield (
             f"   {name:<34} {middle * 1e6:12.3f} us {rate}"
             f"   ({min(seconds) * 1e6:.3f} .. {max(seconds) * 1e6:.3f})"

@@ -5,6 +5,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 
+@dataclass(frozen=True)
+class Timed:
+    """What a contestant returns that has a clock of its own: set-up and checks are outside it.
+
+    Attributes
+    ----------
+    seconds
+        Of one piece of the work (its median, where pieces were timed one by one).
+    result
+        Compared as any other contestant's.
+    also
+        More figures in seconds, shown and compared as ``"contestant p99"``.
+    """
+
+    seconds: float
+    result: object = None
+    also: dict[str, float] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Contest:
     """Several ways to do one thing on the same data.
@@ -14,7 +33,8 @@ class Contest:
     name
         What is done, with its sizes.
     calls
-        Contestant's name to a function without arguments. All must return equal results.
+        Contestant's name to a function without arguments. All must return equal results, bare
+        or in a :class:`Timed`.
     amount, unit
         What one call handles (bytes, records), for a rate; 0 shows none.
     bars
@@ -24,6 +44,8 @@ class Contest:
         The right result, where it is known beforehand; else the first contestant's.
     unchecked
         Contestants whose result is of another kind (a limit that only reads, say).
+    rounds
+        How often each is called; less where a call takes seconds.
     """
 
     name: str
@@ -33,12 +55,15 @@ class Contest:
     bars: tuple[tuple[str, str, float | None], ...] = ()
     expected: object = None
     unchecked: frozenset[str] = field(default_factory=frozenset)
+    rounds: int = 15
 
     def check(self) -> None:
         """Call every contestant once and raise AssertionError if a result is wrong."""
         expected = self.expected
         for name, call in self.calls.items():
             got = call()
+            if isinstance(got, Timed):
+                got = got.result
             if name in self.unchecked:
                 continue
             if expected is None:

@@ -1,0 +1,123 @@
+"""Appends in page cache against Kafka's own log layer, LMDB and the bare system call."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
+from time import perf_counter
+
+import lmdb
+
+from kstore.bench import log_append as work
+from kstore.bench.contest import Contest, Timed, scaled
+from peers.here import kafka_log, timed
+from peers.kafka import KafkaLog
+
+MB = 1_000_000
+# name: (bytes appended a round, wanted against Kafka, follower's part of a raw write)
+BARS = {
+    "110 KB": (200 * MB, 1.5, 0.7),
+    "16.5 KB": (200 * MB, 1.5, 0.7),
+    "1.15 KB": (100 * MB, 1.0, 0.7),
+}
+
+
+def prepared(name: str, directory: Path, peer: KafkaLog | None) -> Contest:
+    size, against_kafka, against_write = BARS[name]
+    records = work.SHAPES[name]
+    batch = work.prepared(records)
+    count = scaled(size // len(batch), 20)
+    batches = work.consecutive(records, min(count, work.FOLLOWED // len(batch)))
+    calls: dict[str, Callable[[], object]] = {
+        "kstore, as leader": partial(work.as_leader, directory, records, count),
+        "write": partial(work.raw_writes, directory, [batch] * count),
+        "kstore, as follower": partial(work.as_follower, directory, batches, records),
+        "write of what follows": partial(work.raw_writes, directory, batches),
+    }
+    bars: list[tuple[str, str, float | None]] = [
+        ("kstore, as follower", "write of what follows", against_write),
+        ("kstore, as leader", "write", None),
+    ]
+    if peer is not None:
+        calls["Kafka"] = lambda: timed(peer.append(records, count * len(batch)))
+        bars.append(("kstore, as leader", "Kafka", against_kafka))
+    return Contest(
+        name=f"append a prepared batch of {name}, {records} records",
+        calls=calls,
+        amount=len(batch),
+        bars=tuple(bars),
+        unchecked=frozenset(["kstore, as follower", "write of what follows"]),
+        rounds=9,
+    )
+
+
+def by_lmdb(directory: Path, count: int) -> Timed:
+    """putmulti with append, one transaction for 1000 values, no sync: as far as kstore goes."""
+    values = work.thousand_values()
+    rows = [
+        [((n * 1000 + at).to_bytes(8, "big"), value) for at, value in enumerate(values)]
+        for n in range(count)
+    ]
+    path = mkdtemp(dir=directory)
+    try:
+        with lmdb.open(path, map_size=4 << 30, sync=False, metasync=False) as environment:
+            started = perf_counter()
+            for some in rows:
+                with environment.begin(write=True) as transaction:
+                    transaction.cursor().putmulti(some, append=True)
+            seconds = perf_counter() - started
+            if environment.stat()["entries"] != count * 1000:
+                raise AssertionError("not every value is there")
+    finally:
+        shutil.rmtree(path)
+    return Timed(seconds / count, result=count)
+
+
+def values(directory: Path) -> Contest:
+    count = scaled(1000, 20)
+    return Contest(
+        name="append 1000 values of 100 bytes",
+        calls={
+            "kstore, extend": partial(work.extends, directory, count),
+            "pwrite of the batch": partial(work.raw_pwrites, directory, count),
+            "LMDB": partial(by_lmdb, directory, count),
+        },
+        amount=1000,
+        unit="records",
+        bars=(("kstore, extend", "LMDB", 5.0), ("kstore, extend", "pwrite of the batch", 0.5)),
+        rounds=9,
+    )
+
+
+def single(directory: Path, peer: KafkaLog | None) -> Contest:
+    count = scaled(200_000, 1000)
+    calls: dict[str, Callable[[], object]] = {
+        "kstore": partial(work.single_appends, directory, count),
+        "os.write": partial(work.single_writes, directory, count),
+    }
+    bars: list[tuple[str, str, float | None]] = [
+        ("kstore", "os.write", None),
+        ("kstore p99", "kstore", 1 / 3),
+    ]
+    if peer is not None:
+        size = len(work.prepared(1))
+        calls["Kafka"] = lambda: timed(peer.append(1, count * size), single=True)
+        bars += [("kstore", "Kafka", 1.0), ("kstore p99", "Kafka p99", 1.0)]
+    return Contest(
+        name="append one record of 100 bytes, each call timed",
+        calls=calls,
+        amount=1,
+        unit="records",
+        bars=tuple(bars),
+        rounds=9,
+    )
+
+
+def contests() -> Iterator[Contest]:
+    with TemporaryDirectory() as path, kafka_log(Path(path) / "kafka") as peer:
+        directory = Path(path)
+        for name in BARS:
+            yield prepared(name, directory, peer)
+        yield values(directory)
+        yield single(directory, peer)

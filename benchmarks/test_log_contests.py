@@ -1,0 +1,23 @@
+"""Every contest of the log against Kafka's own log layer runs, and all contestants agree."""
+
+from importlib import import_module
+
+import pytest
+
+from interop.kafka_jars import prepare, unavailable
+from peers.kafka import VERSION
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("suite", ["log_append", "log_read", "log_open", "log_stream"])
+def test_contests(suite, monkeypatch):
+    reason = prepare(VERSION)[1]
+    if reason:
+        unavailable(reason)
+    monkeypatch.setenv("KSTORE_BENCH_SCALE", "0.005")
+    names = []
+    for contest in import_module(f"contests_{suite}").contests():
+        contest.check()
+        assert {ours for ours, _, _ in contest.bars}  # each says what is wanted of it
+        names.append(contest.name)
+    assert len(names) == len(set(names)) > 0

@@ -1,0 +1,63 @@
+"""Opening a store of many clean partitions, with few descriptors, in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import kstore
+from kstore.bench.contest import Timed
+from kstore.bench.log_append import prepared
+from kstore.config import StoreConfig
+
+FILES = 1024  # the descriptors that the measured process may have
+
+
+def make(path: Path, partitions: int) -> Path:
+    """A store with a topic of so many partitions, one record in each, cleanly closed."""
+    batch = prepared(1)
+    with kstore.open(path, config=StoreConfig(background=False)) as store:
+        for log in store.create_topic("many", partitions=partitions):
+            log.append_as_leader(batch)
+    return path
+
+
+def open_and_use(path: Path, partitions: int, topic: str = "many") -> Timed:
+    """Seconds from open to the end of a first append and a first read of one partition.
+
+    Also: until every end offset is known, and until the interpreter itself had started and
+    imported kstore.
+    """
+    code = f"from kstore.bench.log_open import measure; measure({os.fspath(path)!r}, {topic!r})"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False
+    )
+    if done.returncode:
+        raise AssertionError(f"the measured process failed:\n{done.stderr[-2000:]}")
+    said = json.loads(done.stdout)
+    if said["partitions"] != partitions or said["read"] != "first":
+        raise AssertionError(f"the measured process saw {said}")
+    return Timed(said["first"], result=partitions, also={"all end offsets": said["ends"]})
+
+
+def measure(path: str, topic: str) -> None:
+    """The measured process: open, append to one partition, read it, then every end offset."""
+    import resource
+    from time import perf_counter
+
+    resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, FILES))
+    started = perf_counter()
+    with kstore.open(path) as store:
+        log = store[topic][7]
+        offset = log.append(b"first")
+        value = log[offset].value
+        first = perf_counter() - started
+        again = perf_counter()
+        ends = store.end_offsets(topic)
+        known = perf_counter() - again
+        lowest = min(ends.values())
+    if value is None or lowest < 1:
+        raise AssertionError("a partition without its record")
+    said = {"first": first, "ends": known, "partitions": len(ends), "read": value.decode()}
+    print(json.dumps(said))

@@ -1,0 +1,108 @@
+"""Reads of a log in page cache: slices at random offsets, whole scans as columns, recovery.
+
+Logs are filled once (by kstore here, or by a peer whose files are copied), read many times.
+"""
+
+import os
+import random
+import shutil
+from pathlib import Path
+from tempfile import mkdtemp
+from time import perf_counter, perf_counter_ns
+
+import kstore
+from kstore.bench.contest import Timed
+from kstore.bench.log_append import VALUE_SIZE, percentiles, prepared
+from kstore.config import LogConfig
+from kstore.log.files import DISK, Files
+from kstore.log.loader import load
+
+INDEX_NAMES = ("*.index", "*.timeindex")
+
+
+def fill(directory: Path, records: int, size: int) -> Path:
+    """A store with one closed log of about size bytes in batches of so many records."""
+    path = Path(mkdtemp(dir=directory))
+    batch = prepared(records)
+    with kstore.open(path) as store:
+        log = store.create_topic("bench")[0]
+        for _ in range(max(2, size // len(batch))):
+            log.append_as_leader(batch)
+    return path
+
+
+def adopt(directory: Path, partition: str) -> Path:
+    """A store around a copy of a partition directory that another program wrote and holds open."""
+    path = Path(mkdtemp(dir=directory))
+    shutil.copytree(partition, path / "bench-0")
+    for copied in path.glob("*/*.log"):  # or its pages are written back while others are timed
+        fd = DISK.open(copied)
+        DISK.fsync(fd)
+        DISK.close(fd)
+    return path
+
+
+def at_random(log: kstore.Log, count: int, seed: int) -> Timed:
+    """read(offset) at random offsets, each call timed; the first byte of a batch is enough."""
+    draw = random.Random(seed)
+    end = log.end_offset
+    offsets = [draw.randrange(end) for _ in range(count)]
+    took: list[int] = []
+    note, clock, read = took.append, perf_counter_ns, log.read
+    before = clock()
+    for offset in offsets:
+        read(offset, 1)
+        now = clock()
+        note(now - before)
+        before = now
+    for offset in offsets[:1000]:
+        found = log.read(offset, 1)
+        if found is None:
+            raise AssertionError(f"offset {offset} was not found")
+        base = int.from_bytes(found.memory()[:8], "big")
+        last = base + int.from_bytes(found.memory()[23:27], "big")
+        if not base <= offset <= last:
+            raise AssertionError(f"offset {offset} is not within {base} to {last}")
+    return percentiles(took)
+
+
+def scan(log: kstore.Log, threads: int) -> Timed:
+    """Every record as columns, every checksum checked; the columns are counted and summed."""
+    end = log.end_offset
+    found = offsets = sizes = 0
+    started = perf_counter()
+    for columns in log.view().scan(threads=threads):
+        found += len(columns)
+        offsets += int(columns.offsets[0]) + int(columns.offsets[-1])
+        sizes += int(columns.values.lengths[-1])
+    seconds = perf_counter() - started
+    if found != end or not offsets or sizes % VALUE_SIZE:
+        raise AssertionError(f"{found} records of {end}")
+    return Timed(seconds, result=found)
+
+
+class Unsynced(Files):
+    """The disk, but nothing waits for it: as a loader that does not sync what it makes anew."""
+
+    def fsync(self, fd: int) -> None:
+        """Nothing."""
+
+    def fdatasync(self, fd: int) -> None:
+        """Nothing."""
+
+    def sync_directory(self, path: str | os.PathLike[str]) -> None:
+        """Nothing."""
+
+
+def recover(store: Path, expected_end: int, files: Files = DISK) -> Timed:
+    """Load a log as after a kill: every checksum, both indexes made anew."""
+    directory = store / "bench-0"
+    for pattern in INDEX_NAMES:
+        for path in directory.glob(pattern):
+            path.write_bytes(bytes(os.stat(path).st_size))  # as large as after a kill, all zero
+    started = perf_counter()
+    loaded = load(files, str(directory), LogConfig(), clean=False)
+    seconds = perf_counter() - started
+    if loaded.segments.end_offset != expected_end or loaded.recovery.indexes_rebuilt < 2:
+        raise AssertionError(f"end offset {loaded.segments.end_offset}, not {expected_end}")
+    return Timed(seconds, result=loaded.recovery.bytes_scanned)
