@@ -9,7 +9,12 @@ from collections.abc import Sequence
 from importlib import import_module
 
 TOOLS = {
+    "topics": "create, list, describe and delete topics",
+    "console-producer": "append lines of standard input to a topic",
+    "console-consumer": "print records of a topic, and follow it",
+    "get-offsets": "print the offsets of partitions: latest, earliest, or by time",
     "dump-log": "print what is in log segments, indexes and snapshots, byte by byte",
+    "verify": "check every checksum, offset and index entry",
 }
 
 _PIPE_CLOSED = 141  # as a shell reports a program that SIGPIPE ended
@@ -76,7 +81,7 @@ def usage() -> str:
             *lines,
             "",
             "'kstore TOOL --help' tells a tool's options. An example:",
-            "  kstore dump-log --files data/orders-0/00000000000000000000.log",
+            "  kstore topics --create --topic orders --partitions 4 --log-dir data",
         ]
     )
 

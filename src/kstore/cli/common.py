@@ -1,11 +1,21 @@
 """What the tools share: options that read as Kafka's, output in blocks, stores and topics."""
 
 import argparse
+import os
 import re
+import select
 import sys
+from collections.abc import Iterable
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from kstore.errors import KStoreError, UnknownTopicOrPartitionError
+
+if TYPE_CHECKING:
+    from kstore.store import Store
+    from kstore.topic import Topic
+
+INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 _BLOCK = 1 << 18  # bytes that one write hands on
 
 
@@ -25,6 +35,89 @@ class ToolParser(argparse.ArgumentParser):
         self.print_usage(sys.stderr)
         sys.stderr.write(f"'{self.prog} --help' tells what each option does.\n")
         raise SystemExit(1)
+
+
+class WrongOptionsError(KStoreError, ValueError):
+    """Options that are each fine and do not go together."""
+
+
+def add_log_dir(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--log-dir",
+        action="append",
+        required=True,
+        metavar="DIR[,DIR...]",
+        help="REQUIRED: the directory that holds the partitions (Kafka's log.dirs); several are "
+        "separated by commas, or the option is repeated",
+    )
+
+
+def log_dirs(arguments: argparse.Namespace) -> list[str]:
+    """The directories of --log-dir, in order, each once."""
+    found = [name.strip() for text in arguments.log_dir for name in text.split(",")]
+    return list(dict.fromkeys(name for name in found if name))
+
+
+def open_store(arguments: argparse.Namespace, mode: str = "r") -> "Store":
+    """The store in --log-dir; to read, it has to be there."""
+    from kstore.store import open as open_directory
+
+    paths = log_dirs(arguments)
+    if mode == "r":
+        for path in paths:
+            if not os.path.isdir(path):
+                raise KStoreError(
+                    f"there is no directory {path}; --log-dir names one that Kafka or kstore "
+                    "keeps partitions in"
+                )
+    return open_directory(paths, mode)
+
+
+def named_topic(store: "Store", name: str) -> "Topic":
+    """A topic, or an error that lists what is there."""
+    if name in store:
+        return store[name]
+    known = sorted(store)
+    shown = ", ".join(known[:10]) + (", ..." if len(known) > 10 else "")
+    raise UnknownTopicOrPartitionError(
+        f"Topic '{name}' does not exist as expected; here are: {shown or 'no topics'}. "
+        "'kstore topics --create' makes one"
+    )
+
+
+def matching_topics(store: "Store", pattern: str | None, *, internal: bool = True) -> list[str]:
+    """Names that match a regular expression as Kafka's tools take it (`,` means `or`), sorted."""
+    try:
+        wanted = re.compile((pattern or ".*").strip().strip("\"'").replace(",", "|"))
+    except re.error as error:
+        raise WrongOptionsError(f"{pattern!r} is no regular expression: {error}") from None
+    return sorted(
+        name for name in store if wanted.fullmatch(name) and (internal or name not in INTERNAL)
+    )
+
+
+def properties(pairs: Iterable[str], known: Iterable[str]) -> dict[str, str]:
+    """``name=value`` options; a name that the tool does not know is an error that lists them."""
+    found = {}
+    names = list(known)
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or name not in names:
+            raise WrongOptionsError(
+                f"cannot use the property {pair!r}; known are name=value with: {', '.join(names)}"
+            )
+        found[name] = value
+    return found
+
+
+def flag(values: dict[str, str], name: str, default: bool = False) -> bool:
+    """A property that is true or false, as Java reads it: anything but true is false."""
+    return values.get(name, str(default)).strip().lower() == "true"
+
+
+def unescape(text: str) -> str:
+    r"""A separator as typed: ``\t``, ``\n`` and ``\\`` stand for what they do in Java."""
+    return re.sub(r"\\([tn\\])", lambda found: {"t": "\t", "n": "\n"}.get(found[1], "\\"), text)
 
 
 class Output:
@@ -52,6 +145,20 @@ class Output:
         if data:
             self._to.write(data)
         self._to.flush()
+
+    def check_reader(self) -> None:
+        """Raise BrokenPipeError if whoever read the output went away.
+
+        A tool that waits for records would otherwise learn it from the next one only.
+        """
+        try:
+            number = self._to.fileno()
+        except (OSError, ValueError):  # captured, not a file
+            return
+        poll = select.poll()
+        poll.register(number, 0)
+        if any(events & select.POLLERR for _, events in poll.poll(0)):
+            raise BrokenPipeError
 
     def __enter__(self) -> "Output":
         return self

@@ -1,0 +1,148 @@
+"""``kstore get-offsets``: Kafka's GetOffsetShell on a directory."""
+
+import argparse
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kstore.cli.common import (
+    INTERNAL,
+    ToolParser,
+    WrongOptionsError,
+    add_log_dir,
+    complain,
+    matching_topics,
+    open_store,
+)
+
+if TYPE_CHECKING:
+    from kstore.log.log import Log
+    from kstore.store import Store
+
+Wanted = Callable[[str, int], bool]
+
+_TIMES = {"-1": "latest", "-2": "earliest", "-3": "max-timestamp", "-4": "earliest-local"}
+_RULE = re.compile(r"([^:,]*)(?::(?:([0-9]+)|([0-9]*)-([0-9]*))?)?")
+_NONE = "Error occurred: Could not match any topic-partitions with the specified filters"
+EPILOG = """\
+examples:
+  kstore get-offsets --log-dir data
+  kstore get-offsets --topic orders --partitions 0,1 --time earliest --log-dir data
+  kstore get-offsets --topic-partitions 'orders:0-2,.*:3-' --time 1700000000000 --log-dir data
+
+One line for each partition: topic:partition:offset. With a timestamp it is the offset of the
+first record at or after it; a partition without one is left out. Works beside a running broker
+or writer.
+"""
+
+
+def describe(parser: ToolParser) -> None:
+    parser.epilog = EPILOG
+    add_log_dir(parser)
+    parser.add_argument("--topic", metavar="REGEX", help="topics to show (default: all)")
+    parser.add_argument("--partitions", metavar="N,N,...", help="partitions to show")
+    parser.add_argument(
+        "--topic-partitions",
+        metavar="RULES",
+        help="topic:N, topic:N-M (M not included), topic:N-, topic:-M, topic, separated by "
+        "commas; topics are regular expressions. Not together with the two above",
+    )
+    parser.add_argument(
+        "--time",
+        default="latest",
+        metavar="WHEN",
+        help="a timestamp in milliseconds, or -1 or latest, -2 or earliest, -3 or "
+        "max-timestamp, -4 or earliest-local (default: latest)",
+    )
+    parser.add_argument(
+        "--exclude-internal-topics", action="store_true", help="leave out Kafka's own topics"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    wanted = wanted_places(arguments)
+    find = offset_finder(arguments.time)
+    found = False
+    with open_store(arguments) as store:
+        for name in candidates(store, arguments):
+            for partition in store[name].partitions:
+                if wanted(name, partition):
+                    found = True
+                    offset = find(store[name][partition])
+                    if offset is not None:
+                        print(f"{name}:{partition}:{offset}")
+    if not found:
+        complain(_NONE)
+        return 1
+    return 0
+
+
+def candidates(store: "Store", arguments: argparse.Namespace) -> list[str]:
+    names = matching_topics(store, arguments.topic)
+    return [name for name in names if not (arguments.exclude_internal_topics and name in INTERNAL)]
+
+
+def wanted_places(arguments: argparse.Namespace) -> Wanted:
+    """What the options choose among the candidates."""
+    if arguments.topic_partitions is None:
+        numbers = arguments.partitions
+        if not numbers:
+            return lambda name, partition: True
+        if not re.fullmatch(r"\s*\d+\s*(,\s*\d+\s*)*", numbers):
+            raise WrongOptionsError(f"--partitions takes numbers and commas, not {numbers!r}")
+        chosen = {int(number) for number in numbers.split(",")}
+        return lambda name, partition: partition in chosen
+    if arguments.topic is not None or arguments.partitions is not None:
+        raise WrongOptionsError("--topic-partitions cannot be used with --topic or --partitions")
+    rules = [rule(text) for text in arguments.topic_partitions.split(",")]
+    return lambda name, partition: any(each(name, partition) for each in rules)
+
+
+def rule(text: str) -> Wanted:
+    """One of --topic-partitions' rules."""
+    found = _RULE.fullmatch(text.strip())
+    if found is None:
+        raise WrongOptionsError(f"Invalid rule specification: {text}")
+    try:
+        topic = re.compile(found[1] or ".*")
+    except re.error as error:
+        raise WrongOptionsError(f"Invalid rule specification: {text}: {error}") from None
+    if found[2]:
+        low, high = int(found[2]), int(found[2]) + 1
+    else:
+        low, high = int(found[3] or 0), int(found[4] or 2**31)
+    return lambda name, partition: topic.fullmatch(name) is not None and low <= partition < high
+
+
+def offset_finder(text: str) -> "Callable[[Log], int | None]":
+    """The function that --time asks for: of a log the offset, or None."""
+    name = _TIMES.get(text, text)
+    if name == "latest":
+        return lambda log: log.end_offset
+    if name in ("earliest", "earliest-local"):
+        return lambda log: log.start_offset
+    if name == "max-timestamp":
+        return newest
+    if not text.isdecimal():
+        raise WrongOptionsError(
+            f"Malformed time argument {text}. Please use latest or earliest or max-timestamp, "
+            "or a timestamp in milliseconds"
+        )
+    return lambda log: at_or_after(log, int(text))
+
+
+def at_or_after(log: "Log", timestamp: int) -> int | None:
+    """The offset of the first record at or after a time, None without one."""
+    end = log.end_offset
+    offset = log.offset_at(timestamp)
+    return offset if offset < end else None
+
+
+def newest(log: "Log") -> int | None:
+    """The offset of the first record with the largest timestamp, None in an empty log."""
+    from kstore.log.files import DISK
+    from kstore.log.search import largest_timestamp
+
+    views = log.segments.views
+    largest = max((largest_timestamp(DISK, log.path, view) for view in views), default=-1)
+    return None if largest < 0 else at_or_after(log, largest)

@@ -1,0 +1,46 @@
+"""A bar on standard error, where that is a terminal."""
+
+import sys
+import time
+
+_WIDTH = 30
+_INTERVAL = 0.1  # seconds
+
+
+class Progress:
+    """Redraws one line now and then; nothing where nobody looks at it."""
+
+    def __init__(self, total: int) -> None:
+        self.total = max(total, 1)
+        self.base = 0  # bytes of what was finished before
+        self._shown = sys.stderr.isatty()
+        self._started = time.monotonic()
+        self._next = 0.0
+        self._length = 0
+
+    def update(self, done: int, name: str) -> None:
+        """So many bytes of the present piece are done."""
+        now = time.monotonic()
+        if not self._shown or now < self._next:
+            return
+        self._next = now + _INTERVAL
+        part = min((self.base + done) / self.total, 1.0)
+        seconds = max(now - self._started, 1e-9)
+        filled = round(part * _WIDTH)
+        line = (
+            f"[{'#' * filled}{'.' * (_WIDTH - filled)}] {part:4.0%} "
+            f"{(self.base + done) / seconds / 1e6:6.0f} MB/s {name}"
+        )
+        self._draw(line[:100])
+
+    def clear(self) -> None:
+        """Leave an empty line behind."""
+        if self._length:
+            self._draw("")
+            sys.stderr.write("\r")
+            sys.stderr.flush()
+
+    def _draw(self, line: str) -> None:
+        sys.stderr.write("\r" + line.ljust(self._length))
+        sys.stderr.flush()
+        self._length = len(line)

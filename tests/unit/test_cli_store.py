@@ -1,0 +1,384 @@
+"""topics, console-producer, console-consumer, get-offsets and verify on a directory."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import kstore
+from kstore.cli import main
+from kstore.cli.console_consumer import Formatter
+from kstore.cli.console_producer import LineReader
+from kstore.errors import KStoreError
+from kstore.record import Record
+
+FIRST = 1_700_000_000_000
+
+
+@pytest.fixture
+def tool(tmp_path, capfd):
+    """Run a tool on one directory: status, lines of stdout, lines of stderr."""
+
+    def run(name, *words):
+        status = main([name, *map(str, words), "--log-dir", str(tmp_path / "data")])
+        output, complaints = capfd.readouterr()
+        return status, output.splitlines(), complaints.splitlines()
+
+    run.path = tmp_path / "data"
+    return run
+
+
+@pytest.fixture
+def filled(tool):
+    """Two topics; orders has records 0 to 9 in partition 0 and 0 to 4 in partition 1."""
+    with kstore.open(tool.path) as store:
+        orders = store.create_topic("orders", partitions=3)
+        for number in range(10):
+            orders[0].append(b"zero %d" % number, timestamp=FIRST + number)
+        for number in range(5):
+            orders[1].append(b"one %d" % number, timestamp=FIRST + 100 - number)
+        store.create_topic("other.topic")[0].append(
+            None, key=b"k", headers=[("h", b"1"), ("i", None)], timestamp=FIRST
+        )
+    return tool
+
+
+def feed(monkeypatch, text):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+
+
+# --- topics -------------------------------------------------------------------------------
+
+
+def test_create_list_describe_delete(tool):
+    assert tool("topics", "--create", "--topic", "b", "--partitions", 2) == (
+        0,
+        ["Created topic b."],
+        [],
+    )
+    status, lines, _ = tool(
+        "topics", "--create", "--topic", "a_a", "--config", "segment.bytes=9999"
+    )
+    assert status == 0
+    assert lines[0].startswith("WARNING: Due to limitations in metric names")
+    assert tool("topics", "--list")[1] == ["a_a", "b"]
+    assert tool("topics", "--list", "--topic", "b|c")[1] == ["b"]
+    with kstore.open(tool.path, "r") as store:
+        identity = store["b"].topic_id
+    assert tool("topics", "--describe", "--topic", "b")[1] == [
+        f"Topic: b\tTopicId: {identity}\tPartitionCount: 2\tReplicationFactor: 1\tConfigs: ",
+        "\tTopic: b\tPartition: 0\tLeader: 0\tReplicas: 0\tIsr: 0\tElr: N/A\tLastKnownElr: N/A",
+        "\tTopic: b\tPartition: 1\tLeader: 0\tReplicas: 0\tIsr: 0\tElr: N/A\tLastKnownElr: N/A",
+    ]
+    _, lines, _ = tool("topics", "--describe", "--topics-with-overrides")
+    assert len(lines) == 1
+    assert lines[0].endswith("Configs: segment.bytes=9999")
+    assert tool("topics", "--delete", "--topic", "b") == (0, [], [])
+    assert tool("topics", "--list")[1] == ["a_a"]
+
+
+def test_create_twice(tool):
+    words = ("topics", "--create", "--topic", "t")
+    assert tool(*words)[0] == 0
+    status, lines, _ = tool(*words)
+    assert status == 1
+    assert lines[0].startswith("Error while executing topic command : ")
+    assert tool(*words, "--if-not-exists") == (0, [], [])
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ((), "Command must include exactly one action"),
+        (("--list", "--create"), "Command must include exactly one action"),
+        (("--create",), 'Missing required argument "[topic]"'),
+        (("--create", "--topic", "t", "--replication-factor", "3"), "one replica"),
+        (("--create", "--topic", "t", "--config", "x"), "--config takes name=value"),
+        (("--list", "--topic", "("), "no regular expression"),
+    ],
+)
+def test_wrong_use_of_topics(tool, words, text):
+    tool.path.mkdir()
+    status, lines, complaints = tool("topics", *words)
+    assert status == 1
+    assert any(text in line for line in lines + complaints)
+
+
+@pytest.mark.parametrize("action", ["--describe", "--delete"])
+def test_a_topic_that_is_not_there(tool, action):
+    tool.path.mkdir()
+    status, lines, _ = tool("topics", action, "--topic", "t")
+    assert status == 1
+    assert "Topic 't' does not exist as expected" in lines[0]
+    assert tool("topics", action, "--topic", "t", "--if-exists")[0] == 0
+
+
+def test_reading_a_directory_that_is_not_there(tool):
+    for name in ("topics --list", "get-offsets", "verify"):
+        status, lines, complaints = tool(*name.split())
+        assert status == 1
+        assert "there is no directory" in (lines + complaints)[-1]
+    assert not tool.path.exists()
+
+
+# --- console-producer ---------------------------------------------------------------------
+
+
+def test_lines_become_records(tool, monkeypatch):
+    tool("topics", "--create", "--topic", "t")
+    feed(monkeypatch, b"one\ntwo\r\n\nlast")
+    assert tool("console-producer", "--topic", "t", "--compression-codec") == (0, [], [])
+    with kstore.open(tool.path, "r") as store:
+        assert [record.value for record in store["t"][0]] == [b"one", b"two", b"", b"last"]
+
+
+def test_producer_needs_the_topic(tool, monkeypatch):
+    tool.path.mkdir()
+    feed(monkeypatch, b"one\n")
+    status, _, complaints = tool("console-producer", "--topic", "t")
+    assert status == 1
+    assert "'kstore topics --create' makes one" in complaints[0]
+
+
+def test_keys_and_headers():
+    reader = LineReader({"parse.key": "true", "parse.headers": "true", "null.marker": "N"})
+    assert reader.parse(b"h1:v1,h2:v2\tk\tv\tw") == (
+        b"v\tw",
+        b"k",
+        [(b"h1", b"v1"), (b"h2", b"v2")],
+    )
+    assert reader.parse(b"N\tN\tN") == (None, None, None)
+    assert reader.parse(b"h:N\t\t") == (b"", b"", [(b"h", None)])
+    with pytest.raises(KStoreError, match="No key separator found on line number 4: 'x'"):
+        reader.parse(b"h:1\tx")
+    with pytest.raises(KStoreError, match="No headers delimiter found on line number 5"):
+        reader.parse(b"x")
+
+
+def test_errors_ignored():
+    reader = LineReader({"parse.key": "true", "ignore.error": "true", "key.separator": "::"})
+    assert reader.parse(b"abc") == (b"abc", None, None)
+    assert reader.parse(b"a::b") == (b"b", b"a", None)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--reader-property", "parse.keys=true"),
+        ("--reader-property", "parse.key"),
+        ("--command-property", "acks=some"),
+        ("--compression-codec", "rar"),
+    ],
+)
+def test_wrong_use_of_the_producer(tool, monkeypatch, words):
+    tool("topics", "--create", "--topic", "t")
+    feed(monkeypatch, b"one\n")
+    assert tool("console-producer", "--topic", "t", *words)[0] == 1
+
+
+# --- console-consumer ---------------------------------------------------------------------
+
+
+def consumed(tool, *words):
+    status, lines, complaints = tool("console-consumer", "--timeout-ms", 100, *words)
+    assert status == 0
+    assert complaints == [f"Processed a total of {len(lines)} messages"]
+    return lines
+
+
+def test_from_beginning(filled):
+    lines = consumed(filled, "--topic", "orders", "--from-beginning")
+    assert sorted(lines) == sorted(
+        [f"zero {n}" for n in range(10)] + [f"one {n}" for n in range(5)]
+    )
+
+
+def test_from_the_end_by_default(filled):
+    assert consumed(filled, "--topic", "orders") == []
+
+
+def test_partition_and_offset(filled):
+    place = ("--topic", "orders", "--partition", 0)
+    assert consumed(filled, *place, "--offset", 8) == ["zero 8", "zero 9"]
+    assert consumed(filled, *place, "--offset", "latest") == []
+    assert len(consumed(filled, *place, "--offset", "earliest")) == 10
+    assert consumed(filled, *place, "--offset", 3, "--max-messages", 2) == ["zero 3", "zero 4"]
+
+
+def test_from_time(filled):
+    place = ("--topic", "orders", "--partition", 0)
+    assert consumed(filled, *place, "--from-time", FIRST + 7) == ["zero 7", "zero 8", "zero 9"]
+    assert len(consumed(filled, *place, "--from-time", "2023-11-14T22:13:20")) == 10
+    assert consumed(filled, *place, "--from-time", "2030-01-01T00:00:00Z") == []
+
+
+def test_fields_in_kafkas_order(filled):
+    names = ("timestamp", "partition", "offset", "epoch", "headers", "key")
+    words = [word for name in names for word in ("--property", f"print.{name}=true")]
+    assert consumed(filled, "--include", "other.*", "--from-beginning", *words) == [
+        f"CreateTime:{FIRST}\tPartition:0\tOffset:0\tEpoch:0\th:1,i:null\tk\tnull"
+    ]
+
+
+def test_separators_and_literals():
+    record = Record(5, -1, None, b"v", timestamp_type="NoTimestampType")
+    wanted = {
+        "print.timestamp": "true",
+        "print.headers": "true",
+        "print.key": "true",
+        "key.separator": "|",
+        "line.separator": r"\t\\",
+        "null.literal": "",
+    }
+    assert Formatter(wanted).render(record, 0) == b"NO_TIMESTAMP|NO_HEADERS||v\t\\"
+
+
+def test_a_group_goes_on_where_it_was(filled):
+    place = ("--topic", "orders", "--group", "g", "--from-beginning")
+    first = consumed(filled, *place, "--max-messages", 6)
+    rest = consumed(filled, *place)
+    assert sorted(first + rest) == sorted(
+        [f"zero {n}" for n in range(10)] + [f"one {n}" for n in range(5)]
+    )
+    assert consumed(filled, *place) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ((), "Exactly one of --include/--topic is required."),
+        (("--topic", "a", "--include", "b"), "Exactly one of --include/--topic is required."),
+        (("--include", "a", "--partition", "0"), "The topic is required"),
+        (("--topic", "a", "--offset", "1"), "The partition is required"),
+        (("--topic", "a", "--partition", "0", "--offset", "x"), "offset value 'x' is incorrect"),
+        (("--topic", "a", "--partition", "0", "--group", "g"), "Options group and partition"),
+        (("--topic", "a", "--from-time", "noon"), "--from-time takes"),
+        (("--topic", "a", "--property", "print.all=true"), "print.timestamp"),
+        (("--topic", "a", "--isolation-level", "read_committed"), "read_uncommitted"),
+    ],
+)
+def test_wrong_use_of_the_consumer(filled, words, text):
+    status, _, complaints = filled("console-consumer", *words)
+    assert status == 1
+    assert any(text in line for line in complaints)
+
+
+def spawn(*words):
+    return subprocess.Popen(
+        [sys.executable, "-m", "kstore", *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def test_follows_a_writer_until_interrupted(filled):
+    process = spawn(
+        "console-consumer", "--topic", "orders", "--from-time", FIRST + 99, "--log-dir", filled.path
+    )
+    watchdog = threading.Timer(60, process.kill)
+    watchdog.start()
+    try:
+        assert process.stdout.readline() == b"one 0\n"
+        with kstore.open(filled.path) as store:
+            store["orders"][2].append(b"late")
+            lines = iter(process.stdout.readline, b"late\n")
+            assert set(lines) <= {b"one %d\n" % n for n in range(5)}
+        process.send_signal(signal.SIGINT)
+        _, complaints = process.communicate()
+        assert complaints.startswith(b"Processed a total of ")
+        assert process.returncode == 130
+    finally:
+        watchdog.cancel()
+
+
+def test_following_ends_when_nobody_reads(filled):
+    process = spawn(
+        "console-consumer", "--topic", "orders", "--from-beginning", "--log-dir", filled.path
+    )
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(60) == 141
+    process.stderr.close()
+
+
+# --- get-offsets --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        ((), ["orders:0:10", "orders:1:5", "orders:2:0", "other.topic:0:1"]),
+        (("--topic", "orders", "--time", "earliest"), ["orders:0:0", "orders:1:0", "orders:2:0"]),
+        (("--topic", "orders", "--partitions", "1,2"), ["orders:1:5", "orders:2:0"]),
+        (("--time", FIRST + 5), ["orders:0:5", "orders:1:0"]),
+        (("--time", -3), ["orders:0:9", "orders:1:0", "other.topic:0:0"]),
+        (("--topic-partitions", "orders:0-2"), ["orders:0:10", "orders:1:5"]),
+        (("--topic-partitions", "orders:2-,ot.*:0"), ["orders:2:0", "other.topic:0:1"]),
+        (("--topic-partitions", ":-1"), ["orders:0:10", "other.topic:0:1"]),
+    ],
+)
+def test_offsets(filled, words, lines):
+    assert filled("get-offsets", *words) == (0, lines, [])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--topic", "nothing"),
+        ("--partitions", "x"),
+        ("--time", "yesterday"),
+        ("--topic", "orders", "--topic-partitions", "orders"),
+        ("--topic-partitions", "a:b"),
+    ],
+)
+def test_wrong_use_of_get_offsets(filled, words):
+    status, lines, complaints = filled("get-offsets", *words)
+    assert (status, lines) == (1, [])
+    assert len(complaints) == 1
+
+
+# --- verify -------------------------------------------------------------------------------
+
+
+def test_verify_says_ok(filled):
+    status, lines, complaints = filled("verify")
+    assert (status, complaints) == (0, [])
+    assert lines[0].startswith("orders-0: ok (1 segments, 10 batches, ")
+    assert lines[-1].startswith("4 partitions: all ok (16 batches, ")
+
+
+def test_verify_finds_a_flipped_bit(filled):
+    path = filled.path / "orders-0" / "00000000000000000000.log"
+    data = bytearray(path.read_bytes())
+    data[200] ^= 4
+    path.write_bytes(data)
+    status, lines, _ = filled("verify", "--topic", "orders")
+    assert status == 1
+    assert any(str(path) in line and "offset" in line for line in lines)
+    assert "1 damaged" in lines[-1]
+    status, lines, _ = filled("verify", "--json")
+    report = json.loads("\n".join(lines))
+    assert (status, report["ok"]) == (1, False)
+    assert [each["ok"] for each in report["partitions"]] == [False, True, True, True]
+    assert report["partitions"][0]["findings"][0]["path"] == str(path)
+    assert filled("verify", "--topic", "orders", "--partition", 1)[0] == 0
+
+
+def test_a_bar_is_drawn_on_a_terminal(filled):
+    main_end, other_end = os.openpty()
+    done = subprocess.run(
+        [sys.executable, "-m", "kstore", "verify", "--log-dir", str(filled.path)],
+        stdout=subprocess.PIPE,
+        stderr=other_end,
+        check=True,
+    )
+    os.close(other_end)
+    drawn = os.read(main_end, 4096)
+    os.close(main_end)
+    assert b"MB/s orders-0" in drawn
+    assert b"\r" not in done.stdout
