@@ -86,8 +86,8 @@ interop: build $(VENV)/.group-test  ## real Apache Kafka reads what kstore wrote
 
 .PHONY: interop-jars
 interop-jars: build $(VENV)/.group-test  ## fetch Kafka's jars from Maven Central, once
-	@PYTHONPATH=tests $(BIN)/python -c 'from interop.kafka_jars import VERSIONS, _prepare; import sys; \
-	  sys.exit("\n".join(filter(None, (_prepare(version)[1] for version in VERSIONS))) or None)'
+	@PYTHONPATH=tests $(BIN)/python -c 'from interop.kafka_jars import VERSIONS, prepare; import sys; \
+	  sys.exit("\n".join(filter(None, (prepare(version)[1] for version in VERSIONS))) or None)'
 
 .PHONY: check
 check: build $(VENV)/.group-test $(VENV)/.group-check  ## style, types, stubs, import layers
