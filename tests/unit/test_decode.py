@@ -353,6 +353,58 @@ def test_hostile_records_under_a_right_crc(position, replacement, skip):
         assert any("\ufffd" in name for r in found for name, _ in r.headers)
 
 
+# Sizes and deltas on both sides of where a varint grows by a byte, runs of equal ones among them.
+WIDTHS = [0, 1, 5, 63, 63, 64, 64, 64, 100, 100, 8191, 8191, 8192, 8192, 8192, 3]
+DELTAS = [0, 1, -1, 63, -64, 64, 8191, 8192, 1 << 20, 1 << 27, -(1 << 27), 1 << 40, 0]
+
+
+@pytest.mark.parametrize("key_size", [None, 0, 1, 30, 70, 9000])
+def test_records_of_every_shape(key_size):
+    key = None if key_size is None else b"k" * key_size
+    records = [
+        PlainRecord(9 + 3 * n, T + DELTAS[n % len(DELTAS)], key, b"v" * size)
+        for n, size in enumerate([*WIDTHS * 9, 1 << 20])
+    ]
+    data = writer.batch(records)
+    assert [seen(r) for r in all_records(data)] == records
+    assert all_values(data) == [r.value for r in records]
+    assert all_rows(data) == [(r.offset, r.timestamp, r.key, r.value, 0) for r in records]
+
+
+@pytest.mark.parametrize("key", [None, b"key"])
+@pytest.mark.parametrize("size", [0, 30, 100])
+def test_every_byte_of_a_record_between_others(key, size):
+    """The record in the middle has room around it: a length may point beyond it, and stay inside
+    the batch. Its bytes are changed in every way; rows are what the oracle reads, or none."""
+    from oracle.crc import crc32c
+
+    records = [PlainRecord(n, T + n, key, b"\x00" * size) for n in range(9)]
+    whole = writer.batch(records)
+    width = (len(whole) - 61) // 9
+    fields = 10 + (len(key) if key else 0)
+    first = 61 + 4 * width
+    right = 0
+    for place in [*range(first, first + fields), first + width - 1]:
+        for byte in range(256):
+            data = bytearray(whole)
+            data[place] = byte
+            data[17:21] = crc32c(bytes(data[21:])).to_bytes(4, "big")
+            try:
+                expected = reader.read_log(bytes(data)).records
+            except (reader.CorruptError, UnicodeDecodeError):
+                expected = None
+            try:
+                found = [seen(r) for r in all_records(bytes(data))]
+            except CorruptRecordError:
+                found = None
+            if found is not None:
+                assert expected is not None
+                assert found == list(expected)
+                assert all_values(bytes(data)) == [r.value for r in found]
+                right += 1
+    assert right >= 9
+
+
 def test_a_claimed_count_asks_for_no_memory():
     from oracle.crc import crc32c
 

@@ -23,6 +23,9 @@ from kstore._native.cursor cimport (
 )
 from kstore._native.header cimport BatchHeader, crc_matches, read_header
 from kstore._native.layout cimport *
+from kstore._native.span cimport (
+    NO_GUESS, likely, plain_guess, plain_record, read_plain_record,
+)
 from kstore._native.status cimport *
 
 import kstore._native.frames as frames
@@ -81,7 +84,7 @@ cdef struct RecordFields:       # what validation looks at
     int32_t key_size
 
 
-cdef inline Status take_fields(Cursor* cursor, RecordFields* out) noexcept nogil:
+cdef Status take_fields(Cursor* cursor, RecordFields* out) noexcept nogil:
     """One whole record; the cursor ends behind it. TRUNCATED: it is not all there."""
     cdef int32_t size
     cdef int32_t count
@@ -115,21 +118,13 @@ cdef inline Status take_fields(Cursor* cursor, RecordFields* out) noexcept nogil
     if unlikely(status != OK):
         return status
     if unlikely(count != 0):
-        status = skip_headers_apart(&body, count)
+        status = skip_headers(&body, count)
         if status != OK:
             return status
     if unlikely(body.position != body.end):
         return BAD_RECORD_SIZE
     cursor.position = body.end
     return OK
-
-
-cdef inline Status skip_headers_apart(Cursor* cursor, int32_t count) noexcept nogil:
-    """skip_headers on a copy, so that the caller's cursor may stay in registers."""
-    cdef Cursor copy = cursor[0]
-    cdef Status status = skip_headers(&copy, count)
-    cursor[0] = copy
-    return status
 
 
 cdef inline int64_t saturating_add(int64_t left, int64_t right) noexcept nogil:
@@ -155,8 +150,10 @@ cdef Status fault(
 cdef Status validate_records(
     const uint8_t* data, int64_t size, const LeaderRules* rules, LeaderCheck* out
 ) noexcept nogil:
-    cdef Cursor cursor
-    cdef RecordFields fields
+    cdef Cursor cursor, rest
+    cdef RecordFields fields, apart
+    cdef plain_record plain
+    cdef plain_guess guess = NO_GUESS
     cdef Status status
     cdef Status pending = OK        # a record that parses but is refused: Kafka reads on
     cdef const uint8_t* start
@@ -178,11 +175,20 @@ cdef Status validate_records(
         start = cursor.position
         if unlikely(start == cursor.end):
             return fault(out, BAD_COUNT, start - data, index)
-        status = take_fields(&cursor, &fields)
-        if unlikely(status != OK):
-            if status == TRUNCATED:
-                status = BAD_RECORD_SIZE
-            return fault(out, status, start - data, index)
+        if likely(read_plain_record(start, cursor.end, &guess, &plain)):
+            cursor.position = plain.end
+            fields.timestamp_delta = plain.timestamp_delta
+            fields.offset_delta = plain.offset_delta
+            fields.key_size = plain.key_size
+        else:
+            rest = cursor       # its address goes to a call: the loop's own stays in registers
+            status = take_fields(&rest, &apart)
+            if unlikely(status != OK):
+                if status == TRUNCATED:
+                    status = BAD_RECORD_SIZE
+                return fault(out, status, start - data, index)
+            cursor.position = rest.position
+            fields = apart
         if unlikely(fields.offset_delta != index):
             return fault(out, BAD_OFFSET, start - data, index)
         if not flagged:             # else every record has the header's max timestamp

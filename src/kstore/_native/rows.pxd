@@ -11,7 +11,9 @@ from libc.string cimport memcpy
 from kstore._native.cursor cimport Cursor, get_i32, get_i64
 from kstore._native.header cimport BatchHeader, crc_matches, read_header
 from kstore._native.layout cimport *
-from kstore._native.span cimport RecordSpan, take_record
+from kstore._native.span cimport (
+    NO_GUESS, RecordSpan, likely, plain_guess, plain_record, read_plain_record, take_record,
+)
 from kstore._native.status cimport (
     Status, OK, TRUNCATED, BAD_CODEC, BAD_COUNT, BAD_CRC, BAD_LENGTH, BAD_OFFSET,
     BAD_RECORD_SIZE, NO_MEMORY, TRAILING_BYTES,
@@ -90,49 +92,84 @@ cdef inline int64_t wrapping_sum(int64_t a, int64_t b) noexcept nogil:
     return <int64_t>(<uint64_t>a + <uint64_t>b)
 
 
+cdef inline void put_row(
+    Rows* rows, int64_t row, const RecordSpan* span, int64_t shift, int64_t offset,
+    int64_t timestamp,
+) noexcept nogil:
+    """Write one row, for which there is room. An address plus shift is a position."""
+    rows.value_positions[row] = <int64_t>span.value + shift
+    rows.value_lengths[row] = span.value_size
+    if not rows.values_only:
+        rows.offsets[row] = offset
+        rows.timestamps[row] = timestamp
+        rows.key_positions[row] = <int64_t>span.key + shift
+        rows.key_lengths[row] = span.key_size
+        rows.header_positions[row] = <int64_t>span.headers + shift
+        rows.header_counts[row] = span.header_count
+
+
 # --- record batch v2 ----------------------------------------------------------------------
 
 cdef inline Status fill_v2(
     const uint8_t* at, int64_t size, int64_t shift, const BatchHeader* batch, Rows* rows
 ) noexcept nogil:
     """Append the records in at[0:size] (uncompressed); at[0] has position shift."""
-    cdef Cursor cursor
+    cdef Cursor cursor, rest
     cdef RecordSpan span
+    cdef plain_record plain
+    cdef plain_guess guess = NO_GUESS
     cdef Status status
     cdef int64_t row = rows.count
     cdef int64_t end = row + batch.count
-    cdef int64_t last_delta = batch.last_offset - batch.base_offset
+    cdef int64_t base_offset = batch.base_offset
+    cdef int64_t last_delta = batch.last_offset - base_offset
     cdef int64_t last = -1
+    cdef int64_t timestamp = batch.base_timestamp
     cdef bint stamped = batch.attributes & LOG_APPEND_TIME_BIT
     cdef bint all_columns = not rows.values_only
+    cdef Rows to
     if batch.count < 0 or batch.count > size // SMALLEST_RECORD:
         return BAD_COUNT
     status = grow_rows(rows, end)
     if status != OK:
         return status
+    to = rows[0]            # a copy, which stores into the columns cannot be thought to change
     cursor.position = at
     cursor.end = at + size
     shift -= <int64_t>at
     while row < end:
-        status = take_record(&cursor, &span)
+        if likely(read_plain_record(cursor.position, cursor.end, &guess, &plain)):
+            cursor.position = plain.end
+            if not last < plain.offset_delta <= last_delta:
+                return BAD_OFFSET
+            last = plain.offset_delta
+            to.value_positions[row] = <int64_t>plain.value + shift
+            to.value_lengths[row] = plain.value_size
+            if all_columns:
+                to.offsets[row] = base_offset + last
+                to.timestamps[row] = batch.max_timestamp if stamped else (
+                    wrapping_sum(timestamp, plain.timestamp_delta)
+                )
+                to.key_positions[row] = <int64_t>plain.key + shift
+                to.key_lengths[row] = plain.key_size
+                to.header_positions[row] = <int64_t>plain.end + shift
+                to.header_counts[row] = 0
+            row += 1
+            continue
+        rest = cursor           # its address goes to a call: the loop's own stays in registers
+        status = take_record(&rest, &span)
+        cursor.position = rest.position
         if status != OK:
             return BAD_COUNT if cursor.position == cursor.end else (
                 BAD_RECORD_SIZE if status == TRUNCATED else status
             )
-        if span.offset_delta <= last or span.offset_delta > last_delta:
+        if not last < span.offset_delta <= last_delta:
             return BAD_OFFSET
         last = span.offset_delta
-        rows.value_positions[row] = <int64_t>span.value + shift
-        rows.value_lengths[row] = span.value_size
-        if all_columns:
-            rows.offsets[row] = batch.base_offset + last
-            rows.timestamps[row] = batch.max_timestamp if stamped else (
-                wrapping_sum(batch.base_timestamp, span.timestamp_delta)
-            )
-            rows.key_positions[row] = <int64_t>span.key + shift
-            rows.key_lengths[row] = span.key_size
-            rows.header_positions[row] = <int64_t>span.headers + shift
-            rows.header_counts[row] = span.header_count
+        put_row(
+            &to, row, &span, shift, base_offset + last,
+            batch.max_timestamp if stamped else wrapping_sum(timestamp, span.timestamp_delta),
+        )
         row += 1
     if cursor.position != cursor.end:
         return TRAILING_BYTES
@@ -166,27 +203,13 @@ cdef inline Status take_legacy(
     at += 4
     out.value = at
     out.value_size = size if size >= 0 else -1
+    out.headers = at            # messages had none yet
+    out.header_count = 0
     if size > 0:
         if size > end - at:
             return BAD_LENGTH
         at += size
     return OK if at == end else BAD_RECORD_SIZE
-
-
-cdef inline void put_legacy_row(
-    const RecordSpan* span, int64_t shift, int64_t offset, int64_t timestamp, Rows* rows
-) noexcept nogil:
-    cdef int64_t row = rows.count
-    rows.value_positions[row] = <int64_t>span.value + shift
-    rows.value_lengths[row] = span.value_size
-    if not rows.values_only:
-        rows.offsets[row] = offset
-        rows.timestamps[row] = timestamp
-        rows.key_positions[row] = <int64_t>span.key + shift
-        rows.key_lengths[row] = span.key_size
-        rows.header_positions[row] = <int64_t>span.value + shift
-        rows.header_counts[row] = 0
-    rows.count = row + 1
 
 
 cdef inline Status fill_legacy(
@@ -197,9 +220,13 @@ cdef inline Status fill_legacy(
     cdef Status status = take_legacy(entry, batch, &span)
     if status == OK:
         status = grow_rows(rows, rows.count + 1)
-    if status == OK:
-        put_legacy_row(&span, shift - <int64_t>entry, batch.base_offset, batch.base_timestamp, rows)
-    return status
+    if status != OK:
+        return status
+    put_row(
+        rows, rows.count, &span, shift - <int64_t>entry, batch.base_offset, batch.base_timestamp
+    )
+    rows.count += 1
+    return OK
 
 
 cdef inline Status fill_wrapped(
@@ -250,7 +277,10 @@ cdef inline Status fill_wrapped(
             rows.count = start
             return status
         timestamp = wrapper.max_timestamp if stamped else inner.base_timestamp
-        put_legacy_row(&span, shift - <int64_t>data, base + inner.base_offset, timestamp, rows)
+        put_row(
+            rows, rows.count, &span, shift - <int64_t>data, base + inner.base_offset, timestamp
+        )
+        rows.count += 1
         position += inner.size
     return OK
 

@@ -4,7 +4,7 @@ The layout of a record is Kafka's DefaultRecord. A negative key or value length 
 there. Every length is checked against the record's own declared size before it is used.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from kstore._native.cursor cimport Cursor, put_varint, take_varint, take_varlong
@@ -18,6 +18,23 @@ cdef extern from * nogil:
     """
     bint likely "KSTORE_LIKELY" (bint) noexcept
     int KSTORE_BITS(uint64_t) noexcept
+
+
+cdef extern from "plain_record.h" nogil:
+    ctypedef struct plain_record:
+        const uint8_t* key
+        const uint8_t* value
+        const uint8_t* end
+        int64_t timestamp_delta
+        int32_t offset_delta
+        int32_t key_size
+        int32_t value_size
+    ctypedef struct plain_guess:
+        uint32_t raw
+    plain_guess NO_GUESS "PLAIN_GUESS_NONE"
+    bint read_plain_record(
+        const uint8_t* at, const uint8_t* end, plain_guess* guess, plain_record* out
+    ) noexcept
 
 
 cdef struct RecordSpan:

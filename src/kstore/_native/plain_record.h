@@ -1,0 +1,116 @@
+/* One record of a v2 batch read the quick way: the shape that nearly every record has.
+ *
+ * A record is plain if its lengths and deltas take few bytes, its value is not null and it has
+ * no headers. Whatever is not certainly a sound plain record is left to take_record (span.pxd),
+ * which alone says what is wrong with it: this reader only ever says yes or "not me".
+ */
+#ifndef KSTORE_PLAIN_RECORD_H
+#define KSTORE_PLAIN_RECORD_H
+
+#include <stdint.h>
+#include <string.h>
+
+enum {
+    /* Bytes that may be looked at from a record's start before its size is known: a size of at
+     * most three bytes, attributes, three numbers of at most four, and four bytes of read-ahead. */
+    PLAIN_RECORD_ROOM = 24
+};
+
+typedef struct {
+    const uint8_t *key; /* where it would be, if key_size is -1 (null) */
+    const uint8_t *value;
+    const uint8_t *end; /* the next record's first byte */
+    int64_t timestamp_delta;
+    int32_t offset_delta;
+    int32_t key_size;
+    int32_t value_size;
+} plain_record;
+
+/* The size field of the record before. Records of one batch often have the same, and where the
+ * next one starts hangs on it: comparing (and being right) lets the CPU begin with the next
+ * record at once instead of after a load and the decoding of a varint. */
+typedef struct {
+    uint32_t raw; /* its first two bytes; more than 16 bits: none */
+    int32_t width;
+    int64_t whole; /* of the record, size field included */
+} plain_guess;
+
+#define PLAIN_GUESS_NONE ((plain_guess){UINT32_MAX, 0, 0})
+
+#define KSTORE_ALWAYS_INLINE static inline __attribute__((always_inline))
+#define KSTORE_RARE(condition) __builtin_expect(!!(condition), 0)
+
+/* Zig-zag varint of one to four bytes at *at, which moves behind it; 0 if it is longer. */
+KSTORE_ALWAYS_INLINE int plain_varint(const uint8_t **at, int32_t *out) {
+    uint32_t raw, bits;
+    memcpy(&raw, *at, 4);
+    if (!(raw & 0x80)) {
+        bits = raw & 0x7F;
+        *at += 1;
+    } else if (!(raw & 0x8000)) {
+        bits = (raw & 0x7F) | (raw >> 1 & 0x3F80);
+        *at += 2;
+    } else if (!(raw & 0x800000)) {
+        bits = (raw & 0x7F) | (raw >> 1 & 0x3F80) | (raw >> 2 & 0x1FC000);
+        *at += 3;
+    } else if (!(raw & 0x80000000)) {
+        bits = (raw & 0x7F) | (raw >> 1 & 0x3F80) | (raw >> 2 & 0x1FC000) | (raw >> 3 & 0xFE00000);
+        *at += 4;
+    } else {
+        return 0;
+    }
+    *out = (int32_t)(bits >> 1) ^ -(int32_t)(bits & 1);
+    return 1;
+}
+
+/* Read the record at `at`, of a run of records that ends at `end`; 1 if it is plain. */
+KSTORE_ALWAYS_INLINE int read_plain_record(const uint8_t *at, const uint8_t *end,
+                                           plain_guess *guess, plain_record *out) {
+    uint16_t raw;
+    int64_t left = end - at;
+    if (KSTORE_RARE(left < PLAIN_RECORD_ROOM))
+        return 0;
+    memcpy(&raw, at, 2);
+    if (KSTORE_RARE(raw != guess->raw)) {
+        const uint8_t *body = at;
+        int32_t size;
+        if (!plain_varint(&body, &size) || body - at > 3 || size < 0)
+            return 0;
+        guess->raw = body - at < 3 ? raw : UINT32_MAX;
+        guess->width = (int32_t)(body - at);
+        guess->whole = guess->width + (int64_t)size;
+        /* Keeps the compiler from computing this without asking first. */
+        __asm__("" : "+r"(guess->whole), "+r"(guess->width));
+    }
+    if (KSTORE_RARE(guess->whole > left))
+        return 0;
+    const uint8_t *stop = at + guess->whole;
+    const uint8_t *body = at + guess->width + 1; /* attributes are unused */
+    const uint8_t *key;
+    int32_t timestamp_delta, size = -1;
+    if (!plain_varint(&body, &timestamp_delta) || !plain_varint(&body, &out->offset_delta))
+        return 0;
+    if (*body == 1) { /* -1: null */
+        key = body += 1;
+    } else {
+        if (!plain_varint(&body, &size) || size < 0 || size > end - body - 4)
+            return 0;
+        key = body;
+        body += size;
+    }
+    out->key = key;
+    out->key_size = size;
+    if (!plain_varint(&body, &size))
+        return 0;
+    /* The value ends one byte before the record does, and that byte counts no headers. This says
+     * too that nothing above was read from beyond the record: body has only moved forward. */
+    if (KSTORE_RARE(size < 0 || size != stop - body - 1 || stop[-1] != 0))
+        return 0;
+    out->value = body;
+    out->value_size = size;
+    out->timestamp_delta = timestamp_delta;
+    out->end = stop;
+    return 1;
+}
+
+#endif
