@@ -7,7 +7,7 @@ from aiokafka.record._crecords import DefaultRecordBatchBuilder as AiokafkaBuild
 from aiokafka.record.memory_records import MemoryRecords as AiokafkaRecords
 
 from kstore.bench.contest import Contest
-from kstore.bench.records import TIME, Decoding, Encoding
+from kstore.bench.records import TIME, Decoding, Encoding, read_all
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # its way of loading its own files
@@ -41,14 +41,13 @@ def aiokafka_decode(work: Decoding) -> int:
 
 
 def aiokafka_read(work: Decoding) -> int:
+    """The same, and four fields of each record read by the loop that reads ours."""
     total = 0
     records = AiokafkaRecords(work.data)
     while records.has_next():
         batch = records.next_batch()
         assert batch.validate_crc()
-        for record in batch:
-            record.key, record.value, record.timestamp, record.headers  # noqa: B018
-            total += 1
+        total = read_all(batch)
     return total
 
 

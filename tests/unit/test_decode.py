@@ -439,6 +439,52 @@ def test_a_closed_scanner_lets_its_map_go():
         scanner.close()
 
 
+@pytest.mark.parametrize("codec", [0, 4])
+def test_records_come_one_by_one_from_a_copy(codec):
+    first, second = plain(5), plain(5, 5)
+    data = bytearray(writer.batch(first, codec=codec) + writer.batch(second, codec=codec))
+    scanner = scan(data)
+    records = scanner.records()
+    found = [next(records)]
+    data[61:] = b"\xee" * (len(data) - 61)  # somebody else writes over the file
+    found += [next(records) for _ in range(4)]
+    assert [seen(r) for r in found] == first
+    with pytest.raises(CorruptRecordError):
+        next(records)
+    with pytest.raises(CorruptRecordError):  # and it stays where the damage is
+        next(records)
+
+
+def test_records_outlive_the_scanner():
+    scanner = scan(writer.batch(plain(3)) + writer.batch(plain(3, 3)))
+    records = scanner.records()
+    found = [next(records)]
+    scanner.close()
+    found += records
+    assert [seen(r) for r in found] == plain(3)
+
+
+def test_records_before_damage_are_handed_out():
+    damaged = bytearray(writer.batch(plain(2, 2)))
+    damaged[-1] ^= 1
+    records = scan(writer.batch(plain(2)) + damaged).records()
+    assert [seen(next(records)) for _ in range(2)] == plain(2)
+    with pytest.raises(CorruptRecordError):
+        next(records)
+    options = {"on_damage": "skip"}
+    data = writer.batch(plain(2)) + damaged + writer.batch(plain(2, 4))
+    assert [seen(r) for r in scan(data, **options).records()] == plain(2) + plain(2, 4)
+
+
+def test_records_are_for_one_thread_at_a_time():
+    def inside(*_):
+        next(records)
+
+    records = Scanner(writer.batch(plain(2), codec=1), decompress=inside).records()
+    with pytest.raises(ValueError, match="another thread"):
+        next(records)
+
+
 def test_a_batch_larger_than_a_block():
     records = [PlainRecord(n, T + n, None, b"%d" % n) for n in range(40_000)]
     data = writer.batch(records[:10]) + writer.batch(records[10:]) * 1

@@ -1,8 +1,9 @@
 """Blocks of decoded rows and the scanner that fills them, for other kernels."""
 
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
 from kstore._native.header cimport BatchHeader
+from kstore._native.record cimport Record
 from kstore._native.rows cimport Rows
 from kstore._native.status cimport Status
 
@@ -52,7 +53,23 @@ cdef class Scanner:
     cdef int _damage(self, Status status, object error) except -1
     cdef int _fill_unpacked(self, object piece, int64_t shift, Block block) except -1
     cdef Event _step(self, Block block, int64_t target, bint unlock) except? DAMAGED
-    cdef list _objects(self, bint whole)
-    cdef int _append(
-        self, Block block, const uint8_t* data, int64_t size, list out, bint whole
-    ) except -1
+
+
+cdef class RecordScan:
+    cdef Scanner scanner
+    cdef Block block            # rows of one batch
+    cdef int64_t row            # of the next record
+    cdef uint8_t* memory        # the bytes that the rows are places in
+    cdef const uint8_t* end
+    cdef int64_t shift          # position of the first of them
+    cdef int64_t room
+    cdef object timestamp       # of the record before, and the same as a number
+    cdef int64_t last
+    cdef int32_t leader_epoch
+    cdef int8_t kind            # of timestamp
+    cdef bint filling
+
+    cdef bint fill(self) except -1
+    cdef int keep_piece(self, object piece) except -1
+    cdef int keep(self, const uint8_t* data, int64_t size, int64_t position) except -1
+    cdef Record make(self)

@@ -90,7 +90,23 @@ class Scanner:
         """The next rows as columns, None at the end."""
     def next_values(self) -> list[bytes | None] | None:
         """The values of the next batches, None at the end."""
+    def records(self) -> RecordScan:
+        """The records from here on as objects, one at a time."""
     def next_records(self) -> list[Record] | None:
         """The records of the next batches as objects, None at the end."""
     def __iter__(self) -> Iterator[Block]: ...
     def __next__(self) -> Block: ...
+
+@final
+class RecordScan:
+    """Iterates over the records of a scanner; each is made when it is asked for.
+
+    A batch is checked, decoded and copied when its first record is asked for: what happens to
+    the buffer (or to the scanner's ``close``) later does not touch its other records. Memory:
+    that copy and 52 bytes a record of the batch. One thread at a time; a second one gets a
+    ``ValueError`` where the two would meet.
+    """
+
+    def __init__(self, scanner: Scanner) -> None: ...
+    def __iter__(self) -> Iterator[Record]: ...
+    def __next__(self) -> Record: ...

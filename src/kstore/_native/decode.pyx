@@ -9,8 +9,11 @@ from cpython.buffer cimport (
     PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer,
 )
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.stdint cimport int8_t, int64_t, uint8_t
+from cpython.list cimport PyList_New, PyList_SET_ITEM
+from cpython.ref cimport Py_INCREF
+from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
 
 from kstore._native.header cimport BatchHeader, crc_matches, read_header
 from kstore._native.layout cimport *
@@ -372,91 +375,170 @@ cdef class Scanner:
 
     # --- sinks that make objects ----------------------------------------------------------
 
-    cdef list _objects(self, bint whole):
-        """Values or Records of the next batches, a whole batch at a time."""
-        cdef Block block = Block(values_only=self.values_only and not whole)
-        cdef list out = []
+    def next_values(self):
+        cdef Block block = Block(values_only=self.values_only)
         cdef Event event
         cdef Py_buffer view
         cdef Py_ssize_t target = min(self.row_target, OBJECT_ROWS)
         self.scan.in_arena = False
-        while len(out) < target:
-            block.rows.count = 0
-            event = self._step(block, 1, False)
-            if event == COMPRESSED:
-                piece = self._unpack()
-                if piece is None or not self._fill_unpacked(piece, 0, block):
-                    continue
-                PyObject_GetBuffer(piece, &view, PyBUF_SIMPLE)
-                try:
-                    self._append(block, <const uint8_t*>view.buf, view.len, out, whole)
-                finally:
-                    PyBuffer_Release(&view)
+        while True:
+            event = self._step(block, target, False)
+            if event != COMPRESSED or block.rows.count:
+                break           # a compressed batch after others is for the next list
+            piece = self._unpack()
+            if piece is None or not self._fill_unpacked(piece, 0, block):
                 continue
-            self._append(block, self.scan.data, self.scan.end, out, whole)
-            if event == AT_END:
-                break
-        return out
+            if block.rows.count == 0:
+                continue
+            PyObject_GetBuffer(piece, &view, PyBUF_SIMPLE)
+            try:
+                return make_values(&block.rows, <const uint8_t*>view.buf)
+            finally:
+                PyBuffer_Release(&view)
+        return make_values(&block.rows, self.scan.data) if block.rows.count else None
 
-    cdef int _append(
-        self, Block block, const uint8_t* data, int64_t size, list out, bint whole
-    ) except -1:
-        if whole:
-            return append_records(block, data, data + size, &self.scan.batch, out)
-        return append_values(block, data, out)
-
-    def next_values(self):
-        return self._objects(False) or None
+    def records(self):
+        return RecordScan(self)
 
     def next_records(self):
-        return self._objects(True) or None
+        cdef RecordScan records = RecordScan(self)
+        cdef list out = []
+        cdef Py_ssize_t target = min(self.row_target, OBJECT_ROWS)
+        while len(out) < target and records.fill():
+            while records.row < records.block.rows.count:
+                out.append(records.make())
+        return out or None
 
 
-cdef int append_values(Block block, const uint8_t* data, list out) except -1:
-    cdef Rows* rows = &block.rows
+cdef list make_values(Rows* rows, const uint8_t* data):
+    """All values of some rows, whose positions count from data."""
+    cdef list out = PyList_New(rows.count)
+    cdef object value
     cdef int64_t n
     for n in range(rows.count):
-        if rows.value_lengths[n] < 0:
-            out.append(None)
-        else:
-            out.append(PyBytes_FromStringAndSize(
+        value = None
+        if rows.value_lengths[n] >= 0:
+            value = PyBytes_FromStringAndSize(
                 <const char*>data + rows.value_positions[n], rows.value_lengths[n]
-            ))
-    return 0
+            )
+        Py_INCREF(value)
+        PyList_SET_ITEM(out, n, value)
+    return out
 
 
-cdef int append_records(
-    Block block, const uint8_t* data, const uint8_t* end, BatchHeader* batch, list out
-) except -1:
-    """Append a Record for each of the block's rows, which are all of one batch."""
-    cdef Rows* rows = &block.rows
-    cdef int64_t n, last = 0
-    cdef Record record
-    cdef object timestamp = 0
-    cdef int8_t kind = -1 if batch.magic == 0 else (batch.attributes >> 3) & 1
-    for n in range(rows.count):
-        record = Record.__new__(Record)
+@cython.final
+cdef class RecordScan:
+    """Makes the records of a scanner's batches one at a time: each is used while in cache.
+
+    Between two records the caller may do anything, and somebody else may change the file. So
+    the bytes of the batch at hand are a copy, taken when its checksum was right.
+    """
+
+    def __cinit__(self, Scanner scanner not None):
+        self.scanner = scanner
+        self.block = Block()
+        self.timestamp = 0
+
+    def __dealloc__(self):
+        free(self.memory)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.row == self.block.rows.count and not self.fill():
+            raise StopIteration
+        return self.make()
+
+    cdef bint fill(self) except -1:
+        """Decode the next batch that has records; False at the end."""
+        cdef Scanner scanner = self.scanner
+        cdef BatchHeader* batch = &scanner.scan.batch
+        cdef Event event
+        cdef bint found = False
+        if self.filling:
+            raise ValueError("the records are being read by another thread already")
+        self.filling = True
+        try:
+            scanner.scan.in_arena = False
+            while True:
+                self.row = 0
+                self.block.rows.count = 0
+                event = scanner._step(self.block, 1, False)
+                if event == COMPRESSED:
+                    piece = scanner._unpack()
+                    if piece is None or not scanner._fill_unpacked(piece, 0, self.block):
+                        continue
+                    if self.block.rows.count:
+                        self.keep_piece(piece)
+                        break
+                elif self.block.rows.count:
+                    self.keep(scanner.scan.data + batch.position, batch.size, batch.position)
+                    break
+                elif event == AT_END:
+                    return False
+            found = True
+        finally:
+            self.filling = False
+            if not found:
+                self.block.rows.count = 0       # no rows without their bytes
+        return True
+
+    cdef int keep_piece(self, object piece) except -1:
+        cdef Py_buffer view
+        PyObject_GetBuffer(piece, &view, PyBUF_SIMPLE)
+        try:
+            self.keep(<const uint8_t*>view.buf, view.len, 0)
+        finally:
+            PyBuffer_Release(&view)
+        return 0
+
+    cdef int keep(self, const uint8_t* data, int64_t size, int64_t position) except -1:
+        """Copy the bytes that the rows are places in; data[0] has that position."""
+        cdef uint8_t* memory
+        if size > self.room:
+            memory = <uint8_t*>malloc(size)
+            if memory == NULL:
+                raise MemoryError
+            free(self.memory)
+            self.memory = memory
+            self.room = size
+        memcpy(self.memory, data, size)
+        self.end = self.memory + size
+        self.shift = position
+        self.leader_epoch = self.scanner.scan.batch.leader_epoch
+        self.kind = -1 if self.scanner.scan.batch.magic == 0 else (
+            (self.scanner.scan.batch.attributes >> 3) & 1
+        )
+        return 0
+
+    cdef Record make(self):
+        """The record of the next row, which is there."""
+        cdef Rows* rows = &self.block.rows
+        cdef const char* data = <const char*>self.memory - self.shift
+        cdef int64_t n = self.row
+        cdef Record record = Record.__new__(Record)
+        self.row = n + 1
         record.made = True
         if rows.value_lengths[n] >= 0:
             record.value = PyBytes_FromStringAndSize(
-                <const char*>data + rows.value_positions[n], rows.value_lengths[n]
+                data + rows.value_positions[n], rows.value_lengths[n]
             )
         if rows.key_lengths[n] >= 0:
             record.key = PyBytes_FromStringAndSize(
-                <const char*>data + rows.key_positions[n], rows.key_lengths[n]
+                data + rows.key_positions[n], rows.key_lengths[n]
             )
         record.offset = rows.offsets[n]
-        if rows.timestamps[n] != last:      # records of one batch often share their time
-            last = rows.timestamps[n]
-            timestamp = last
-        record.timestamp = timestamp
-        record.leader_epoch = batch.leader_epoch
-        record.timestamp_kind = kind
+        if rows.timestamps[n] != self.last:     # records of one batch often share their time
+            self.last = rows.timestamps[n]
+            self.timestamp = self.last
+        record.timestamp = self.timestamp
+        record.leader_epoch = self.leader_epoch
+        record.timestamp_kind = self.kind
         if rows.header_counts[n]:
             record.headers = parse_headers(
-                data + rows.header_positions[n], end, rows.header_counts[n]
+                <const uint8_t*>data + rows.header_positions[n], self.end, rows.header_counts[n]
             )
         else:
             record.headers = ()
-        out.append(record)
-    return 0
+        return record
