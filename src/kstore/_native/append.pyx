@@ -10,34 +10,26 @@ Rules: Kafka's UnifiedLog.append, LogSegment.append and shouldRoll.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.errno cimport EINTR, errno
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, realloc
 from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
-from posix.types cimport off_t
 
 from kstore._native.batch cimport LeaderCheck, LeaderRules, validate_leader, validate_records
 from kstore._native.encode cimport BatchBuffer
 from kstore._native.header cimport BatchHeader, crc_matches, read_header
+from kstore._native.info cimport new_info
 from kstore._native.layout cimport (
     CODEC_MASK, LOG_APPEND_TIME_BIT, OFFSET_INDEX_ENTRY_SIZE, TIME_INDEX_ENTRY_SIZE,
     V2_HEADER_SIZE,
 )
 from kstore._native.locate cimport SegmentView
+from kstore._native.lock cimport ReentrantLock
 from kstore._native.record cimport Record
 from kstore._native.stamp cimport restamp, stamp_prefix
 from kstore._native.status cimport (
     BAD_CRC, BAD_OFFSET, MESSAGE_TOO_LARGE, OK, Status, raise_for_status,
 )
-
-cdef extern from "<sys/uio.h>" nogil:
-    struct iovec:
-        void* iov_base
-        size_t iov_len
-    ssize_t writev(int fd, const iovec* parts, int count)
-
-cdef extern from "<unistd.h>" nogil:
-    ssize_t pwrite(int fd, const void* data, size_t size, off_t position)
+from kstore._native.write cimport write_all
 
 cdef enum:
     MAX_RELATIVE = 2147483647
@@ -63,7 +55,7 @@ def holds_records(list items not None):
 
 
 cdef class Appender:
-    """Appends to one log. Callers hold the log's lock, but for `append`, which takes it.
+    """Appends to one log. Callers hold the log's lock where it is not said that a method takes it.
 
     Attributes that a log sets: where to write (`attach`), how (`configure`), and what to call.
     """
@@ -77,6 +69,7 @@ cdef class Appender:
     cdef public int64_t rolling_timestamp   # largest timestamp of the segment's first append, or -1
     cdef public int64_t created_ms          # when this process opened the segment
     cdef public int waiters                 # followers asleep; `wake` is called if there are any
+    cdef public object usable               # raises if nothing may be written
     cdef public object prepare, roll, flush_due, wake, epoch_begins
     # (status, size, declared size, magic, bad position, bad record, producer id) -> raises
     cdef public object refuse
@@ -84,7 +77,8 @@ cdef class Appender:
     cdef object decompress, recompress
     cdef bint key_required
     cdef int target_codec                   # compression.type, -1: the producer's
-    cdef object lock, acquire, release, files, clock, compress, to_ms
+    cdef object files, path, info, clock, compress, to_ms
+    cdef ReentrantLock lock
     cdef BatchBuffer buffer
     cdef int fd, index_fd, time_fd
     cdef bint native
@@ -95,10 +89,11 @@ cdef class Appender:
     cdef BatchHeader* rows
     cdef Py_ssize_t row_capacity
 
-    def __cinit__(self, lock, files, to_ms):
+    def __cinit__(self, ReentrantLock lock not None, files, to_ms, path):
+        """path: the log's directory, for errors."""
         self.lock = lock
-        self.acquire = lock.acquire
-        self.release = lock.release
+        self.path = path
+        self.info = tuple
         self.files = files
         self.native = files.native
         self.to_ms = to_ms
@@ -134,6 +129,12 @@ cdef class Appender:
         self.recompress = recompress
         self.clock = clock
 
+    def answer_with(self, info):
+        """Let appends of batches answer with this NamedTuple of four numbers."""
+        if not issubclass(info, tuple):
+            raise TypeError("answers are tuples")
+        self.info = info
+
     def attach(self, SegmentView active not None, int fd, int index_fd, int time_fd):
         """Write to this segment from now on; its size and next offset are the log's end."""
         self.active = active
@@ -165,11 +166,11 @@ cdef class Appender:
 
     # --- this process's own records ----------------------------------------------------
 
-    def append(self, value, key, headers, timestamp):
+    def append(self, value, *, key=None, headers=None, timestamp=None):
         """Append one record as one batch; return its offset. Takes the log's lock."""
         cdef int64_t offset
         cdef bint flush
-        self.acquire()
+        self.lock.take(True)
         try:
             if not self.ready:
                 self.prepare()
@@ -180,7 +181,7 @@ cdef class Appender:
             offset = self.next_offset - 1
             flush = self.next_offset >= self.flush_at
         finally:
-            self.release()
+            self.lock.give()
         if flush:
             self.flush_due()
         return offset
@@ -268,18 +269,20 @@ cdef class Appender:
 
     # --- a stranger's batches --------------------------------------------------------
 
-    def append_as_leader(self, data):
+    def append_as_leader(self, batch):
         """Check one whole v2 batch as Kafka's leader does, give it offsets, append it.
 
         Takes the log's lock once the checks are through. Nothing of the caller's bytes is
-        changed: what the log must write into them goes into a header of its own. Returns
-        (first offset, last offset, largest timestamp, bytes); `refuse` raises for a refusal.
+        changed: what the log must write into them goes into a header of its own. Returns an
+        `info` of (first offset, last offset, largest timestamp, bytes); `refuse` raises.
         """
         cdef Py_buffer view
         cdef LeaderRules rules
         cdef LeaderCheck check
         cdef Status status
-        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        if not self.ready:
+            self.usable()
+        PyObject_GetBuffer(batch, &view, PyBUF_SIMPLE)
         try:
             self._rules(&rules)
             if view.len >= GIL_THRESHOLD:
@@ -290,7 +293,7 @@ cdef class Appender:
             if status != OK or check.header.size != view.len or check.header.producer_id >= 0:
                 self._refuse(status, &check, view.len)
             if check.header.attributes & CODEC_MASK or self.target_codec >= 0:
-                return self._append_compressed(data, &view, &rules, &check)
+                return self._append_compressed(batch, &view, &rules, &check)
             return self._append_checked(<const uint8_t*>view.buf, view.len, &check)
         finally:
             PyBuffer_Release(&view)
@@ -348,7 +351,7 @@ cdef class Appender:
         cdef bint flush
         if self.log_append_time:
             attributes |= LOG_APPEND_TIME_BIT
-        self.acquire()
+        self.lock.take(True)
         try:
             if not self.ready:
                 self.prepare()
@@ -366,18 +369,32 @@ cdef class Appender:
             self._publish(size, last, check.max_timestamp)
             flush = self.next_offset >= self.flush_at
         finally:
-            self.release()
+            self.lock.give()
         if flush:
             self.flush_due()
-        return first, last, check.max_timestamp, size
+        return new_info(self.info, first, last, check.max_timestamp, size)
 
-    def append_as_follower(self, data, path):
+    def append_as_follower(self, batches):
         """Append whole batches as they are, offsets and epochs kept (a leader checked them).
 
-        The caller holds the lock. Checked here: structure, CRC, that offsets increase from the
-        log's end on. A cut batch at the end is left out, as Kafka does. Returns
-        (first offset, last offset, largest timestamp, bytes), or None if there was no batch.
+        Takes the log's lock. Checked here: structure, CRC, that offsets increase from the
+        log's end on. A cut batch at the end is left out, as Kafka does. Returns an `info` of
+        (first offset, last offset, largest timestamp, bytes): -1 where there was no batch.
         """
+        cdef bint flush
+        if not self.ready:
+            self.usable()
+        self.lock.take(True)
+        try:
+            info = self._append_trusted(batches)
+            flush = self.next_offset >= self.flush_at
+        finally:
+            self.lock.give()
+        if flush:
+            self.flush_due()
+        return info
+
+    cdef object _append_trusted(self, data):
         cdef Py_buffer view
         cdef Py_ssize_t count = 0
         cdef Py_ssize_t n
@@ -390,9 +407,9 @@ cdef class Appender:
         try:
             count = self._scan(<const uint8_t*>view.buf, view.len, &status, &size)
             if status != OK:
-                raise_for_status(status, path, size, self.rows[count].base_offset)
+                raise_for_status(status, self.path, size, self.rows[count].base_offset)
             if count == 0:
-                return None
+                return new_info(self.info, -1, -1, -1, 0)
             self._make_room(
                 size, self.rows[0].base_offset, self.rows[count - 1].last_offset,
                 self._max_timestamp(count))
@@ -405,8 +422,8 @@ cdef class Appender:
         for n in range(count):
             row = &self.rows[n]
             self._publish(row.size, row.last_offset, row.max_timestamp)
-        return (
-            self.rows[0].base_offset, self.rows[count - 1].last_offset,
+        return new_info(
+            self.info, self.rows[0].base_offset, self.rows[count - 1].last_offset,
             self._max_timestamp(count), size)
 
     cdef int64_t _max_timestamp(self, Py_ssize_t count) noexcept:
@@ -424,6 +441,8 @@ cdef class Appender:
         cdef int64_t position = 0
         cdef int64_t expected = self.next_offset
         cdef BatchHeader* grown
+        cdef BatchHeader* row
+        cdef bint whole_batch
         while True:
             if count >= self.row_capacity:
                 grown = <BatchHeader*>realloc(
@@ -439,19 +458,24 @@ cdef class Appender:
                 if self.rows[count].size == 0 or position + self.rows[count].size > size:
                     status[0] = OK          # a cut batch at the end
                 break
-            with nogil:
-                if not crc_matches(data, &self.rows[count]):
-                    status[0] = BAD_CRC
-                elif (
-                    self.rows[count].last_offset < expected
-                    or (self.rows[count].magic == 2 and self.rows[count].base_offset < expected)
-                    or self.rows[count].last_offset < self.rows[count].base_offset
-                ):
-                    status[0] = BAD_OFFSET
-            if status[0] != OK:
+            row = &self.rows[count]
+            if row.size >= GIL_THRESHOLD:
+                with nogil:
+                    whole_batch = crc_matches(data, row)
+            else:
+                whole_batch = crc_matches(data, row)
+            if not whole_batch:
+                status[0] = BAD_CRC
                 break
-            expected = self.rows[count].last_offset + 1
-            position += self.rows[count].size
+            if (
+                row.last_offset < expected
+                or (row.magic == 2 and row.base_offset < expected)
+                or row.last_offset < row.base_offset
+            ):
+                status[0] = BAD_OFFSET
+                break
+            expected = row.last_offset + 1
+            position += row.size
             count += 1
         whole[0] = position
         return count
@@ -489,34 +513,11 @@ cdef class Appender:
         self, const uint8_t* a, size_t a_size, const uint8_t* b, size_t b_size
     ) except -1:
         """Put bytes at the end of the active file, or raise with the file as it was."""
-        cdef iovec[2] parts
-        cdef int first = 0
-        cdef int count = 2 if b_size else 1
-        cdef size_t left = a_size + b_size
-        cdef ssize_t done
-        cdef int failure = 0
+        cdef int failure
         if not self.native:
             return self._write_by_files(a, a_size, b, b_size)
-        parts[0].iov_base = <void*>a
-        parts[0].iov_len = a_size
-        parts[1].iov_base = <void*>b
-        parts[1].iov_len = b_size
         with nogil:
-            while True:
-                done = writev(self.fd, &parts[first], count - first)
-                if done < 0:
-                    if errno == EINTR:
-                        continue
-                    failure = errno
-                    break
-                left -= done
-                if left == 0:
-                    break
-                while first < count and <size_t>done >= parts[first].iov_len:
-                    done -= parts[first].iov_len
-                    first += 1
-                parts[first].iov_base = <uint8_t*>parts[first].iov_base + done
-                parts[first].iov_len -= done
+            failure = write_all(self.fd, a, a_size, b, b_size)
         if failure:
             self._cut_back(failure)
         return 0

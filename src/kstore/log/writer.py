@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 from kstore._native.append import Appender
 from kstore._native.locate import SegmentList, SegmentView
+from kstore._native.lock import ReentrantLock
 from kstore.config import INT64_MAX, LogConfig
 from kstore.errors import (
     ClosedError,
@@ -58,7 +59,7 @@ class LogWriter:
         self.directory = directory
         self.config = config
         self.files = files
-        self.lock = threading.RLock()
+        self.lock = ReentrantLock()
         self.extending = False  # an extend is under way; its own source must not append
         self.segments: SegmentList = loaded.segments
         self.recovery_point = loaded.recovery_point
@@ -74,7 +75,7 @@ class LogWriter:
         self._directory_dirty = False
         self._unfinished: int | None = None  # base offset of a segment that is being made
         self._retired: list[tuple[int, int]] = []  # (base offset, when its files may go)
-        self._wakers = threading.Condition(self.lock)
+        self._wakers = threading.Condition(self.lock)  # type: ignore[arg-type]  # an RLock to it
         self._closed = False
         self._forked = False
         self._failure: BaseException | None = None
@@ -84,8 +85,9 @@ class LogWriter:
         _WRITERS.add(self)
 
     def _make_appender(self, jitter: int) -> Appender:
-        appender = Appender(self.lock, self.files, timestamp.to_milliseconds)
+        appender = Appender(self.lock, self.files, timestamp.to_milliseconds, self.directory)
         self._configure(appender, jitter)
+        appender.usable = self.check_usable
         appender.prepare = self._prepare
         appender.roll = self._roll
         appender.flush_due = self.flush
@@ -511,9 +513,9 @@ class LogWriter:
     def after_fork(self) -> None:
         """In a forked child: refuse everything, and free the lock another thread may have held."""
         self._forked = True
-        self.lock._at_fork_reinit()  # type: ignore[attr-defined]  # as threading itself does
+        self.lock._at_fork_reinit()
         self._flush_lock = threading.Lock()
-        self._wakers = threading.Condition(self.lock)
+        self._wakers = threading.Condition(self.lock)  # type: ignore[arg-type]  # an RLock to it
         self.appender.detach()
 
 

@@ -1,0 +1,60 @@
+"""write(2) of one or two pieces to the end of a file, resumed until all is written."""
+
+from libc.errno cimport EINTR, errno
+from libc.stdint cimport uint8_t
+from libc.string cimport memcpy
+
+cdef extern from "<sys/uio.h>" nogil:
+    struct iovec:
+        void* iov_base
+        size_t iov_len
+    ssize_t writev(int fd, const iovec* parts, int count)
+
+cdef extern from "<unistd.h>" nogil:
+    ssize_t write(int fd, const void* data, size_t size)
+
+cdef enum:
+    # Copying this much into one piece takes less time than the kernel takes for two pieces.
+    SMALL_WRITE = 2048
+
+
+cdef inline int write_all(
+    int fd, const uint8_t* a, size_t a_size, const uint8_t* b, size_t b_size
+) noexcept nogil:
+    """0 when a and then b are written, else the errno; then nobody knows how much is."""
+    cdef iovec[2] parts
+    cdef uint8_t[SMALL_WRITE] joined
+    cdef size_t left = a_size + b_size
+    cdef ssize_t done
+    if b_size and left <= SMALL_WRITE:
+        memcpy(&joined[0], a, a_size)
+        memcpy(&joined[a_size], b, b_size)
+        a = &joined[0]
+        a_size = left
+        b_size = 0
+    while b_size:
+        parts[0].iov_base = <void*>a
+        parts[0].iov_len = a_size
+        parts[1].iov_base = <void*>b
+        parts[1].iov_len = b_size
+        done = writev(fd, &parts[0], 2)
+        if done < 0:
+            if errno == EINTR:
+                continue
+            return errno
+        if <size_t>done >= a_size:          # what is left is one piece
+            a = b + (done - a_size)
+            a_size = b_size - (done - a_size)
+            b_size = 0
+        else:
+            a += done
+            a_size -= done
+    while a_size:
+        done = write(fd, a, a_size)
+        if done < 0:
+            if errno == EINTR:
+                continue
+            return errno
+        a += done
+        a_size -= done
+    return 0
