@@ -10,11 +10,11 @@ Rules: Kafka's UnifiedLog.append, LogSegment.append and shouldRoll.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT64_MAX, int16_t, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, realloc
-from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
 
 from kstore._native.batch cimport LeaderCheck, LeaderRules, validate_leader, validate_records
+from kstore._native.clock cimport now_ms
 from kstore._native.encode cimport BatchBuffer
 from kstore._native.header cimport BatchHeader, crc_matches, read_header
 from kstore._native.info cimport new_info
@@ -38,12 +38,6 @@ cdef enum:
     ENTRIES_PER_WRITE = 64
     # Checking fewer bytes than this takes less time than giving the GIL up and taking it back.
     GIL_THRESHOLD = 4096
-
-
-cdef inline int64_t now_ms() noexcept nogil:
-    cdef timespec now
-    clock_gettime(CLOCK_REALTIME, &now)
-    return <int64_t>now.tv_sec * 1000 + now.tv_nsec // 1000000
 
 
 def holds_records(list items not None):
@@ -142,7 +136,8 @@ cdef class Appender:
         self.fd = fd
         self.index_fd = index_fd
         self.time_fd = time_fd
-        self.bytes_since_index = 0
+        # Kafka begins at 0; a log that is parked often would never get an entry by that.
+        self.bytes_since_index = active.size - <int64_t>active.last_indexed_position(active.size)
         self.ready = True
 
     def reset(self, SegmentView active not None):
@@ -204,6 +199,7 @@ cdef class Appender:
         cdef Py_ssize_t n = start
         cdef Py_ssize_t size
         cdef int64_t largest
+        cdef int64_t when
         cdef int64_t fallback = self._timestamp(timestamp)
         if not self.ready:
             self.prepare()
@@ -213,9 +209,11 @@ cdef class Appender:
             largest = self.buffer.max_timestamp
             item = records[n]
             if type(item) is Record:
-                self.buffer.put(
-                    item.value, item.key, item.headers,
-                    fallback if item.timestamp < 0 else <int64_t>item.timestamp)
+                when = fallback
+                if item.timestamp >= 0:
+                    when = item.timestamp
+                    self._check_age(when)
+                self.buffer.put(item.value, item.key, item.headers, when)
             else:
                 self.buffer.put(item, None, None, fallback)
             if self.buffer.size > self.batch_size and n > start:
@@ -234,12 +232,14 @@ cdef class Appender:
         ms = <int64_t>timestamp if type(timestamp) is int else <int64_t>self.to_ms(timestamp)
         if ms < 0:
             self.refuse_own("timestamp", ms, 0)
-        if self.before_max_ms != 0x7FFFFFFFFFFFFFFF or self.after_max_ms != 0x7FFFFFFFFFFFFFFF:
-            self._check_age(ms)
+        self._check_age(ms)
         return ms
 
     cdef int _check_age(self, int64_t ms) except -1:
-        cdef int64_t now = self._now()
+        cdef int64_t now
+        if self.before_max_ms == INT64_MAX and self.after_max_ms == INT64_MAX:
+            return 0
+        now = self._now()
         if not self.log_append_time and (
             now - ms > self.before_max_ms or ms - now > self.after_max_ms
         ):
@@ -396,11 +396,9 @@ cdef class Appender:
 
     cdef object _append_trusted(self, data):
         cdef Py_buffer view
-        cdef Py_ssize_t count = 0
-        cdef Py_ssize_t n
-        cdef int64_t size = 0
+        cdef Py_ssize_t n, count = 0, stop = 0
+        cdef int64_t size = 0, largest = -1
         cdef Status status = OK
-        cdef BatchHeader* row
         if not self.ready:
             self.prepare()
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
@@ -410,28 +408,36 @@ cdef class Appender:
                 raise_for_status(status, self.path, size, self.rows[count].base_offset)
             if count == 0:
                 return new_info(self.info, -1, -1, -1, 0)
-            self._make_room(
-                size, self.rows[0].base_offset, self.rows[count - 1].last_offset,
-                self._max_timestamp(count))
-            for n in range(count):
-                if self.rows[n].leader_epoch > self.leader_epoch:
-                    self.epoch_begins(self.rows[n].leader_epoch, self.rows[n].base_offset)
-            self._write(<const uint8_t*>view.buf, size, NULL, 0)
+            while stop < count:
+                stop = self._append_run(<const uint8_t*>view.buf, stop, count)
         finally:
             PyBuffer_Release(&view)
         for n in range(count):
-            row = &self.rows[n]
-            self._publish(row.size, row.last_offset, row.max_timestamp)
-        return new_info(
-            self.info, self.rows[0].base_offset, self.rows[count - 1].last_offset,
-            self._max_timestamp(count), size)
-
-    cdef int64_t _max_timestamp(self, Py_ssize_t count) noexcept:
-        cdef int64_t largest = -1
-        cdef Py_ssize_t n
-        for n in range(count):
             largest = max(largest, self.rows[n].max_timestamp)
-        return largest
+        return new_info(
+            self.info, self.rows[0].base_offset, self.rows[count - 1].last_offset, largest, size)
+
+    cdef Py_ssize_t _append_run(
+        self, const uint8_t* data, Py_ssize_t start, Py_ssize_t count
+    ) except -1:
+        """Append the rows from start whose offsets fit one segment; returns the one after them."""
+        cdef BatchHeader* row = &self.rows[start]
+        cdef int64_t first = row.base_offset
+        cdef int64_t size = 0, largest = -1
+        cdef Py_ssize_t stop = start
+        while stop < count and self.rows[stop].last_offset - first <= MAX_RELATIVE:
+            size += self.rows[stop].size
+            largest = max(largest, self.rows[stop].max_timestamp)
+            if self.rows[stop].leader_epoch > self.leader_epoch:
+                self.epoch_begins(self.rows[stop].leader_epoch, self.rows[stop].base_offset)
+            stop += 1
+        if row.magic < 2:               # a wrapper tells only its last offset
+            first = self.rows[stop - 1].last_offset - MAX_RELATIVE
+        self._make_room(size, first, self.rows[stop - 1].last_offset, largest)
+        self._write(data + row.position, size, NULL, 0)
+        for row in self.rows[start:stop]:
+            self._publish(row.size, row.last_offset, row.max_timestamp)
+        return stop
 
     cdef Py_ssize_t _scan(
         self, const uint8_t* data, int64_t size, Status* status, int64_t* whole
@@ -471,6 +477,8 @@ cdef class Appender:
                 row.last_offset < expected
                 or (row.magic == 2 and row.base_offset < expected)
                 or row.last_offset < row.base_offset
+                or row.last_offset == INT64_MAX     # no offset comes after it
+                or row.base_offset < 0
             ):
                 status[0] = BAD_OFFSET
                 break
@@ -491,6 +499,8 @@ cdef class Appender:
         cdef bint due
         if size > self.segment_bytes:
             self.refuse_own("segment", size, self.segment_bytes)
+        if self.next_offset > INT64_MAX - <int64_t>MAX_RELATIVE:    # a batch may end beyond 2^63
+            self.refuse_own("offset", self.next_offset, INT64_MAX - <int64_t>MAX_RELATIVE)
         due = (
             held > self.segment_bytes - size
             or self.active.entry_count >= self.max_entries

@@ -24,6 +24,7 @@ from kstore._native.status cimport BAD_MAGIC, BAD_SIZE, OK, TRUNCATED, Status, r
 
 cdef enum:
     MAX_RELATIVE = 2147483647
+    NOTE_INTERVAL = 4096
 
 
 cdef class FileMap:
@@ -215,6 +216,8 @@ def find_end(
             break
         if header.last_offset < next_offset or header.last_offset < header.base_offset:
             break
+        if header.last_offset == 0x7FFFFFFFFFFFFFFF:    # no offset comes after it
+            break
         if check_crc and not crc_matches(&data[0], &header):
             break
         if header.max_timestamp > largest:
@@ -342,9 +345,12 @@ cdef class SegmentView:
         """Remember that the batches up to position hold offsets below offset (for a reader)."""
         cdef int64_t relative = offset - self.base_offset
         cdef const uint8_t* last
+        if relative > MAX_RELATIVE or position > MAX_RELATIVE:
+            return
         if self.entry_count:
             last = self.entries + (self.entry_count - 1) * OFFSET_INDEX_ENTRY_SIZE
-            if relative <= get_i32(last) or position <= get_i32(last + 4):
+            # As sparse as an index: a reader that looks often must not keep an entry each time.
+            if relative <= get_i32(last) or position - get_i32(last + 4) < NOTE_INTERVAL:
                 return
         self.add_entry(<int32_t>relative, <int32_t>position)
 
@@ -457,32 +463,36 @@ cdef class SegmentView:
         cdef int32_t size = 0
         cdef Status status
         cdef const uint8_t* data
+        cdef int64_t start
+        cdef FileMap log_map = self.log_map
         if end == 0:
             return None
-        if self.log_map is None:
+        while log_map is None or log_map.size < end:
+            # Not mapped, or the file may grow larger now. Another thread may unmap the view as
+            # soon as it is mapped, so what is used from here on is a reference of its own.
             self.opener(self)
+            log_map = self.log_map
         self.touched = True
-        if end > self.log_map.size:
-            raise RuntimeError("published bytes lie beyond the mapping")
-        data = self.log_map.data
+        data = log_map.data
         position = self._floor(offset, 0)
         if position > 0 and not self._starts_at_or_below(data, position, end, offset):
             position = self._floor(offset, 1)
             if position > 0 and not self._starts_at_or_below(data, position, end, offset):
                 position = 0
+        start = position
         status = walk_to(data, &position, end, offset, &size)
-        if status != OK and status != TRUNCATED:
+        if status != OK and position != end and start > 0:
             # Either the index misled or the log is damaged: the log alone decides.
             position = 0
             status = walk_to(data, &position, end, offset, &size)
-        if status == TRUNCATED:
+        if status == TRUNCATED and position == end:
             return None
         if status != OK:
             raise_for_status(status, self.path, position, -1)
         if max_bytes < size:
             max_bytes = size
         return new_slice(
-            self, self.log_map, data + position, position, min(max_bytes, end - position))
+            self, log_map, data + position, position, min(max_bytes, end - position))
 
     cdef bint _starts_at_or_below(
         self, const uint8_t* data, int64_t position, int64_t end, int64_t offset
@@ -499,10 +509,13 @@ cdef class SegmentView:
         """Everything published, as one Slice."""
         if self.size == 0:
             return new_slice(self, b"", <const uint8_t*>b"", 0, 0)
-        if self.log_map is None:
+        cdef int64_t end = self.size
+        cdef FileMap log_map = self.log_map
+        while log_map is None or log_map.size < end:
             self.opener(self)
+            log_map = self.log_map
         self.touched = True
-        return new_slice(self, self.log_map, self.log_map.data, 0, self.size)
+        return new_slice(self, log_map, log_map.data, 0, end)
 
 
 cdef class SegmentList:

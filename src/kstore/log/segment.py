@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from kstore._native.index import OffsetIndex, TimeIndex
 from kstore._native.locate import FileMap, SegmentView, first_batch_timestamp
 from kstore.config import LogConfig
-from kstore.errors import StorageError
+from kstore.errors import CorruptRecordError, StorageError
 from kstore.log import filenames
 from kstore.log.files import Files
 
@@ -169,9 +169,21 @@ def load_indexes(files: Files, directory: str, view: SegmentView) -> bool:
 
 
 def map_log(files: Files, view: SegmentView, reserve: int) -> None:
-    """Map the log file, with room to grow for the active one. Only for files nobody cuts."""
+    """Map the log file, with room to grow for the active one. Only for files nobody cuts.
+
+    Raises CorruptRecordError where the file is shorter than what was published: to touch a
+    mapped page beyond its end would kill the process.
+    """
     fd = files.open(view.path)
     try:
+        published = view.size  # first: appends go on meanwhile
+        size = files.size(fd)
+        if size < published:
+            raise CorruptRecordError(
+                f"the file was cut: it has {size} bytes, {published} were there",
+                path=view.path,
+                position=size,
+            )
         try:
             view.attach_log(FileMap(fd, max(reserve, view.size, 1)))
         except OSError as error:

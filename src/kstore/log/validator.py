@@ -15,6 +15,7 @@ from kstore.errors import (
     InvalidTimestampError,
     KStoreError,
     MessageTooLargeError,
+    OffsetOutOfRangeError,
     RecordListTooLargeError,
     UnsupportedCompressionTypeError,
     UnsupportedForMessageFormatError,
@@ -75,6 +76,10 @@ def refuse_own(what: str, value: int, limit: int) -> None:
     if what == "segment":
         raise RecordListTooLargeError(
             f"an append of {value} bytes is more than segment.bytes ({limit})"
+        )
+    if what == "offset":
+        raise OffsetOutOfRangeError(
+            f"the log has come to its last offsets: it takes no append beyond {limit}", offset=value
         )
     if what == "age":
         raise InvalidTimestampError(

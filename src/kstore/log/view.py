@@ -92,7 +92,13 @@ class LogView:
                 stop_offset=stop,
                 path=piece.path,
                 position_base=piece.position,
+                on_tail=self._on_tail,
             )
+
+    @property
+    def _on_tail(self) -> str:
+        """What a cut batch at the end of a piece is: a writer's pieces end where batches do."""
+        return "damage" if self.log.writable else "stop"
 
     def scan(
         self,
@@ -134,6 +140,7 @@ class LogView:
                 on_damage=on_damage,
                 path=piece.path,
                 position_base=piece.position,
+                on_tail=self._on_tail,
             )
             for columns in found:
                 kept = columns if predicate is None else columns[predicate.rows(columns)]

@@ -21,6 +21,7 @@ from kstore._native.lock import ReentrantLock
 from kstore.config import INT64_MAX, LogConfig
 from kstore.errors import (
     ClosedError,
+    CorruptRecordError,
     ForkedError,
     LogFailedError,
     OffsetOutOfRangeError,
@@ -193,7 +194,15 @@ class LogWriter:
 
     def _cut_unpublished(self, active: SegmentView) -> None:
         """Cut bytes beyond the published end: an append was interrupted before it counted."""
-        if self.files.size_of(active.path) > active.size:
+        size = self.files.size_of(active.path)
+        if size < active.size:
+            raise CorruptRecordError(
+                f"the file was cut by somebody else: {active.size} bytes were in it; "
+                "close the store, and open it again to recover what is there",
+                path=active.path,
+                position=size,
+            )
+        if size > active.size:
             fd = self.files.open(active.path, os.O_WRONLY)
             try:
                 self.files.truncate(fd, active.size)
