@@ -19,8 +19,16 @@ from kstore._native.status cimport (
     BAD_RECORD_SIZE, NO_MEMORY, TRAILING_BYTES,
 )
 
+cdef extern from * nogil:
+    """
+    #define KSTORE_FETCH_AHEAD(p) __builtin_prefetch((p), 0, 2)
+    """
+    void prefetch "KSTORE_FETCH_AHEAD"(const void*) noexcept
+
 cdef enum:
     ROW_SIZE = 5 * 8 + 3 * 4
+    LEAST_AHEAD = 4096          # how far ahead of the parser memory is fetched: a batch, within
+    MOST_AHEAD = 1 << 19        # what a core's L2 cache holds beside the rows
     SPAN_ROW_SIZE = 8 + 4       # rows that hold values only
     SMALLEST_RECORD = 7         # length, attributes, two deltas, two lengths, header count
 
@@ -127,6 +135,7 @@ cdef inline Status fill_v2(
     cdef int64_t timestamp = batch.base_timestamp
     cdef bint stamped = batch.attributes & LOG_APPEND_TIME_BIT
     cdef bint all_columns = not rows.values_only
+    cdef int64_t ahead = min(max(size, <int64_t>LEAST_AHEAD), <int64_t>MOST_AHEAD)
     cdef Rows to
     if batch.count < 0 or batch.count > size // SMALLEST_RECORD:
         return BAD_COUNT
@@ -138,6 +147,9 @@ cdef inline Status fill_v2(
     cursor.end = at + size
     shift -= <int64_t>at
     while row < end:
+        # These bytes are in cache, the checksum saw them. The next batch comes meanwhile.
+        prefetch(cursor.position + ahead)
+        prefetch(cursor.position + ahead + 64)
         if likely(read_plain_record(cursor.position, cursor.end, &guess, &plain)):
             cursor.position = plain.end
             if not last < plain.offset_delta <= last_delta:

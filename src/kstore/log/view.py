@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _PIECE = 8 << 20  # bytes of a segment that is read rather than mapped
 _MAPPED = 1 << 40  # a mapped segment comes whole
-_PART = 32 << 20  # bytes that one thread scans at a time
+_PART = 4 << 20  # bytes that one thread scans at a time: few blocks, whose memory is used again
 
 
 class LogView:
