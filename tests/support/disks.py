@@ -23,6 +23,19 @@ CHANGES = (
 )
 
 
+class HastyDisk(Files):
+    """Syncs nothing: for tests that do not ask what a power cut leaves."""
+
+    def fdatasync(self, fd: int) -> None:
+        self.size(fd)
+
+    def fsync(self, fd: int) -> None:
+        self.size(fd)
+
+    def sync_directory(self, path: str | os.PathLike[str]) -> None:
+        self.modified_ns(path)
+
+
 class FaultyDisk(Files):
     """Counts changing calls and raises at the n-th; a failing write leaves half its bytes."""
 

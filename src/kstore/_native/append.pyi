@@ -4,14 +4,13 @@ from typing import Any
 from kstore._native.locate import SegmentView
 from kstore._native.lock import ReentrantLock
 
-def holds_records(items: list[Any]) -> bool: ...
-
 class Appender:
     active: SegmentView
     next_offset: int
     leader_epoch: int
     ready: bool
     broken: bool
+    epochs_ahead: bool
     flush_at: int
     rolling_timestamp: int
     created_ms: int

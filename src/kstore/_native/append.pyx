@@ -40,14 +40,6 @@ cdef enum:
     GIL_THRESHOLD = 4096
 
 
-def holds_records(list items not None):
-    """Whether any item is a Record (then append_records must take the list)."""
-    for item in items:
-        if type(item) is Record:
-            return True
-    return False
-
-
 cdef class Appender:
     """Appends to one log. Callers hold the log's lock where it is not said that a method takes it.
 
@@ -59,6 +51,7 @@ cdef class Appender:
     cdef public int32_t leader_epoch
     cdef public bint ready                  # False: `prepare` must run before anything is written
     cdef readonly bint broken               # bytes beyond the published end could not be cut off
+    cdef public bint epochs_ahead           # epochs were begun for an append that then failed
     cdef public int64_t flush_at            # `flush_due` is called once next_offset reaches this
     cdef public int64_t rolling_timestamp   # largest timestamp of the segment's first append, or -1
     cdef public int64_t created_ms          # when this process opened the segment
@@ -112,14 +105,11 @@ cdef class Appender:
         self.max_times = segment_index_bytes // TIME_INDEX_ENTRY_SIZE - 1
         self.max_message_bytes = max_message_bytes
         self.batch_size = min(batch_size, max_message_bytes, segment_bytes)
-        self.before_max_ms = before_max_ms
-        self.after_max_ms = after_max_ms
+        self.before_max_ms, self.after_max_ms = before_max_ms, after_max_ms
         self.log_append_time = log_append_time
         self.key_required = key_required
-        self.codec = codec
-        self.target_codec = target_codec
-        self.compress = compress
-        self.decompress = decompress
+        self.codec, self.target_codec = codec, target_codec
+        self.compress, self.decompress = compress, decompress
         self.recompress = recompress
         self.clock = clock
 
@@ -133,9 +123,7 @@ cdef class Appender:
         """Write to this segment from now on; its size and next offset are the log's end."""
         self.active = active
         self.next_offset = active.next_offset
-        self.fd = fd
-        self.index_fd = index_fd
-        self.time_fd = time_fd
+        self.fd, self.index_fd, self.time_fd = fd, index_fd, time_fd
         # Kafka begins at 0; a log that is parked often would never get an entry by that.
         self.bytes_since_index = active.size - <int64_t>active.last_indexed_position(active.size)
         self.ready = True
@@ -423,20 +411,29 @@ cdef class Appender:
         """Append the rows from start whose offsets fit one segment; returns the one after them."""
         cdef BatchHeader* row = &self.rows[start]
         cdef int64_t first = row.base_offset
-        cdef int64_t size = 0, largest = -1
+        cdef int64_t position, size = 0, largest = -1
         cdef Py_ssize_t stop = start
         while stop < count and self.rows[stop].last_offset - first <= MAX_RELATIVE:
             size += self.rows[stop].size
             largest = max(largest, self.rows[stop].max_timestamp)
-            if self.rows[stop].leader_epoch > self.leader_epoch:
-                self.epoch_begins(self.rows[stop].leader_epoch, self.rows[stop].base_offset)
             stop += 1
         if row.magic < 2:               # a wrapper tells only its last offset
             first = self.rows[stop - 1].last_offset - MAX_RELATIVE
         self._make_room(size, first, self.rows[stop - 1].last_offset, largest)
-        self._write(data + row.position, size, NULL, 0)
+        try:
+            for row in self.rows[start:stop]:
+                if row.leader_epoch > self.leader_epoch:
+                    self.epoch_begins(row.leader_epoch, row.base_offset)
+            self._write(data + self.rows[start].position, size, NULL, 0)
+        except BaseException:
+            self.ready, self.epochs_ahead = False, True
+            raise
+        # All that was written counts before anything can be interrupted; then it is indexed.
+        position = self.active.size
+        self._move_end(size, self.rows[stop - 1].last_offset)
         for row in self.rows[start:stop]:
-            self._publish(row.size, row.last_offset, row.max_timestamp)
+            self._index(position, row.size, row.last_offset, row.max_timestamp)
+            position += row.size
         return stop
 
     cdef Py_ssize_t _scan(
@@ -536,10 +533,8 @@ cdef class Appender:
         self, const uint8_t* a, size_t a_size, const uint8_t* b, size_t b_size
     ) except -1:
         try:
-            if b_size:
-                self.files.write(self.fd, <bytes>a[:a_size], <bytes>b[:b_size])
-            else:
-                self.files.write(self.fd, <bytes>a[:a_size])
+            parts = (<bytes>a[:a_size], <bytes>b[:b_size]) if b_size else (<bytes>a[:a_size],)
+            self.files.write(self.fd, *parts)
         except BaseException:
             self._cut_back(0)
             raise
@@ -559,13 +554,18 @@ cdef class Appender:
 
     cdef int _publish(self, int64_t size, int64_t last, int64_t max_timestamp) except -1:
         """Make one written batch visible, then index it."""
+        self._move_end(size, last)
+        return self._index(self.active.size - size, size, last, max_timestamp)
+
+    cdef inline void _move_end(self, int64_t size, int64_t last) noexcept:
+        self.active.next_offset = self.next_offset = last + 1
+        self.active.size += size
+
+    cdef int _index(self, int64_t position, int64_t size, int64_t last, int64_t newest) except -1:
+        """Note the largest timestamp, and an index entry where one is due; tell who waits."""
         cdef SegmentView active = self.active
-        cdef int64_t position = active.size
-        active.next_offset = last + 1
-        active.size = position + size
-        self.next_offset = last + 1
-        if max_timestamp > active.max_timestamp:
-            active.max_timestamp = max_timestamp
+        if newest > active.max_timestamp:
+            active.max_timestamp = newest
             active.offset_of_max_timestamp = last
         if self.bytes_since_index > self.index_interval:
             active.add_entry(<int32_t>(last - active.base_offset), <int32_t>position)

@@ -152,3 +152,11 @@ def _restore(offset, timestamp, key, value, headers, timestamp_type, leader_epoc
         offset, timestamp, key, value, headers,
         timestamp_type=timestamp_type, leader_epoch=leader_epoch,
     )
+
+
+def holds_records(list items not None):
+    """Whether any item is a Record (then append_records must take the list)."""
+    for item in items:
+        if type(item) is Record:
+            return True
+    return False

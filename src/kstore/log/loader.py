@@ -26,6 +26,7 @@ class LoadedLog:
     epochs: LeaderEpochs
     recovery_point: int
     recovery: RecoveryReport
+    data_end: int  # the offset after the last batch; the log start may lie beyond
 
 
 def load(
@@ -78,14 +79,15 @@ def load(
         for base, following in itertools.pairwise(bases)
     ]
     active = load_active(files, directory, bases[-1])
+    data_end = active.next_offset
     start = max(log_start_offset, bases[0])
     if start > active.next_offset:
         active.publish(active.size, start)
     segments = SegmentList((*views, active), start)
     epochs.truncate_from_end(segments.end_offset)
     epochs.truncate_from_start(start)
-    known = segments.end_offset if clean and sound else recovery_point
-    return LoadedLog(segments, epochs, min(known, segments.end_offset), recovered.report)
+    known = data_end if clean and sound else recovery_point
+    return LoadedLog(segments, epochs, min(known, data_end), recovered.report, data_end)
 
 
 def base_offsets(files: Files, directory: str) -> list[int]:

@@ -9,8 +9,8 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
-from kstore._native.append import holds_records
 from kstore._native.locate import SegmentList, Slice
+from kstore._native.record import holds_records
 from kstore.config import LogConfig
 from kstore.errors import OffsetOutOfRangeError, PolicyViolationError, ReadOnlyError
 from kstore.log import retention, search
@@ -163,8 +163,9 @@ class Log:
         with writer.lock:
             if writer.extending:
                 raise RuntimeError("the source of an extend must not append to the same log")
-            writer.extending = True
             try:
+                writer.extending = True
+                writer.appender.make_ready()
                 first = writer.appender.next_offset
                 for chunk in _chunks(values):
                     _extend_chunk(writer, chunk, timestamp)

@@ -5,10 +5,11 @@ one to the disk. Functions take the ``Files`` to work through and hold no state 
 """
 
 import os
+from bisect import bisect_left
 from dataclasses import dataclass
 
 from kstore._native.index import OffsetIndex, TimeIndex
-from kstore._native.locate import FileMap, SegmentView, first_batch_timestamp
+from kstore._native.locate import FileMap, SegmentView, Slice, find_end, first_batch_timestamp
 from kstore.config import LogConfig
 from kstore.errors import CorruptRecordError, StorageError
 from kstore.log import filenames
@@ -119,20 +120,77 @@ def first_timestamp(files: Files, view: SegmentView) -> int:
         files.close(fd)
 
 
-def shorten(files: Files, directory: str, view: SegmentView, size: int) -> None:
-    """Replace a segment by its first size bytes, without cutting the file that readers may map.
+@dataclass(slots=True, frozen=True)
+class Cut:
+    """A truncation: the segment that is last from now on, and what has to happen to files.
 
-    The copy is made as ``.cleaned``, which every loader takes for unfinished, synced, and renamed
-    over the segment. The indexes go first: whoever finds none makes them anew.
+    ``copy`` is the file that is to be renamed over the view's, None where that one stays (or
+    where the log begins anew).
     """
-    base = view.base_offset
+
+    view: SegmentView
+    gone: tuple[SegmentView, ...]
+    copy: str | None
+
+
+def beginning(view: SegmentView, end: Slice) -> SegmentView:
+    """A segment's first part, up to a batch: its entries are in memory, none in its files."""
+    base, size = view.base_offset, end.position
+    view.entries_are_written(0, 0)  # so that all of them are handed out
+    _, entries = view.pending_entries()
+    _, times = view.pending_times()
+    offset = int.from_bytes(end.memory()[:8], "big", signed=True)
+    entry_count = bisect_left(
+        range(len(entries) // _ENTRY), size, key=lambda n: _number(entries, n * _ENTRY + 4, 4)
+    )
+    time_count = bisect_left(
+        range(len(times) // _TIME_ENTRY),
+        offset,
+        key=lambda n: base + _number(times, n * _TIME_ENTRY + 8, 4),
+    )
+    part = SegmentView(base, view.path, size=size)
+    part.load_entries(entries[: entry_count * _ENTRY], times[: time_count * _TIME_ENTRY])
+    part.entries_are_written(0, 0)
+    start = part.last_indexed_position(size)
+    part.note_timestamp(*part.last_indexed_time())
+    _, following, timestamp, at = find_end(view.whole().memory()[start:size], 0, base, False)
+    part.note_timestamp(timestamp, at)
+    part.publish(size, following)
+    return part
+
+
+def _number(data: bytes, position: int, size: int) -> int:
+    return int.from_bytes(data[position : position + size], "big", signed=True)
+
+
+def copy_beginning(files: Files, view: SegmentView, reserve: int) -> str:
+    """Copy as much of a segment's file as the view says, and map the copy for the view.
+
+    It is made as ``.cleaned``, which every loader takes for unfinished, and synced.
+    """
     copy = view.path + filenames.CLEANED_SUFFIX
-    files.copy(view.path, copy, size)
-    for name in (filenames.index_name(base), filenames.time_index_name(base)):
-        path = os.path.join(directory, name)
-        if files.kind(path) is not None:
-            files.remove(path)
-    files.rename(copy, view.path)
+    files.copy(view.path, copy, view.size)
+    map_log(files, view, reserve, path=copy)
+    return copy
+
+
+def finish_cut(files: Files, directory: str, cut: Cut, config: LogConfig) -> None:
+    """Do to the files what a truncation asks for, without cutting one that readers may map.
+
+    Newest segments first, so that a crash leaves no hole. The copy is renamed over the segment
+    after its indexes: whoever finds none makes them anew. May be called again if interrupted.
+    """
+    for view in reversed(cut.gone):
+        remove(files, directory, view.base_offset)
+    base = cut.view.base_offset
+    if cut.copy is not None and files.kind(cut.copy) is not None:
+        for name in (filenames.index_name(base), filenames.time_index_name(base)):
+            path = os.path.join(directory, name)
+            if files.kind(path) is not None:
+                files.remove(path)
+        files.rename(cut.copy, cut.view.path)
+    elif files.kind(cut.view.path) is None:
+        create(files, directory, base, config)
 
 
 def sealed(files: Files, directory: str, base_offset: int, next_base: int) -> SegmentView:
@@ -168,13 +226,13 @@ def load_indexes(files: Files, directory: str, view: SegmentView) -> bool:
     return True
 
 
-def map_log(files: Files, view: SegmentView, reserve: int) -> None:
+def map_log(files: Files, view: SegmentView, reserve: int, *, path: str | None = None) -> None:
     """Map the log file, with room to grow for the active one. Only for files nobody cuts.
 
     Raises CorruptRecordError where the file is shorter than what was published: to touch a
     mapped page beyond its end would kill the process.
     """
-    fd = files.open(view.path)
+    fd = files.open(view.path if path is None else path)
     try:
         published = view.size  # first: appends go on meanwhile
         size = files.size(fd)

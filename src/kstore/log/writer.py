@@ -33,7 +33,6 @@ from kstore.log.files import Files
 from kstore.log.leader_epochs import LeaderEpochs
 from kstore.log.loader import LoadedLog, load_active
 from kstore.log.maps import MapBudget
-from kstore.log.recovery import recover_partition
 from kstore.record import codec, timestamp
 
 _LOGGER = logging.getLogger("kstore")
@@ -64,6 +63,8 @@ class LogWriter:
         self.extending = False  # an extend is under way; its own source must not append
         self.segments: SegmentList = loaded.segments
         self.recovery_point = loaded.recovery_point
+        # (offset after the last batch, log end) where nothing was appended since they differed.
+        self._gap = (loaded.data_end, self.segments.end_offset)
         self.epochs: LeaderEpochs = loaded.epochs
         self.opened: Callable[[], None] | None = None  # told when files are opened (store's LRU)
         self.shortened: Callable[[], None] | None = None  # told when the recovery point went down
@@ -73,11 +74,14 @@ class LogWriter:
         self._flush_lock = threading.Lock()
         self._files: segments_on_disk.WritableFiles | None = None
         self._unsynced: list[SegmentView] = []  # rolled, not yet on disk
-        self._directory_dirty = False
+        self._directory_changes = 0  # names made, renamed or removed, and how many are on disk
+        self._directory_synced = 0
         self._unfinished: int | None = None  # base offset of a segment that is being made
+        self._cut: segments_on_disk.Cut | None = None  # a truncation that is not yet on disk
         self._retired: list[tuple[int, int]] = []  # (base offset, when its files may go)
         self._wakers = threading.Condition(self.lock)  # type: ignore[arg-type]  # an RLock to it
         self._closed = False
+        self._clean = False  # closed, and all is on disk
         self._forked = False
         self._failure: BaseException | None = None
         self.appender = self._make_appender(jitter)
@@ -164,8 +168,12 @@ class LogWriter:
                 StorageError("an unfinished append could not be cut off", path=self.directory)
             )
             self.check_usable()
+        self._finish_cut()
         active = self.active
         self._discard_unfinished()
+        if self.appender.epochs_ahead:  # of an append that failed
+            self._epochs_changed(self.epochs.truncate_from_end(active.next_offset))
+            self.appender.epochs_ahead = False
         if self._files is None or self._files.base_offset != active.base_offset:
             if self._files is not None:
                 self._files.close(self.files)
@@ -281,7 +289,7 @@ class LogWriter:
         except BaseException:
             opened.close(self.files)
             raise
-        self._directory_dirty = True
+        self._directory_changes += 1
         self._unsynced.append(old)
         self.segments = SegmentList((*self.segments.views, view), self.segments.start_offset)
         self._files = opened
@@ -305,27 +313,36 @@ class LogWriter:
     def _flush_locked(self) -> None:
         with self.lock:
             self.check_usable()
-            target = self.appender.next_offset
+            target = self._data_end()
             sealed = list(self._unsynced)
-            if target <= self.recovery_point and not sealed and not self._directory_dirty:
+            changes = self._directory_changes
+            dirty = changes != self._directory_synced or self._cut is not None
+            if target <= self.recovery_point and not sealed and not dirty:
                 return
             self.appender.make_ready()
             assert self._files is not None
+            changes = self._directory_changes
             # Appends go on meanwhile, and a roll closes its own descriptor.
             fd = self.files.duplicate(self._files.log_fd)
             base = self._files.base_offset
-            dirty, self._directory_dirty = self._directory_dirty, False
         try:
             self._sync(fd if target > base else -1, sealed, dirty or self.recovery_point <= base)
-        except BaseException:
-            self._directory_dirty = self._directory_dirty or dirty
-            raise
         finally:
             self.files.close(fd)
         with self.lock:
             self._unsynced = [view for view in self._unsynced if view not in sealed]
+            self._directory_synced = max(self._directory_synced, changes)
             self.recovery_point = max(self.recovery_point, target)
             self.appender.flush_at = self._flush_at()
+
+    def _data_end(self) -> int:
+        """The offset after the last batch, which truncating and deleting may leave below the end.
+
+        A recovery point beyond it would make the torn append of a kill look like lost data.
+        """
+        data_end, end = self._gap
+        now = self.segments.end_offset
+        return data_end if now == end else now
 
     def _sync(self, active_fd: int, sealed: list[SegmentView], directory: bool) -> None:
         """Sync these files and the directory; only a failed sync makes the log fail."""
@@ -366,12 +383,14 @@ class LogWriter:
             if offset >= self.segments.end_offset:
                 self._epochs_changed(self.epochs.truncate_from_end(self.segments.end_offset))
                 return
+            self._finish_cut()
             self._close_files()
             self.recovery_point = min(self.recovery_point, offset)
             if offset < self.segments.views[0].base_offset:
                 self._restart_at(offset)
             else:
                 self._cut_at(offset)
+            self._finish_cut()
             self._epochs_changed(self.epochs.truncate_from_end(offset))
             self.files.sync_directory(self.directory)
             self._wake()
@@ -379,11 +398,9 @@ class LogWriter:
             self.shortened()
 
     def _restart_at(self, offset: int) -> None:
-        for view in reversed(self.segments.views):
-            self._maps.forget(view)
-            segments_on_disk.remove(self.files, self.directory, view.base_offset)
-        view = segments_on_disk.create(self.files, self.directory, offset, self.config)
-        self._replace_last((), view, offset)
+        view = segments_on_disk.bare(self.directory, offset)
+        cut = segments_on_disk.Cut(view, self.segments.views, None)
+        self._replace_last(cut, 0, offset, offset)
 
     def _cut_at(self, offset: int) -> None:
         views = self.segments.views
@@ -392,24 +409,44 @@ class LogWriter:
         found = SegmentList((boundary,), boundary.base_offset).read(
             min(offset, boundary.next_offset), 0
         )
-        for view in reversed(views[last + 1 :]):  # newest first: a crash leaves no hole
-            self._maps.forget(view)
-            segments_on_disk.remove(self.files, self.directory, view.base_offset)
-        self._maps.forget(boundary)
-        if found is not None:
-            segments_on_disk.shorten(self.files, self.directory, boundary, found.position)
-        self._unsynced = [view for view in self._unsynced if view in views[:last]]
-        # The indexes went with the cut; a load after a clean stop makes them anew.
-        recover_partition(self.files, self.directory, None, self.config)
-        view = load_active(self.files, self.directory, boundary.base_offset)
+        copy = None
+        if found is None:  # the segment stays whole
+            view = load_active(self.files, self.directory, boundary.base_offset)
+        else:
+            view = segments_on_disk.beginning(boundary, found)
+            reserve = max(self.config.segment_bytes, view.size)
+            copy = segments_on_disk.copy_beginning(self.files, view, reserve)
+        data_end = view.next_offset
+        self.recovery_point = min(self.recovery_point, data_end)
         view.publish(view.size, offset)
-        start = min(self.segments.start_offset, offset)
-        self._replace_last(views[:last], view, start)
+        cut = segments_on_disk.Cut(view, views[last + 1 :], copy)
+        self._replace_last(cut, last, min(self.segments.start_offset, offset), data_end)
 
-    def _replace_last(self, before: tuple[SegmentView, ...], view: SegmentView, start: int) -> None:
-        view.opener = self._map
-        self.segments = SegmentList((*before, view), start)
-        self.appender.reset(view)
+    def _replace_last(
+        self, cut: segments_on_disk.Cut, kept: int, start: int, data_end: int
+    ) -> None:
+        """The log ends with the cut's view from now on; its files follow in _finish_cut."""
+        views = self.segments.views
+        cut.view.opener = self._map
+        self._cut = cut
+        self._gap = (data_end, cut.view.next_offset)
+        self.segments = SegmentList((*views[:kept], cut.view), start)
+        self.appender.reset(cut.view)
+        self._unsynced = [view for view in self._unsynced if view in views[:kept]]
+        for view in views[kept:]:
+            self._maps.forget(view)
+
+    def _finish_cut(self) -> None:
+        """Bring a truncation's files in line with the segments; again after an interrupt."""
+        cut = self._cut
+        if cut is None:
+            return
+        if cut.view is self.active:  # else it was interrupted before it counted
+            self._directory_changes += 1
+            segments_on_disk.finish_cut(self.files, self.directory, cut, self.config)
+            if cut.view.mapped:
+                self._maps.add(cut.view)
+        self._cut = None
 
     def raise_start(self, offset: int) -> None:
         """Make offset the log start; segments wholly below it are dropped (Kafka's rule A)."""
@@ -417,7 +454,6 @@ class LogWriter:
             self.check_usable()
             if offset > self.segments.start_offset:
                 self.segments = SegmentList(self.segments.views, offset)
-                self.recovery_point = max(self.recovery_point, offset)
                 self._epochs_changed(self.epochs.truncate_from_start(offset))
             views = self.segments.views
             below = 0
@@ -443,7 +479,7 @@ class LogWriter:
                 self._maps.forget(view)
                 self._retired.append((view.base_offset, due))
                 segments_on_disk.retire(self.files, self.directory, view.base_offset)
-            self._directory_dirty = True
+            self._directory_changes += 1
             self.remove_retired()
 
     def remove_retired(self) -> None:
@@ -469,6 +505,7 @@ class LogWriter:
                 return False
             try:
                 if not self._closed and not self._forked:
+                    self._finish_cut()
                     self._close_files()
                     for view in self.segments.views:
                         self._maps.forget(view)
@@ -498,18 +535,21 @@ class LogWriter:
         """Flush, trim and close. Returns whether all is on disk, so that it is a clean stop."""
         with self._flush_lock:
             if self._closed:
-                return self._failure is None
+                return self._clean
             if self._forked:
                 self._closed = True
                 return False
+            clean = False
             try:
                 if self._failure is None and not self.appender.broken:
                     with self.lock:
+                        self._finish_cut()
                         self._discard_unfinished()
                     self._flush_locked()
                     with self.lock:
                         self._close_files()
                         self._sync(-1, [self.active], False)
+                    clean = True
             finally:
                 with self.lock:
                     self._closed = True
@@ -517,7 +557,8 @@ class LogWriter:
                     for view in self.segments.views:
                         self._maps.forget(view)
                     self._wake()
-            return self._failure is None and not self.appender.broken
+            self._clean = clean and self._failure is None and not self.appender.broken
+            return self._clean
 
     def after_fork(self) -> None:
         """In a forked child: refuse everything, and free the lock another thread may have held."""

@@ -1,0 +1,1 @@
+"""Properties that hold whatever hypothesis comes up with."""
