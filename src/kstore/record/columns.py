@@ -11,6 +11,8 @@ from kstore._native.decode import Block, Scanner
 from kstore.record.codec import decompress
 
 Rows = slice | NDArray[Any] | list[int] | list[bool]
+_INT64 = np.dtype(np.int64)
+_INT32 = np.dtype(np.int32)
 HeaderTuple = tuple[tuple[str, bytes | None], ...]
 
 
@@ -171,8 +173,15 @@ class Columns:
     def of_block(cls, block: Block, data: NDArray[np.uint8] | None = None) -> "Columns":
         """Views of a decoded block; ``data`` is its data as an array, where one exists already."""
         count = len(block)
+        layout = block.layout
+        # Two views of the block, then slices of them: making a view costs more than a slice.
+        wide: NDArray[Any] = _view(block, _INT64, layout["value_lengths"][1] // 8)
+        narrow: NDArray[Any] = _view(block, _INT32)
         column: dict[str, NDArray[Any]] = {
-            name: _view(block, dtype, count, start) for name, (dtype, start) in block.layout.items()
+            name: wide[start // 8 : start // 8 + count]
+            if dtype == "int64"
+            else narrow[start // 4 : start // 4 + count]
+            for name, (dtype, start) in layout.items()
         }
         if data is None:
             data = _view(block.data, np.uint8)
