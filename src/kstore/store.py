@@ -16,6 +16,7 @@ from kstore.errors import (
     ForkedError,
     InvalidConfigError,
     KStoreError,
+    LogFailedError,
     ReadOnlyError,
     TopicExistsError,
 )
@@ -361,8 +362,6 @@ class Store(Mapping[str, Topic]):
                     log = self._load(topic, partition)
                     self._logs.add(log)
             self._start_upkeep(log.config.flush_ms)
-        if not self.writable:
-            self._logs.woken(log)  # a reader's log opens its file without a word
         return log
 
     def _load(self, topic: str, partition: int) -> Log:
@@ -371,7 +370,9 @@ class Store(Mapping[str, Topic]):
         files, maps = self._files, self._maps
         if not self.writable:
             own = self._catalog.is_own(topic)
-            return open_for_reading(files, maps, place, topic, partition, config, own=own)
+            log, reader = open_for_reading(files, maps, place, topic, partition, config, own=own)
+            reader.opened = partial(self._logs.woken, log)
+            return log
         cut = self.config.cut_before_data
         log, writer = open_for_writing(files, maps, place, topic, partition, config, cut)
         writer.opened = partial(self._logs.woken, log)
@@ -443,8 +444,8 @@ class Store(Mapping[str, Topic]):
         for log in self._logs:
             flush_ms = log.config.flush_ms
             if flush_ms < INT64_MAX:
-                name = f"flush {log.topic}-{log.partition}"
-                pauses.append(every(name, max(flush_ms, 1), log.flush))
+                with suppress(LogFailedError, ClosedError):  # told before, and not its last word
+                    pauses.append(every(f"flush {log.path}", max(flush_ms, 1), log.flush))
         return min(pauses)
 
     def checkpoint(self) -> None:

@@ -316,7 +316,8 @@ cdef class SegmentView:
 
     @property
     def mapped(self):
-        return self.log_map is not None
+        """Whether there is something to be given back by `unmap`."""
+        return self.log_map is not None or (self.sealed and self.entry_count > 0)
 
     @property
     def index_count(self):

@@ -142,8 +142,15 @@ class Catalog:
         if topic in self.places:
             raise TopicExistsError(f"Topic {topic!r} already exists.", path=self._dirs[0].path)
         self._check_collision(topic)
+        begun = self._settings.get(topic)
+        if begun is not None and begun.state == CREATING:
+            # An earlier attempt failed on the way: its directories carry its id.
+            topic_id = topic_id or begun.topic_id
+            partitions_begun = begun.partitions
+        else:
+            partitions_begun = 0
         entry = TopicEntry(
-            partitions=partitions,
+            partitions=max(partitions, partitions_begun),
             topic_id=topic_id or random_uuid(),
             properties=(config or self._default).to_properties(),
             state=CREATING,
@@ -164,14 +171,22 @@ class Catalog:
         places = dict(self.places.get(topic, {}))
         for partition in range(entry.partitions):
             if partition not in places:
-                place = places[partition] = min(self._dirs, key=lambda each: each.partition_count)
-                self._files.make_directory(place.join(partition_directory(topic, partition)))
-                place.partition_count += 1
+                places[partition] = self._make_partition(partition_directory(topic, partition))
         self._identify(topic, entry, places)
         for place in self._dirs:
             self._files.sync_directory(place.path)
         self._settings.mark(topic, entry, LIVE)
         self.places[topic] = places
+
+    def _make_partition(self, name: str) -> LogDir:
+        """Make a directory where the fewest are, unless a failed attempt has made it."""
+        for place in self._dirs:
+            if self._files.exists(place.join(name)):
+                return place
+        place = min(self._dirs, key=lambda each: each.partition_count)
+        self._files.make_directory(place.join(name))
+        place.partition_count += 1
+        return place
 
     def _identify(self, topic: str, entry: TopicEntry, places: dict[int, LogDir]) -> None:
         """Write the topic id into each partition. Two syncs each: together they take less time."""

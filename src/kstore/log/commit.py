@@ -25,7 +25,6 @@ class Committer:
         self._log = log
         self._changed = threading.Condition()
         self._wanted = 0
-        self._durable = log.recovery_point
         self._error: BaseException | None = None
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=self.NAME, daemon=True)
@@ -34,17 +33,17 @@ class Committer:
     @property
     def durable_offset(self) -> int:
         """Everything below this offset survives a power cut."""
-        return self._durable
+        return self._log.recovery_point
 
     def request(self) -> int:
         """Have what is appended by now synced soon; returns the offset to ``wait`` for."""
         end = self._log.end_offset
-        if end > self._wanted:
+        if end != self._wanted:
             with self._changed:
                 self._check()
-                if end > self._wanted:
-                    self._wanted = end
-                    self._changed.notify_all()
+                # A truncation takes the end back, and with it what is wanted.
+                self._wanted = min(max(self._wanted, end), self._log.end_offset)
+                self._changed.notify_all()
         return end
 
     def wait(self, offset: int | None = None, timeout: float | None = None) -> bool:
@@ -55,7 +54,7 @@ class Committer:
         target = self.request() if offset is None else min(offset, self.request())
         deadline = None if timeout is None else monotonic() + timeout
         with self._changed:
-            while self._durable < target:
+            while self.durable_offset < min(target, self._log.end_offset):
                 self._check()
                 left = None if deadline is None else deadline - monotonic()
                 if left is not None and left <= 0:
@@ -79,18 +78,19 @@ class Committer:
         if self._closed:
             raise ClosedError("the committer is closed", path=self._log.path)
 
+    def _is_due(self) -> bool:
+        return min(self._wanted, self._log.end_offset) > self._log.recovery_point
+
     def _run(self) -> None:
         try:
             while True:
                 with self._changed:
-                    while self._wanted <= self._durable and not self._closed:
+                    while not self._is_due() and not self._closed:
                         self._changed.wait()
-                    if self._wanted <= self._durable:
+                    if not self._is_due():
                         return
-                target = self._log.end_offset  # read before the flush, which covers it
                 self._log.flush()
                 with self._changed:
-                    self._durable = target
                     self._changed.notify_all()
         except BaseException as error:
             with self._changed:

@@ -17,6 +17,8 @@ from kstore.log.files import Files
 from kstore.log.leader_epochs import LeaderEpochs
 from kstore.log.recovery import RecoveryReport, recover_partition
 
+_STEP = 1 << 20  # bytes read at a time while walking to the end
+
 
 @dataclass(slots=True)
 class LoadedLog:
@@ -116,12 +118,24 @@ def load_active(files: Files, directory: str, base_offset: int) -> SegmentView:
 
 def walk_end(files: Files, view: SegmentView, size: int) -> tuple[int, int, int, int]:
     """Walk from the last index entry within the file to its last whole batch."""
-    start = view.last_indexed_position(size)
+    start = position = view.last_indexed_position(size)
+    end, largest, offset = view.base_offset, -1, view.base_offset
+    step = _STEP
     fd = files.open(view.path)
     try:
-        return find_end(files.pread(fd, size - start, start), 0, view.base_offset, False)
+        while position < size:
+            data = files.pread(fd, min(step, size - position), position)
+            walked, end, newest, at = find_end(data, 0, end, False)
+            if newest > largest:
+                largest, offset = newest, at
+            position += walked
+            if walked == 0:
+                if step >= size - position:
+                    break
+                step *= 8  # one batch is larger than a step
     finally:
         files.close(fd)
+    return position - start, end, largest, offset
 
 
 def _is_unsound(files: Files, directory: str, base_offset: int) -> bool:

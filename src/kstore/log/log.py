@@ -114,6 +114,14 @@ class Log:
     def writable(self) -> bool:
         return self._writer is not None
 
+    @property
+    def closed(self) -> bool:
+        """Whether the log was closed, by itself or with its store."""
+        if self._writer is not None:
+            return self._writer.closed
+        assert self._reader is not None
+        return self._reader.closed
+
     # --- appending -------------------------------------------------------------------------
 
     def append(
@@ -372,8 +380,7 @@ class Log:
         if self._writer is not None:
             return self._writer.park()
         assert self._reader is not None
-        self._reader.park()
-        return True
+        return self._reader.park()
 
     def close(self) -> bool:
         """Flush and close; again is harmless. Returns whether it was a clean stop."""

@@ -62,7 +62,7 @@ def open_for_reading(
     config: LogConfig,
     *,
     own: bool,
-) -> Log:
+) -> tuple[Log, SharedReader]:
     """A log as its owner, in another process, writes it. ``own``: kstore made the topic."""
     path = place.join(partition_directory(topic, partition))
     reader = SharedReader(
@@ -72,7 +72,8 @@ def open_for_reading(
         own=own,
         log_start_offset=partial(place.current_log_start, (topic, partition)),
     )
-    return Log(topic, partition, path=path, config=config, files=files, writer=None, reader=reader)
+    log = Log(topic, partition, path=path, config=config, files=files, writer=None, reader=reader)
+    return log, reader
 
 
 def peek_end_offset(files: Files, path: str, log_start: int) -> int:

@@ -22,6 +22,8 @@ def offset_for_time(log: "Log", ms: int, files: Files) -> int | None:
     for view in segments.views:
         if largest_timestamp(files, log.path, view) < ms:
             continue
+        if view.sealed and view.time_index_count == 0:
+            segments_on_disk.load_indexes(files, log.path, view)
         start = max(view.floor_time_offset(ms), segments.start_offset, view.base_offset)
         return _first_in_segment(log, view, start, ms)
     return None
@@ -69,9 +71,12 @@ def largest_timestamp(files: Files, directory: str, view: SegmentView) -> int:
 def indexed_timestamp(files: Files, directory: str, view: SegmentView) -> int:
     """Largest timestamp of a segment as the time index tells it; -1 if it has none."""
     if view.max_timestamp < 0 and view.sealed:
-        if view.time_index_count == 0:
-            segments_on_disk.load_indexes(files, directory, view)
-        view.note_timestamp(*view.last_indexed_time())
+        if view.time_index_count > 0:
+            view.note_timestamp(*view.last_indexed_time())
+        else:  # into a view of its own: the indexes of all segments would fill the memory
+            passing = segments_on_disk.bare(directory, view.base_offset)
+            segments_on_disk.load_indexes(files, directory, passing)
+            view.note_timestamp(*passing.last_indexed_time())
     return view.max_timestamp
 
 

@@ -20,7 +20,7 @@ from kstore._native.locate import (
     find_end,
     slice_of_bytes,
 )
-from kstore.errors import ClosedError, StorageError
+from kstore.errors import ClosedError, CorruptRecordError, StorageError
 from kstore.log import segment as segments_on_disk
 from kstore.log.files import Files
 from kstore.log.loader import base_offsets
@@ -29,6 +29,8 @@ from kstore.log.maps import MapBudget
 _STEP = 8 << 20  # bytes read at a time while walking to the end
 _POLL_FIRST, _POLL_MOST = 0.001, 0.05  # seconds between looks for more
 _LEAST_READ = 65536
+_ATTEMPTS = 3  # a file that vanished or changed is looked for again
+_TICK_NS = 20_000_000  # longer than a tick of the clock that stamps directories
 
 
 class SharedReader:
@@ -61,6 +63,7 @@ class SharedReader:
         self._listed_at = -1  # the directory's modification time when it was listed
         self._fd = -1  # the active log file
         self._closed = False
+        self.opened: Callable[[], None] | None = None  # told when a file is opened (store's LRU)
 
     def refresh(self) -> SegmentList:
         """The segments as they are now; two system calls where nothing changed."""
@@ -70,7 +73,9 @@ class SharedReader:
             changed = self._files.modified_ns(self.directory)
             if self._segments is None or changed != self._listed_at or self._fd < 0:
                 self._list()
-                self._listed_at = changed
+                # What comes later in the same tick leaves the time as it is: look once more.
+                settled = abs(time.time_ns() - changed) > _TICK_NS
+                self._listed_at = changed if settled else -1
             elif self._files.size(self._fd) < self._segments.views[-1].size:
                 self._list()  # cut in place by its owner
             self._walk()
@@ -99,6 +104,9 @@ class SharedReader:
         ]
         active = segments_on_disk.bare(self.directory, bases[-1])
         segments_on_disk.load_indexes(self._files, self.directory, active)
+        active.note_timestamp(*active.last_indexed_time())
+        if self.opened is not None:
+            self.opened()
         self._fd = self._files.open(active.path)
         start = max(self._log_start(), bases[0])
         active.publish(active.last_indexed_position(self._files.size(self._fd)), bases[-1])
@@ -127,11 +135,23 @@ class SharedReader:
 
     def read(self, offset: int, max_bytes: int) -> Slice | None:
         """As SegmentList.read; LookupError outside the log."""
-        segments = self.refresh()
-        if not segments.start_offset <= offset <= segments.end_offset:
-            raise LookupError(offset)
-        if offset == segments.end_offset:
-            return None
+        for attempt in range(_ATTEMPTS):
+            segments = self.refresh()
+            if not segments.start_offset <= offset <= segments.end_offset:
+                raise LookupError(offset)
+            if offset == segments.end_offset:
+                return None
+            try:
+                return self._read_in(segments, offset, max_bytes)
+            except (StorageError, CorruptRecordError):
+                # The owner may have removed or replaced a file since it was listed.
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                with self._lock:
+                    self._listed_at = -1
+        return None
+
+    def _read_in(self, segments: SegmentList, offset: int, max_bytes: int) -> Slice | None:
         for view in segments.views[max(segments.floor(offset), 0) :]:
             found = self._read_from(view, offset, max_bytes)
             if found is not None:
@@ -145,34 +165,56 @@ class SharedReader:
             )
         if view.sealed and view.index_count == 0:
             segments_on_disk.load_indexes(self._files, self.directory, view)
+            self._maps.add(view)
+        view.touched = True
         fd = self._files.open(view.path)
         try:
-            position = view.floor_position(offset)
-            while position < view.size:
-                wanted = min(max(max_bytes, _LEAST_READ), view.size - position)
-                data = self._files.pread(fd, wanted, position)
-                at, size = find_batch(data, 0, offset)
-                if size == 0:
-                    if at == 0:  # not one whole batch in what was read
-                        if wanted == view.size - position:
-                            return None
-                        max_bytes = wanted * 2
-                    position += at
-                    continue
-                end = min(at + max(max_bytes, size), view.size - position)
-                if end > len(data):
-                    data = self._files.pread(fd, end - at, position + at)
-                    return slice_of_bytes(view, data, position + at)
-                return slice_of_bytes(view, data[at:end], position + at)
-            return None
+            start = view.floor_position(offset)
+            try:
+                return self._walk_to(fd, view, start, offset, max_bytes)
+            except CorruptRecordError:
+                if start == 0:
+                    raise
+                # Either the index misled or the log is damaged: the log alone decides.
+                return self._walk_to(fd, view, 0, offset, max_bytes)
         finally:
             self._files.close(fd)
+
+    def _walk_to(
+        self, fd: int, view: SegmentView, position: int, offset: int, max_bytes: int
+    ) -> Slice | None:
+        """Walk from a batch's position to the one that holds offset; None if all end before."""
+        while position < view.size:
+            wanted = min(max(max_bytes, _LEAST_READ), view.size - position)
+            data = self._files.pread(fd, wanted, position)
+            try:
+                at, size = find_batch(data, 0, offset)
+                if at == size == 0 and wanted == view.size - position:
+                    raise CorruptRecordError("the bytes end before the batch does", position=0)
+            except CorruptRecordError as error:
+                where = position + (error.position or 0)
+                raise CorruptRecordError(error.reason, path=view.path, position=where) from None
+            if size == 0:
+                if at == 0:  # not one whole batch in what was read
+                    max_bytes = wanted * 2
+                position += at
+                continue
+            end = min(at + max(max_bytes, size), view.size - position)
+            if end > len(data):
+                data = self._files.pread(fd, end - at, position + at)
+                return slice_of_bytes(view, data, position + at)
+            return slice_of_bytes(view, data[at:end], position + at)
+        return None
 
     def _map(self, view: SegmentView) -> None:
         if view.index_count == 0:
             segments_on_disk.load_indexes(self._files, self.directory, view)
         segments_on_disk.map_log(self._files, view, 0)
         self._maps.add(view)
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
 
     def wait_beyond(self, offset: int, timeout: float | None) -> bool:
         """Look again, ever less often, until the end lies beyond offset or the time is over."""
@@ -197,11 +239,19 @@ class SharedReader:
             for view in self._segments.views:
                 self._maps.forget(view)
 
-    def park(self) -> None:
-        """Give the descriptor and mappings back; the next use lists the directory again."""
-        with self._lock:
+    def park(self) -> bool:
+        """Give the descriptor and mappings back; the next use lists the directory again.
+
+        False where the reader is busy: whoever asks may hold another one's lock.
+        """
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
             self._release()
             self._listed_at = -1
+        finally:
+            self._lock.release()
+        return True
 
     def close(self) -> None:
         with self._lock:

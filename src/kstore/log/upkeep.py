@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from time import monotonic
 
+_PAUSE_AFTER_ERROR = 1.0  # seconds
 _LONGEST_PAUSE = 3600.0  # seconds; a wait of centuries overflows
 
 
@@ -27,9 +28,9 @@ class Schedule:
 class Upkeep:
     """Runs ``work`` again and again until stopped; ``work`` returns the seconds until next time.
 
-    An error ends the thread and is kept: ``raise_error`` raises it once, on the owner's next
-    call. Start, stop and wake may be called from any thread. ``work`` returns None when there is
-    nobody left to work for.
+    An error is kept, and ``raise_error`` raises it once, on the owner's next call; the work goes
+    on after a pause. Start, stop and wake may be called from any thread. ``work`` returns None
+    when there is nobody left to work for.
     """
 
     NAME = "kstore-upkeep"
@@ -70,7 +71,10 @@ class Upkeep:
         try:
             while not self._stopping:
                 started = monotonic()
-                pause = self._work()
+                try:
+                    pause = self._work()
+                except Exception as error:  # handed to the next caller of the store
+                    self._error, pause = error, _PAUSE_AFTER_ERROR
                 if pause is None:
                     return
                 self._wake.wait(min(max(0.0, started + pause - monotonic()), _LONGEST_PAUSE))

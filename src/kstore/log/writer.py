@@ -8,6 +8,7 @@ its :class:`SegmentList` is assigned, and files of a segment that never got that
 before the next write.
 """
 
+import errno
 import logging
 import os
 import threading
@@ -153,6 +154,10 @@ class LogWriter:
             ) from self._failure
 
     @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
     def active(self) -> SegmentView:
         return self.segments.views[-1]
 
@@ -252,13 +257,18 @@ class LogWriter:
             self._wakers.notify_all()
 
     def wait_beyond(self, offset: int, timeout: float | None) -> bool:
-        """Sleep until the log end lies beyond offset, or the time is over, or the log closes."""
+        """Sleep until the log end lies beyond offset, which is returned; or until the time is
+        over, the log closes, or its end goes back."""
+        if self._forked:
+            self.check_usable()
         with self._wakers:
+            end = self.segments.end_offset
             self.appender.waiters += 1
             try:
-                return self._wakers.wait_for(
-                    lambda: self._closed or self.segments.end_offset > offset, timeout
+                self._wakers.wait_for(
+                    lambda: self._closed or not end <= self.segments.end_offset <= offset, timeout
                 )
+                return self.segments.end_offset > offset
             finally:
                 self.appender.waiters -= 1
 
@@ -361,8 +371,10 @@ class LogWriter:
                 if directory:
                     self.files.sync_directory(self.directory)
             except OSError as error:
-                with self.lock:
-                    self._fail(error)
+                # Without a free descriptor nothing was asked of the disk: try again later.
+                if error.errno not in (errno.EMFILE, errno.ENFILE):
+                    with self.lock:
+                        self._fail(error)
                 raise
         finally:
             for fd in opened:
