@@ -122,6 +122,18 @@ docs-serve: build $(VENV)/.group-docs  ## the documentation at http://127.0.0.1:
 wheel: build  ## a wheel in dist, installed into a new environment elsewhere and tested there
 	@$(BIN)/python tests/tidy/try_wheel.py
 
+.PHONY: torture
+torture: build $(VENV)/.group-test  ## kills, interrupts, damage, the model: every point, a long time (SEED= repeats)
+	@KSTORE_TORTURE=1 $(BIN)/python -m pytest -s --timeout 1800 tests/torture tests/property $(PYTEST_ARGS)
+
+.PHONY: fuzz
+fuzz: build $(VENV)/.group-test  ## every decoder on mutated bytes, FUZZ_SECONDS=60 each (SEED= repeats)
+	@KSTORE_FUZZ_SECONDS=$${FUZZ_SECONDS:-60} $(BIN)/python -m pytest -s --timeout 7200 tests/torture/test_fuzz.py $(PYTEST_ARGS)
+
+.PHONY: stress
+stress: build $(VENV)/.group-test  ## a writer and four readers in processes of their own, for a minute
+	@KSTORE_STRESS_SECONDS=$${STRESS_SECONDS:-60} $(BIN)/python -m pytest -s --timeout 900 tests/stress $(PYTEST_ARGS)
+
 .PHONY: sanitize
 sanitize: build $(VENV)/.group-test  ## the kernels' tests under AddressSanitizer and UBSan (in a copy; needs gcc)
 	@$(BIN)/python tests/tidy/try_sanitizers.py $(PYTEST_ARGS)

@@ -11,6 +11,7 @@ import ast
 import sys
 from collections.abc import Callable
 from functools import cache
+from inspect import CO_GENERATOR
 from pathlib import Path
 from types import FrameType, ModuleType, TracebackType
 from typing import Any
@@ -63,6 +64,8 @@ class Interrupt:
         self._open.clear()
 
     def _call(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if frame.f_code.co_flags & CO_GENERATOR:  # one that is let go swallows what is raised
+            return None
         return self._line if frame.f_code.co_filename in self._paths else None
 
     def _line(self, frame: FrameType, event: str, argument: Any) -> Any:

@@ -29,6 +29,7 @@ class LoadedLog:
     recovery_point: int
     recovery: RecoveryReport
     data_end: int  # the offset after the last batch; the log start may lie beyond
+    epochs_changed: bool  # their file says more: to be written before the first append
 
 
 def load(
@@ -86,10 +87,10 @@ def load(
     if start > active.next_offset:
         active.publish(active.size, start)
     segments = SegmentList((*views, active), start)
-    epochs.truncate_from_end(segments.end_offset)
-    epochs.truncate_from_start(start)
+    shorter = epochs.truncate_from_end(segments.end_offset)
+    shorter = epochs.truncate_from_start(start) or shorter
     known = data_end if clean and sound else recovery_point
-    return LoadedLog(segments, epochs, min(known, data_end), recovered.report, data_end)
+    return LoadedLog(segments, epochs, min(known, data_end), recovered.report, data_end, shorter)
 
 
 def base_offsets(files: Files, directory: str) -> list[int]:

@@ -86,6 +86,7 @@ class LogWriter:
         self._forked = False
         self._failure: BaseException | None = None
         self.appender = self._make_appender(jitter)
+        self.appender.epochs_ahead = loaded.epochs_changed
         for view in self.segments.views:
             view.opener = self._map
         _WRITERS.add(self)
@@ -176,8 +177,9 @@ class LogWriter:
         self._finish_cut()
         active = self.active
         self._discard_unfinished()
-        if self.appender.epochs_ahead:  # of an append that failed
-            self._epochs_changed(self.epochs.truncate_from_end(active.next_offset))
+        if self.appender.epochs_ahead:  # their file knows some of an append that failed, or more
+            self.epochs.truncate_from_end(active.next_offset)
+            self._epochs_changed(True)
             self.appender.epochs_ahead = False
         if self._files is None or self._files.base_offset != active.base_offset:
             if self._files is not None:
