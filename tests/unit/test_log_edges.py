@@ -180,3 +180,42 @@ def test_a_log_that_is_parked_often_still_gets_its_index(tmp_path: Path) -> None
         log.park()
     log.close()
     assert (tmp_path / f"{FIRST}.index").stat().st_size // 8 >= 15
+
+
+# --- what a broker left ---------------------------------------------------------------------
+
+
+def test_a_roll_keeps_the_producer_snapshot_that_a_broker_left(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    log.append(b"value")
+    snapshot = tmp_path / "00000000000000000001.snapshot"
+    snapshot.write_bytes(b"a broker's")
+    log.roll()
+    assert snapshot.read_bytes() == b"a broker's"
+    log.close()
+
+
+def test_a_truncation_removes_producer_snapshots_beyond_it(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    for _ in range(10):
+        log.append(b"value")
+    names = [f"{offset:020d}.snapshot" for offset in (3, 5, 8)]
+    for name in names:
+        (tmp_path / name).write_bytes(b"a broker's")
+    log.truncate_to(5)
+    log.append(b"after")
+    assert sorted(path.name for path in tmp_path.glob("*.snapshot")) == names[:2]
+    log.close()
+
+
+def test_a_retention_that_overtakes_a_scan_is_told(tmp_path: Path) -> None:
+    log = open_log(tmp_path, segment_bytes=2000, file_delete_delay_ms=0)
+    for _ in range(60):
+        log.append(b"x" * 300)
+    records = iter(log)
+    assert next(records).offset == 0
+    log.delete_records(40)
+    with pytest.raises(OffsetOutOfRangeError):
+        list(records)
+    assert next(iter(log.view(0))).offset == 40
+    log.close()

@@ -269,6 +269,9 @@ def _check_topic_id(topic_id: str) -> None:
 
 
 def _remove_tree(files: Files, path: str) -> None:
+    """Remove a directory and what is in it; a link is removed, not followed."""
+    for name in files.list_own_directories(path):
+        _remove_tree(files, os.path.join(path, name))
     for name in files.listdir(path):
         files.remove(os.path.join(path, name))
     files.remove_directory(path)

@@ -331,6 +331,16 @@ class Files:
         except OSError as error:
             raise _storage_error("cannot list", path, error) from error
 
+    def list_own_directories(self, path: str | os.PathLike[str]) -> list[str]:
+        """As list_directories, without links."""
+        try:
+            with os.scandir(path) as entries:
+                return sorted(
+                    entry.name for entry in entries if entry.is_dir(follow_symlinks=False)
+                )
+        except OSError as error:
+            raise _storage_error("cannot list", path, error) from error
+
     def scan(self, path: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
         """Names in a directory, in no order: those of directories, and all the others."""
         directories: list[str] = []

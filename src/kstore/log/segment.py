@@ -43,8 +43,11 @@ class WritableFiles:
 
 
 def create(files: Files, directory: str, base_offset: int, config: LogConfig) -> SegmentView:
-    """Make an empty segment's log file; leftovers of the same base offset go first."""
-    remove(files, directory, base_offset)
+    """Make an empty segment's log file; leftovers of the same base offset go first.
+
+    Not the producer snapshot of that offset: a broker that stopped there left it (Kafka's roll).
+    """
+    remove_files(files, directory, base_offset)
     path = os.path.join(directory, filenames.log_name(base_offset))
     fd = files.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL)
     files.close(fd)
@@ -182,6 +185,12 @@ def finish_cut(files: Files, directory: str, cut: Cut, config: LogConfig) -> Non
     """
     for view in reversed(cut.gone):
         remove(files, directory, view.base_offset)
+    for name in files.listdir(directory):  # of a broker: they tell of records that are gone
+        found = filenames.parse(name)
+        if found is None or found.kind != filenames.SNAPSHOT or found.suffix:
+            continue
+        if found.base_offset > cut.view.next_offset:
+            files.remove(os.path.join(directory, name))
     base = cut.view.base_offset
     if cut.copy is not None and files.kind(cut.copy) is not None:
         for name in (filenames.index_name(base), filenames.time_index_name(base)):
@@ -254,10 +263,16 @@ def map_log(files: Files, view: SegmentView, reserve: int, *, path: str | None =
 
 def remove(files: Files, directory: str, base_offset: int, suffix: str = "") -> None:
     """Remove every file of a segment, its producer snapshot too; missing ones do not matter."""
-    names = [filenames.file_name(base_offset, kind, suffix) for kind in filenames.SEGMENT_KINDS]
-    names.append(filenames.snapshot_name(base_offset, suffix))
-    for name in names:
-        path = os.path.join(directory, name)
+    remove_files(files, directory, base_offset, suffix)
+    path = os.path.join(directory, filenames.snapshot_name(base_offset, suffix))
+    if files.kind(path) is not None:
+        files.remove(path)
+
+
+def remove_files(files: Files, directory: str, base_offset: int, suffix: str = "") -> None:
+    """Remove the log and the indexes of a segment; missing ones do not matter."""
+    for kind in filenames.SEGMENT_KINDS:
+        path = os.path.join(directory, filenames.file_name(base_offset, kind, suffix))
         if files.kind(path) is not None:
             files.remove(path)
 

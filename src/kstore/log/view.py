@@ -25,7 +25,8 @@ class LogView:
     """Offsets [start, stop) of a log; nothing is read until it is iterated. Immutable.
 
     With ``stop`` None the window ends at the log end of the moment an iteration begins.
-    Offsets below the log start are skipped over. Thread safe: every iteration stands alone.
+    Offsets below the log start are skipped over; an iteration that retention overtakes raises
+    OffsetOutOfRangeError, rather than leave a gap unsaid. Thread safe: iterations stand alone.
     """
 
     __slots__ = ("_start", "_stop", "log")

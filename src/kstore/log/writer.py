@@ -227,7 +227,7 @@ class LogWriter:
     def _discard_unfinished(self) -> None:
         base = self._unfinished
         if base is not None and base != self.active.base_offset:
-            segments_on_disk.remove(self.files, self.directory, base)
+            segments_on_disk.remove_files(self.files, self.directory, base)
         self._unfinished = None
 
     def _map(self, view: SegmentView) -> None:
