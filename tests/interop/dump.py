@@ -17,8 +17,9 @@ _BATCH = re.compile(
 )
 _RECORD = re.compile(
     r"\| offset: (?P<offset>-?\d+) (?P<timestamp_type>\w+): (?P<timestamp>-?\d+) "
-    r"keySize: (?P<key_size>-?\d+) valueSize: (?P<value_size>-?\d+) sequence: (?P<sequence>-?\d+)"
-    r" headerKeys: \[(?P<headers>[^\]]*)\](?P<rest>.*)",
+    r"keySize: (?P<key_size>-?\d+) valueSize: (?P<value_size>-?\d+)"
+    r"(?: sequence: (?P<sequence>-?\d+) headerKeys: \[(?P<headers>[^\]]*)\]"
+    r"| isValid: true crc: \d+)(?P<rest>.*)",  # v2, or an inner message of v0 and v1
     re.DOTALL,
 )
 

@@ -15,9 +15,9 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 
-from kstore._native.checksum cimport crc32c
-from kstore._native.cursor cimport Cursor, put_i16, put_i32, put_i64, put_u32, put_varint
-from kstore._native.layout cimport *
+from kstore._native.cursor cimport Cursor, put_varint
+from kstore._native.header cimport BatchHeader, write_header
+from kstore._native.layout cimport V2_HEADER_SIZE
 from kstore._native.span cimport (
     RecordSpan, put_record, record_body_size, skip_headers, zigzag_size,
 )
@@ -292,23 +292,19 @@ cdef class BatchBuffer:
         self, int64_t base_offset, int32_t leader_epoch, int16_t attributes
     ) noexcept nogil:
         """Write the header and its CRC: data[0:size] is then a whole batch."""
-        cdef uint8_t* data = self.data
-        put_i64(data, base_offset)
-        put_i32(data + 8, <int32_t>(self.size - LOG_OVERHEAD))
-        put_i32(data + V2_LEADER_EPOCH_POSITION, leader_epoch)
-        data[MAGIC_POSITION] = 2
-        put_i16(data + V2_ATTRIBUTES_POSITION, attributes)
-        put_i32(data + V2_LAST_OFFSET_DELTA_POSITION, self.count - 1 if self.count else 0)
-        put_i64(data + V2_BASE_TIMESTAMP_POSITION, self.base_timestamp)
-        put_i64(data + V2_MAX_TIMESTAMP_POSITION, self.max_timestamp)
-        put_i64(data + V2_PRODUCER_ID_POSITION, self.producer_id)
-        put_i16(data + V2_PRODUCER_EPOCH_POSITION, self.producer_epoch)
-        put_i32(data + V2_BASE_SEQUENCE_POSITION, self.base_sequence)
-        put_i32(data + V2_COUNT_POSITION, self.count)
-        put_u32(
-            data + V2_CRC_POSITION,
-            crc32c(0, data + V2_CRC_START, self.size - V2_CRC_START),
-        )
+        cdef BatchHeader header
+        header.base_offset = base_offset
+        header.last_offset = base_offset + (self.count - 1 if self.count else 0)
+        header.size = <int32_t>self.size
+        header.leader_epoch = leader_epoch
+        header.attributes = attributes
+        header.base_timestamp = self.base_timestamp
+        header.max_timestamp = self.max_timestamp
+        header.producer_id = self.producer_id
+        header.producer_epoch = self.producer_epoch
+        header.base_sequence = self.base_sequence
+        header.count = self.count
+        write_header(self.data, &header)
 
     # --- the Python side ----------------------------------------------------------------
 

@@ -7,7 +7,9 @@ DefaultRecordBatch (fields). Drawn in docs/format/.
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 
 from kstore._native.checksum cimport crc32, crc32c
-from kstore._native.cursor cimport get_i16, get_i32, get_i64, get_u32
+from kstore._native.cursor cimport (
+    get_i16, get_i32, get_i64, get_u32, put_i16, put_i32, put_i64, put_u32,
+)
 from kstore._native.layout cimport *
 from kstore._native.status cimport Status, OK, TRUNCATED, BAD_SIZE, BAD_MAGIC, BAD_CRC
 
@@ -99,3 +101,25 @@ cdef inline bint crc_matches(const uint8_t* data, const BatchHeader* header) noe
     if header.magic == 2:
         return crc32c(0, at + V2_CRC_START, header.size - V2_CRC_START) == header.crc
     return crc32(0, at + LEGACY_CRC_START, header.size - LEGACY_CRC_START) == header.crc
+
+
+cdef inline void write_header(uint8_t* at, const BatchHeader* header) noexcept nogil:
+    """Write the 61 bytes of a batch v2 in front of its records, which are there, and its CRC.
+
+    header.size is the whole batch's; position, crc, magic and crc_state are not looked at.
+    """
+    put_i64(at, header.base_offset)
+    put_i32(at + 8, header.size - LOG_OVERHEAD)
+    put_i32(at + V2_LEADER_EPOCH_POSITION, header.leader_epoch)
+    at[MAGIC_POSITION] = 2
+    put_i16(at + V2_ATTRIBUTES_POSITION, header.attributes)
+    put_i32(
+        at + V2_LAST_OFFSET_DELTA_POSITION, <int32_t>(header.last_offset - header.base_offset)
+    )
+    put_i64(at + V2_BASE_TIMESTAMP_POSITION, header.base_timestamp)
+    put_i64(at + V2_MAX_TIMESTAMP_POSITION, header.max_timestamp)
+    put_i64(at + V2_PRODUCER_ID_POSITION, header.producer_id)
+    put_i16(at + V2_PRODUCER_EPOCH_POSITION, header.producer_epoch)
+    put_i32(at + V2_BASE_SEQUENCE_POSITION, header.base_sequence)
+    put_i32(at + V2_COUNT_POSITION, header.count)
+    put_u32(at + V2_CRC_POSITION, crc32c(0, at + V2_CRC_START, header.size - V2_CRC_START))

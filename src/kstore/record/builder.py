@@ -1,18 +1,14 @@
 """Records in, one whole batch of bytes out."""
 
-import struct
 from collections.abc import Iterable
 
-from kstore._native.checksum import crc32c
 from kstore._native.encode import BatchBuffer
 from kstore.errors import CorruptRecordError
 from kstore.record import codec
+from kstore.record.convert import convert
 
 DEFAULT_SIZE = 131_072
 _HEADER_SIZE = 61
-_CRC_START = 21
-_ATTRIBUTES = 21
-_CODEC_MASK = 0x07
 
 Data = bytes | bytearray | memoryview
 
@@ -101,18 +97,9 @@ class BatchBuilder:
 def repack(batch: Data, codec_to: int, *, level: int | None = None) -> bytes:
     """The same v2 batch under another codec (0: uncompressed); all other fields are kept.
 
-    The batch is trusted to be whole and its CRC right. Raises ``CorruptRecordError`` where it
-    is shorter than its header or does not decompress.
+    Raises ``CorruptRecordError`` where it is not one whole batch, damaged, or does not
+    decompress.
     """
     if len(batch) < _HEADER_SIZE or batch[16] != 2:
         raise CorruptRecordError("not a record batch v2")
-    out = bytearray(batch[:_HEADER_SIZE])
-    (attributes,) = struct.unpack_from(">h", out, _ATTRIBUTES)
-    records: Data = codec.decompress(attributes & _CODEC_MASK, 2, memoryview(batch)[_HEADER_SIZE:])
-    if codec_to:
-        records = codec.compress(codec_to, 2, records, level=level)
-    out += records
-    struct.pack_into(">h", out, _ATTRIBUTES, attributes & ~_CODEC_MASK | codec_to)
-    struct.pack_into(">i", out, 8, len(out) - 12)
-    struct.pack_into(">I", out, 17, crc32c(memoryview(out)[_CRC_START:]))
-    return bytes(out)
+    return convert(batch, 2, compression=codec.NAMES[codec_to], level=level)

@@ -1,0 +1,109 @@
+"""Batches of one message format turned into another: v0, v1 and v2, up and down.
+
+Rules: Kafka's ``RecordsUtil.downConvert`` (for old fetchers), ``MemoryRecords.filterTo`` of
+Kafka 4 (old messages become batches), ``LogValidator`` (one new batch on append). All
+functions may be called from any thread.
+"""
+
+from functools import partial
+
+from kstore._native.convert import Converter
+from kstore.errors import InvalidTimestampError
+from kstore.record.codec import codec_id, compress, decompress
+
+Data = bytes | bytearray | memoryview
+
+
+def convert(
+    batches: Data, magic: int, *, compression: str | None = None, level: int | None = None
+) -> bytes:
+    """Whole batches of any magic as batches of one magic, offsets and timestamps kept.
+
+    Batch by batch: a message becomes a batch v2 of one record and a wrapper one of many, and
+    the records of a compressed v2 batch become one wrapper, those of an uncompressed one
+    become plain messages. A batch of that magic and codec stays as it is. Gaps between
+    offsets stay; a record from v0 has timestamp -1. What v0 and v1 cannot say is dropped:
+    headers, producer ids, sequences, the marks of transactions, control batches, empty
+    batches.
+
+    Parameters
+    ----------
+    batches
+        Whole batches; every checksum is checked.
+    magic
+        0, 1 or 2.
+    compression
+        Kafka's name of a codec for every batch but control batches; None keeps each batch's.
+    level
+        The codec's own, None for Kafka's default.
+
+    Raises
+    ------
+    CorruptRecordError
+        Damage, or a cut batch at the end, with its position in ``batches``.
+    InvalidTimestampError, InvalidRecordError
+        A timestamp below -1, as Kafka's writer has it; an offset below 0 in a wrapper to be;
+        offsets of one v0 wrapper too far apart for a batch.
+    UnsupportedCompressionTypeError
+        zstd below v2, unless another ``compression`` is asked for.
+    MessageTooLargeError
+        A batch beyond 2 GiB.
+    """
+    target = -1 if compression is None else codec_id(compression)
+    return _converter(batches, magic, codec=target, level=level).convert()
+
+
+def down_convert(batches: Data, magic: int, *, first_offset: int = 0) -> bytes:
+    """Batches for a fetcher that knows formats up to ``magic``, as Kafka (until 3.9) sends them.
+
+    As :func:`convert`, but batches below ``magic`` stay what they are, and records below
+    ``first_offset`` are left out of uncompressed batches that are converted: a consumer of
+    v0 and v1 would take them for others. (Compressed ones stay whole: it skips inside them.)
+    """
+    return _converter(batches, magic, keep_lower=True, first_offset=first_offset).convert()
+
+
+def rebuild(
+    batches: Data,
+    magic: int,
+    *,
+    base_offset: int,
+    compression: str = "none",
+    level: int | None = None,
+    log_append_time: int | None = None,
+    leader_epoch: int = -1,
+) -> bytes:
+    """All records as one new batch (v2), one wrapper, or one run of messages, as a leader does.
+
+    Offsets count from ``base_offset``; producer id, epoch, sequence and the mark of a
+    transaction are the batch's own, which then has to be the only one. ``log_append_time``
+    (milliseconds) makes the timestamp type LogAppendTime, None CreateTime. Without records
+    the result is empty.
+
+    Raises what :func:`convert` raises, ``UnsupportedForMessageFormatError`` for headers,
+    producer ids and transactions below v2, and ``InvalidRecordError`` for control batches.
+    """
+    if log_append_time is not None and log_append_time < 0:
+        raise InvalidTimestampError(f"{log_append_time} is not a time of appending")
+    converter = _converter(batches, magic, codec=codec_id(compression), level=level)
+    return converter.rebuild(base_offset, leader_epoch, log_append_time)
+
+
+def _converter(
+    batches: Data,
+    magic: int,
+    *,
+    codec: int = -1,
+    keep_lower: bool = False,
+    first_offset: int = -(1 << 63),
+    level: int | None = None,
+) -> Converter:
+    return Converter(
+        batches,
+        magic,
+        codec=codec,
+        keep_lower=keep_lower,
+        first_offset=first_offset,
+        decompress=decompress,
+        compress=partial(compress, level=level),
+    )
