@@ -169,6 +169,19 @@ def test_looking_for_a_time_does_not_keep_every_index(tmp_path: Path) -> None:
     log.close()
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_an_index_that_names_no_batch_does_not_hide_the_end(tmp_path: Path, own: bool) -> None:
+    log = open_log(tmp_path)
+    for _ in range(100):
+        log.append(b"x" * 300)
+    log.close()
+    (tmp_path / f"{FIRST}.index").write_bytes((5).to_bytes(4, "big") + (7).to_bytes(4, "big"))
+    reader = read_log(tmp_path, own=own)
+    assert reader.end_offset == 100
+    assert [record.offset for record in reader] == list(range(100))
+    reader.close()
+
+
 # --- ends and indexes -------------------------------------------------------------------------
 
 

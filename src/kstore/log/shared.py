@@ -128,7 +128,10 @@ class SharedReader:
                 data = self._files.pread(self._fd, left, active.size)
                 size, following, largest, offset = find_end(data, 0, active.next_offset, True)
             if size == 0:
-                return
+                if active.size == 0 or active.next_offset > active.base_offset:
+                    return
+                active.publish(0, active.base_offset)  # the index misled: the log alone decides
+                continue
             active.note_position(active.next_offset, active.size)
             active.note_timestamp(largest, offset)
             active.publish(active.size + size, following)
