@@ -7,6 +7,7 @@ leave behind opens to the same, the log takes appends, and a clean reopen gives 
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -134,16 +135,13 @@ def strike(
     """One deed interrupted at one line; returns where."""
     made = scene(directory, name)
     assert contents(made) == before
-    with Interrupt(MODULES, at, error) as lines:
-        try:
-            DEEDS[name](made)
-        except error:
-            pass
-        else:
-            assert lines.count <= at, "the interrupt was swallowed"  # fewer lines than before
-            made.close()
-            shutil.rmtree(directory)
-            return ""
+    with Interrupt(MODULES, at, error) as lines, suppress(error):
+        DEEDS[name](made)
+    if not lines.where:  # a run may execute a line less than the one that was counted
+        assert at - 5 <= lines.count <= at
+        made.close()
+        shutil.rmtree(directory)
+        return ""
     where = f"{name}: {error.__name__} at {lines.where}"
     start = made.start_offset
     # What a kill right now would leave behind.

@@ -20,7 +20,9 @@ from kstore._native.layout cimport (
     TIME_INDEX_ENTRY_SIZE, V0_OVERHEAD, V1_TIMESTAMP_POSITION, V2_HEADER_SIZE,
     V2_LAST_OFFSET_DELTA_POSITION, V2_MAX_TIMESTAMP_POSITION, V2_MINIMUM_SIZE_FIELD,
 )
-from kstore._native.status cimport BAD_MAGIC, BAD_SIZE, OK, TRUNCATED, Status, raise_for_status
+from kstore._native.status cimport (
+    BAD_MAGIC, BAD_OFFSET, BAD_SIZE, OK, TRUNCATED, Status, raise_for_status,
+)
 
 cdef enum:
     MAX_RELATIVE = 2147483647
@@ -144,6 +146,9 @@ cdef Status walk_to(
             if length < V2_MINIMUM_SIZE_FIELD:
                 position[0] = at
                 return BAD_SIZE
+            if get_i32(batch + V2_LAST_OFFSET_DELTA_POSITION) < 0:  # or it would be passed over
+                position[0] = at
+                return BAD_OFFSET
             last = <int64_t>(
                 <unsigned long long>last
                 + <unsigned long long><int64_t>get_i32(batch + V2_LAST_OFFSET_DELTA_POSITION)
@@ -489,7 +494,7 @@ cdef class SegmentView:
         if status == TRUNCATED and position == end:
             return None
         if status != OK:
-            raise_for_status(status, self.path, position, -1)
+            raise_for_status(status, self.path, position, offset)
         if max_bytes < size:
             max_bytes = size
         return new_slice(
