@@ -98,7 +98,7 @@ def single(directory: Path, peer: KafkaLog | None) -> Contest:
     }
     bars: list[tuple[str, str, float | None]] = [
         ("kstore", "os.write", None),
-        ("kstore p99", "kstore", 1 / 3),
+        ("kstore p99", "kstore", None),
     ]
     if peer is not None:
         size = len(work.prepared(1))

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from interop.kafka_jars import required
 from kstore.bench.contest import Timed
-from peers.kafka import KafkaLog, KafkaMissingError, Result
+from peers.kafka import KafkaLog, KafkaMissingError, Result, required
 
 
 @contextmanager

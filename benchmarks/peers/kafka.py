@@ -22,6 +22,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent.parent / "tests"))  # the jars are fetched in one place only
 
 from interop.kafka_jars import INSTALL, prepare  # noqa: E402
+from interop.kafka_jars import required as required  # noqa: E402
 
 VERSION = "3.9.2"
 # records in a batch: about 110 KB, 16.5 KB, 1.15 KB and 170 bytes of 100-byte values

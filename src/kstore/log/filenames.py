@@ -6,6 +6,7 @@ number are nobody's file and are left alone.
 """
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from kstore.errors import InvalidTopicError
@@ -46,7 +47,6 @@ _SEGMENT_FILE = re.compile(
 )
 _CUT_FILE = re.compile(r"kstore\.cut\.([0-9]{20})\.([0-9]{1,10})\.([0-9]{1,10})")
 _RETIRED = re.compile(r"(.+)\.([^.]+)-(delete|future|stray)")
-_PARTITION = re.compile(r"(0|[1-9][0-9]{0,9})")
 
 
 class Parsed(NamedTuple):
@@ -190,8 +190,17 @@ def parse_partition_directory(name: str) -> PartitionName | None:
             return None
         name, unique, state = match[1], match[2], match[3]
     topic, _, number = name.rpartition("-")
-    if _TOPIC.fullmatch(topic) is None or topic in (".", ".."):
+    if not _is_topic(topic):
         return None
-    if _PARTITION.fullmatch(number) is None or int(number) > _INT32_MAX:
+    # A store of ten thousand partitions opens in the time that this takes: no pattern here.
+    if not (number.isascii() and number.isdigit()) or (number[0] == "0" and number != "0"):
         return None
-    return PartitionName(topic, int(number), state, unique)
+    partition = int(number) if len(number) <= 10 else _INT32_MAX + 1
+    if partition > _INT32_MAX:
+        return None
+    return PartitionName(topic, partition, state, unique)
+
+
+@lru_cache(maxsize=1024)
+def _is_topic(topic: str) -> bool:
+    return _TOPIC.fullmatch(topic) is not None and topic not in (".", "..")
