@@ -307,6 +307,31 @@ def test_chains_over_many_groups():
     assert np.array_equal(np.asarray(few), walked)
 
 
+def test_memory_of_a_large_walk_is_used_again_only_once_it_is_free():
+    frame = message(0, None, b"", magic=0)
+    data = frame * 1_100_000  # more than 4 MiB of positions
+    expected = np.arange(0, len(data), len(frame))
+    seeds = range(len(frame) * 1000, len(data), len(frame) * 1000)
+
+    def walk(start):
+        found = np.asarray(frames.walk_frames(data, seeds, start=start))
+        assert np.array_equal(found, expected[start // len(frame) :])
+        return found
+
+    first = walk(0)
+    place = first.__array_interface__["data"][0]
+    second = walk(len(frame))
+    assert second.__array_interface__["data"][0] != place
+    assert np.array_equal(first, expected)
+    del first
+    third = walk(len(frame) * 2)
+    assert third.__array_interface__["data"][0] == place
+    fourth = walk(len(frame) * 3)
+    assert np.array_equal(third, expected[2:])
+    assert np.array_equal(second, expected[1:])
+    assert len({view.__array_interface__["data"][0] for view in (second, third, fourth)}) == 3
+
+
 def test_a_mapping_is_read_in_place(tmp_path):
     path = tmp_path / "segment"
     path.write_bytes(LONG)

@@ -129,5 +129,6 @@ def walk_frames(
 
     With ``seeds`` (as in ``scan``) sixteen walks run side by side, four times as fast on small
     messages. No checksum is looked at. Memory: 4 bytes a frame and, with seeds, up to 16 bytes
-    for every 100 bytes between seventeen of them.
+    for every 100 bytes between seventeen of them. Up to 64 MiB of a result that was let go stay
+    at hand for the next large one; the system may take them back when memory is short.
     """

@@ -1,19 +1,12 @@
 """Many batches at once: the table of a buffer's batches, and where its frames start."""
 
-from cpython.buffer cimport (
-    PyBUF_FORMAT,
-    PyBUF_ND,
-    PyBUF_SIMPLE,
-    PyBUF_STRIDES,
-    PyBUF_WRITABLE,
-    PyBuffer_Release,
-    PyObject_GetBuffer,
-)
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.number cimport PyNumber_Index
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
+from kstore._native.exported cimport fill_view
 from kstore._native.header cimport BatchHeader, crc_matches, read_header
 from kstore._native.status cimport Status, OK, NO_MEMORY
 
@@ -43,46 +36,12 @@ cdef extern from "frame_walk.h" nogil:
         uint32_t* out
         int64_t count
     int64_t frame_size(const uint8_t* data, int64_t position, int64_t end)
-    void frame_walk(
-        const uint8_t* data, int64_t base, int64_t end, frame_chain* chains, int count
-    )
+    void frame_walk(const uint8_t* data, int64_t base, int64_t end, frame_chain* at, int count)
     void frame_positions_32(int32_t* out, const uint32_t* start, int64_t count, int64_t base)
     void frame_positions_64(int64_t* out, const uint32_t* start, int64_t count, int64_t base)
 
 
 # --- what both share ----------------------------------------------------------------------
-
-cdef void fill_view(
-    Py_buffer* view,
-    int flags,
-    object owner,
-    void* data,
-    Py_ssize_t item_size,
-    const char* form,
-    Py_ssize_t count,
-    Py_ssize_t* shape,
-    Py_ssize_t* strides,
-    Py_ssize_t stride,
-) except *:
-    """A read-only column. Its shape and strides live in the owner."""
-    if flags & PyBUF_WRITABLE:
-        raise BufferError("this buffer is read-only")
-    if stride != item_size and flags & PyBUF_STRIDES != PyBUF_STRIDES:
-        raise BufferError("this buffer is strided: ask for strides")
-    shape[0] = count
-    strides[0] = stride
-    view.buf = data if data != NULL else <void*>shape
-    view.obj = owner
-    view.len = count * item_size
-    view.itemsize = item_size
-    view.readonly = 1
-    view.ndim = 1
-    view.format = <char*>form if flags & PyBUF_FORMAT else NULL
-    view.shape = shape if flags & PyBUF_ND else NULL
-    view.strides = strides if flags & PyBUF_STRIDES == PyBUF_STRIDES else NULL
-    view.suboffsets = NULL
-    view.internal = NULL
-
 
 cdef list pick_seeds(object seeds, int64_t start, int64_t end, int64_t stride):
     """Some of the seeds, ascending, inside the range, about a stride apart."""
@@ -114,6 +73,7 @@ cdef int64_t checked_end(int64_t start, int64_t end, int64_t size) except -1:
 cdef extern from "<sys/mman.h>" nogil:
     int madvise(void* address, size_t size, int advice)
     enum:
+        MADV_FREE
         MADV_HUGEPAGE
 
 cdef extern from "<stdlib.h>" nogil:
@@ -121,7 +81,35 @@ cdef extern from "<stdlib.h>" nogil:
 
 cdef enum:
     HUGE_PAGE = 2097152
+    MOST_SPARE = 67108864       # bytes kept for the next large walk
     WALK_STRIDE = 262144        # bytes of one chain between two seeds, where seeds are dense
+
+# The memory of the last large result that was let go. New memory is zeroed by the system page by
+# page, a tenth of a walk; this has its pages still. The system may take them when it runs short.
+cdef void* _spare = NULL
+cdef size_t _spare_size = 0
+
+
+cdef void keep_spare(void* data, size_t size) noexcept:
+    global _spare, _spare_size
+    if size < 2 * HUGE_PAGE or size > MOST_SPARE or size <= _spare_size:
+        free(data)
+        return
+    free(_spare)
+    madvise(data, size, MADV_FREE)      # advice: without it the pages just stay
+    _spare = data
+    _spare_size = size
+
+
+cdef void* take_spare(size_t size) noexcept:
+    """Spare memory of at least that size, which is not much larger, or NULL."""
+    global _spare, _spare_size
+    cdef void* data = _spare
+    if size < 2 * HUGE_PAGE or size > _spare_size or size < _spare_size // 2:
+        return NULL
+    _spare = NULL
+    _spare_size = 0
+    return data
 
 
 cdef class FramePositions:
@@ -136,7 +124,7 @@ cdef class FramePositions:
     cdef readonly int64_t stop
 
     def __dealloc__(self):
-        free(self.data)
+        keep_spare(self.data, self.capacity * self.item_size)
 
     def __len__(self):
         return self.count
@@ -166,6 +154,19 @@ cdef class FramePositions:
         if grown == NULL:
             return False
         self.data = grown
+        self.capacity = size // self.item_size
+        return True
+
+    cdef bint reuse(self, int64_t capacity) noexcept:
+        """Move into the memory of an earlier result, if there is some of that capacity."""
+        cdef size_t size = _spare_size
+        cdef void* data = take_spare(capacity * self.item_size)
+        if data == NULL:
+            return False
+        if self.count:
+            memcpy(data, self.data, self.count * self.item_size)
+        free(self.data)
+        self.data = data
         self.capacity = size // self.item_size
         return True
 
@@ -274,7 +275,7 @@ cdef int walk_all(
             if first <= FRAME_CHAINS and status == OK and position < end and out.count:
                 # The first group tells how many there will be, about.
                 needed = <int64_t>(1.02 * out.count * (end - start) / (position - start)) + 4096
-                if needed > out.capacity and not out.reserve(needed):
+                if needed > out.capacity and not out.reuse(needed) and not out.reserve(needed):
                     raise MemoryError
     finally:
         free(scratch)
