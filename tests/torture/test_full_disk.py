@@ -1,0 +1,158 @@
+"""Full disks, files that may not grow, files and directories that others take away."""
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import kstore
+from kstore.errors import CorruptRecordError, KStoreError, StorageError, StoreLockedError
+from support.logs import open_log, read_log
+
+FILLER = """
+import errno, sys
+from pathlib import Path
+from kstore.errors import StorageError
+from support.logs import open_log
+directory = Path(sys.argv[1])
+log = open_log(directory / "t-0", segment_bytes=200_000, segment_index_bytes=1000)
+(directory / "ballast").write_bytes(b"x" * 200_000)
+acknowledged = 0
+try:
+    while True:
+        log.append(b"%d " % acknowledged * 200)
+        acknowledged += 1
+except StorageError as error:
+    assert error.errno == errno.ENOSPC, error
+    assert error.path, error
+    assert "free some space" in str(error), error
+assert [record.offset for record in log] == list(range(acknowledged))
+(directory / "ballast").unlink()
+assert log.append(b"after") == acknowledged
+assert log.close()
+again = open_log(directory / "t-0")
+assert [record.offset for record in again] == list(range(acknowledged + 1))
+assert again.verify().ok
+print("acknowledged", acknowledged)
+"""
+
+
+def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
+    """A tmpfs of one MiB in a mount namespace of its own."""
+    (tmp_path / "fill.py").write_text(FILLER)
+    tests = Path(__file__).parents[1]
+    source = Path(kstore.__file__).parents[1]
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    shell = (
+        f"mount -t tmpfs -o size=1m tmpfs {disk} && exec {sys.executable} {tmp_path}/fill.py {disk}"
+    )
+    flags = "-m" if os.geteuid() == 0 else "-Urm"
+    try:
+        may = subprocess.run(["unshare", flags, "true"], capture_output=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("no unshare here: a small disk cannot be mounted")
+    if may.returncode:
+        pytest.skip(f"no mount namespace here: {may.stderr.decode().strip()}")
+    done = subprocess.run(
+        ["unshare", flags, "sh", "-c", shell],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": f"{source}:{tests}"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split()[1]) > 500
+
+
+@contextmanager
+def file_size_limit(size: int) -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
+
+
+@pytest.mark.parametrize("spare", [0, 1, 60, 100])
+def test_a_file_that_may_not_grow(tmp_path: Path, spare: int) -> None:
+    """EFBIG after a short write: the batch is out, its bytes too, and the log goes on."""
+    directory = tmp_path / "t-0"
+    log = open_log(directory, segment_index_bytes=1000)
+    log.append(b"x" * 4000)
+    with file_size_limit(log.size + spare):
+        for call in (
+            lambda: log.append(b"y" * 100),
+            lambda: log.extend([b"y" * 100] * 3),
+        ):
+            with pytest.raises(StorageError) as caught:
+                call()
+            assert caught.value.errno == 27  # EFBIG
+            assert caught.value.path is not None
+            assert [record.offset for record in log] == [0]
+            assert (directory / f"{0:020d}.log").stat().st_size == log.size
+    assert log.append(b"after") == 1
+    assert log.close()
+    assert [record.value for record in open_log(directory)] == [b"x" * 4000, b"after"]
+
+
+def test_a_second_writer(tmp_path: Path) -> None:
+    with kstore.open(tmp_path / "data") as store:
+        store.create_topic("t").append(b"x")
+        with pytest.raises(StoreLockedError) as caught:
+            kstore.open(tmp_path / "data")
+        assert caught.value.path is not None
+        assert [record.value for record in store["t"][0]] == [b"x"]
+
+
+def test_a_file_changed_or_cut_underneath_a_reader(tmp_path: Path) -> None:
+    directory = tmp_path / "t-0"
+    log = open_log(directory, segment_bytes=2000, index_interval_bytes=0)
+    for n in range(60):
+        log.append(b"%d " % n * 30)
+    log.close()
+    reader = read_log(directory, own=False)  # Kafka's: its owner may cut in place
+    assert [record.offset for record in reader] == list(range(60))
+    last = sorted(directory.glob("*.log"))[-1]
+    whole = last.read_bytes()
+    for size in range(len(whole), -1, -7):
+        os.truncate(last, size)
+        seen = [record.offset for record in reader]
+        assert seen == list(range(len(seen)))
+    first = sorted(directory.glob("*.log"))[0]
+    data = bytearray(first.read_bytes())
+    data[100] ^= 4
+    first.write_bytes(data)
+    with pytest.raises(CorruptRecordError) as caught:
+        list(read_log(directory, own=False))
+    assert (caught.value.path, caught.value.position, caught.value.offset) == (str(first), 0, 0)
+
+
+def test_a_directory_removed_underneath(tmp_path: Path) -> None:
+    directory = tmp_path / "t-0"
+    log = open_log(directory, segment_bytes=2000, segment_index_bytes=1000)
+    for n in range(30):
+        log.append(b"%d " % n * 30)
+    reader = read_log(directory)
+    assert reader.end_offset == 30
+    shutil.rmtree(directory)
+    for call in (lambda: log.roll(), lambda: [log.append(b"x" * 900) for _ in range(3)]):
+        with pytest.raises(StorageError) as caught:
+            call()
+        assert caught.value.path is not None
+    with pytest.raises(KStoreError):
+        list(reader)
+    with pytest.raises(StorageError):
+        log.close()
+    assert not log.close()

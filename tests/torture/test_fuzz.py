@@ -1,0 +1,218 @@
+"""Every decoder on mutated bytes: records or a typed error, never anything else.
+
+Mutations of valid inputs, from a seed: flips, cuts, copied and overwritten runs, and numbers
+that decoders like least, in places where lengths stand. A short fixed run in the suite;
+``KSTORE_FUZZ_SECONDS`` makes it long and random (``SEED=`` repeats one).
+"""
+
+import os
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kstore._native.batch import scan, validate_leader, walk_frames
+from kstore._native.decode import Scanner
+from kstore._native.index import OffsetIndex, TimeIndex
+from kstore._native.locate import find_batch, find_end, find_time
+from kstore._native.recover import SegmentScan
+from kstore.errors import KStoreError
+from kstore.group import messages
+from kstore.log import checkpoint, identity, producer_snapshot, topics_file, transaction_index
+from kstore.log.leader_epochs import LeaderEpochs
+from kstore.record import codec
+from kstore.record.scan import scan_records
+from oracle import codec as plain_codec
+from oracle import writer as oracle
+from oracle.crc import crc32, crc32c
+from oracle.plain import PlainRecord
+
+SECONDS = float(os.environ.get("KSTORE_FUZZ_SECONDS", "0"))
+SHORT_RUNS = 12_000
+SEED = int(os.environ.get("SEED", str(time.time_ns() % 1_000_000 if SECONDS else 1)))
+NASTY = (0, 1, -1, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 2**31 - 1, -(2**31), 2**30, 2**63 - 1)
+
+ROWS = [PlainRecord(n, 1000 + n, b"key%d" % n, b"value " * n, (("h", b"x"),)) for n in range(5)]
+BARE = [row._replace(headers=()) for row in ROWS]
+
+
+def log_seeds() -> list[bytes]:
+    seeds = [oracle.batch(ROWS, codec=number) for number in range(5)]
+    for magic in (0, 1):
+        row = ROWS[3]
+        seeds.append(
+            oracle.message(3, row.key, row.value, magic=magic, timestamp=5 if magic else -1)
+        )
+        seeds += [oracle.wrapper(BARE, magic=magic, codec=number) for number in (1, 2, 3)]
+    seeds.append(oracle.marker(5, 1, timestamp=7, producer_id=9, producer_epoch=0))
+    return [*seeds, b"".join(seeds[:3])]
+
+
+def with_right_crc(data: bytes) -> bytes:
+    """The first batch's checksum made right again, so that mutations get behind it."""
+    out = bytearray(data)
+    size = int.from_bytes(out[8:12], "big", signed=True)
+    end = 12 + size
+    if len(out) < 22 or not 18 <= end <= len(out):
+        return data
+    if out[16] == 2:
+        out[17:21] = crc32c(bytes(out[21:end])).to_bytes(4, "big")
+    else:
+        out[12:16] = crc32(bytes(out[16:end])).to_bytes(4, "big")
+    return bytes(out)
+
+
+def mutate(random: random.Random, data: bytes) -> bytes:
+    out = bytearray(data)
+    for _ in range(random.choice((1, 1, 2, 4))):
+        kind = random.randrange(6)
+        at = random.randrange(len(out)) if out else 0
+        if kind == 0 and out:
+            out[at] ^= 1 << random.randrange(8)
+        elif kind == 1 and out:
+            out[at] = random.randrange(256)
+        elif kind == 2:
+            size = random.choice((1, 2, 4, 8))
+            number = random.choice(NASTY) & (1 << 8 * size) - 1
+            out[at : at + size] = number.to_bytes(size, "big")
+        elif kind == 3:
+            del out[at : at + random.randrange(1, 20)]
+        elif kind == 4:
+            out[at:at] = out[: random.randrange(1, 40)]
+        else:
+            del out[random.randrange(len(out) + 1) :]
+    return bytes(out)
+
+
+def _records(data: bytes) -> None:
+    for record in scan_records(data, control=True):
+        assert record.value is None or len(record.value) <= codec.DECOMPRESSED_LIMIT
+
+
+def _columns(data: bytes) -> None:
+    for values_only in (False, True):
+        scanner = Scanner(
+            data, on_damage="skip", values_only=values_only, decompress=codec.decompress
+        )
+        while scanner.next_block() is not None:
+            pass
+        assert scanner.position <= len(data)
+
+
+def _frames(data: bytes) -> None:
+    table = scan(data)
+    assert table.stop <= len(data)
+    assert sum(table.size) <= len(data)
+    assert list(memoryview(walk_frames(data))) == list(table.position)
+
+
+def _recover(data: bytes) -> None:
+    found = SegmentScan(0, len(data))
+    found.feed(data)
+    found.finish()
+    assert 0 <= found.valid_size <= len(data)
+
+
+def _locate(data: bytes) -> None:
+    position, _, _, _ = find_end(data, 0, 0, True)
+    assert 0 <= position <= len(data)
+    at, size = find_batch(data, 0, 3)
+    assert 0 <= at + size <= len(data)
+    find_time(data, 0, 1002)
+
+
+def _leader(data: bytes) -> None:
+    report = validate_leader(data, now=1000)
+    assert not report.ok or report.size <= len(data)
+
+
+def _index(data: bytes) -> None:
+    for kind, size in ((OffsetIndex, 8), (TimeIndex, 12)):
+        index = kind(data[: len(data) // size * size], 100)
+        assert index.count <= len(data) // size
+        for target in (-1, 0, 100, 150, 2**40):
+            index.lookup(target)
+            index.slot(target)
+        index.find_fault()
+
+
+def _codecs(data: bytes) -> None:
+    number, magic = 1 + data[0] % 4 if data else 1, 2
+    out = codec.decompress(number, magic, data[1:], limit=1 << 20)
+    assert len(out) <= 1 << 20
+
+
+def _checkpoints(data: bytes) -> None:
+    for parse in (
+        lambda: checkpoint.parse_offsets(data, "f"),
+        lambda: LeaderEpochs.parse(data, "f"),
+        lambda: identity.parse_topic_id(data, "f"),
+        lambda: identity.parse_meta_properties(data, "f"),
+        lambda: topics_file._parse(data, "f"),
+        lambda: producer_snapshot.parse(data),
+        lambda: transaction_index.parse(data),
+        lambda: messages.decode_offset_key(data),
+        lambda: messages.decode_offset_value(data),
+    ):
+        try:
+            parse()
+        except KStoreError:
+            continue
+
+
+def text_seeds() -> list[bytes]:
+    return [
+        b"0\n2\na 0 5\nb 3 900\n",
+        b"0\n2\n0 0\n3 700\n",
+        b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n",
+        b"#\nversion=1\nnode.id=1\ncluster.id=abc\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAQ\n",
+        b'{"version": 1, "topics": {"t": {"state": "live", "partitions": 3, "config": {}}}}',
+        b"\x00\x01" + crc32c(b"\0\0\0\0").to_bytes(4, "big") + b"\0\0\0\0",
+        b"\x00\x00" + b"\x00" * 32,
+        messages.encode_offset_key(messages.OffsetKey("group", "topic", 3)),
+    ]
+
+
+TARGETS: dict[str, tuple[Callable[[bytes], None], Callable[[], list[bytes]]]] = {
+    "records": (_records, log_seeds),
+    "columns": (_columns, log_seeds),
+    "frames": (_frames, log_seeds),
+    "recover": (_recover, log_seeds),
+    "locate": (_locate, log_seeds),
+    "leader": (_leader, log_seeds),
+    "index": (_index, lambda: [bytes(range(96)), b"\0" * 48, b"\0\0\0\1\0\0\1\0" * 12]),
+    "codecs": (
+        _codecs,
+        lambda: [
+            bytes([n - 1]) + plain_codec.compress(n, b"some text " * 50, 2) for n in (1, 2, 3, 4)
+        ],
+    ),
+    "small files": (_checkpoints, text_seeds),
+}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_fuzz(name: str, tmp_path: Path) -> None:
+    target, seeds = TARGETS[name]
+    inputs = seeds()
+    for whole in inputs:
+        target(whole)  # valid inputs raise nothing
+    source = random.Random(f"{SEED} {name}")
+    until = time.monotonic() + SECONDS
+    runs = errors = 0
+    while runs < SHORT_RUNS or time.monotonic() < until:
+        data = mutate(source, source.choice(inputs))
+        if source.random() < 0.7 and seeds is log_seeds:
+            data = with_right_crc(data)
+        runs += 1
+        try:
+            target(data)
+        except KStoreError:
+            errors += 1
+        except BaseException:
+            print(f"SEED={SEED} {name}, run {runs}: {data.hex()}")
+            raise
+    print(f"fuzz {name}: seed={SEED} tried={runs} refused={errors} violations=0")
+    assert runs >= SHORT_RUNS
