@@ -243,7 +243,7 @@ def test_strangers_are_named_and_left_alone(
     with caplog.at_level(logging.WARNING, "kstore"):
         here = catalog(tmp_path)
     assert [Path(each).name for each in here.strangers] == ["a-b", "lost+found", "t-01"]
-    assert len(caplog.records) == 3
+    assert len([r for r in caplog.records if "no partition" in r.message]) == 3
     assert list(here.places) == ["t"]
     assert snapshot(tmp_path) == before
 

@@ -432,3 +432,7 @@ def test_damage_is_raised_with_its_place_or_skipped_and_reported(directory: Path
     offsets = [int(o) for part in parts for o in part.offsets]
     assert offsets == [n for n in range(160) if not 60 <= n < 64]
     assert [(note[0], note[1], note[3]) for note in skipped] == [(piece.path, piece.position, 60)]
+    again: list[tuple[object, ...]] = []
+    left = [r.offset for r in log.view().records(on_damage="skip", skipped=again)]
+    assert left == offsets
+    assert again == skipped

@@ -525,3 +525,20 @@ def test_damage_in_front_of_later_data_needs_a_word(tmp_path: Path) -> None:
         assert [record.offset for record in log] == list(range(log.end_offset))
         assert log.end_offset > 0
     assert len(list((tmp_path / "t-0").glob("kstore.cut.*"))) >= 3
+
+
+def test_a_reader_says_that_recovery_is_due(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with kstore.open(tmp_path, config=QUIET) as store:
+        store.create_topic("t")[0].extend([b"x"] * 10)
+        with caplog.at_level(logging.WARNING, "kstore"), kstore.open(tmp_path, "r"):
+            assert "recovery is due" not in caplog.text  # somebody has it open
+    with caplog.at_level(logging.WARNING, "kstore"), kstore.open(tmp_path, "r"):
+        assert "recovery is due" not in caplog.text
+    (tmp_path / MARKER).unlink()
+    log_file = next((tmp_path / "t-0").glob("*.log"))
+    log_file.write_bytes(log_file.read_bytes() + b"torn")
+    with caplog.at_level(logging.WARNING, "kstore"), kstore.open(tmp_path, "r") as store:
+        assert "recovery is due" in caplog.text
+        assert store["t"][0].end_offset == 10

@@ -72,6 +72,12 @@ class Catalog:
                         path=directory.join(partition_directory(name.topic, name.partition)),
                     )
                 where[name.partition] = directory
+            if directory.recovery_due and not self.places and contents.partitions:
+                _LOGGER.warning(
+                    "%s was not closed cleanly: recovery is due when it is next opened for "
+                    "writing, until then torn tails are left out",
+                    directory.path,
+                )
         for path in set(strangers) - set(self.strangers):
             _LOGGER.warning("%s is no partition: left alone, but Kafka will not start on it", path)
         self.strangers, self.loose_files = tuple(sorted(strangers)), tuple(loose)

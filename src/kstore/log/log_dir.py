@@ -84,6 +84,14 @@ class LogDir:
         """
         return self._marker is not None or self._was_empty is True
 
+    @property
+    def recovery_due(self) -> bool:
+        """Whether nobody has the directory open and its last owner did not close it cleanly.
+
+        Then the next writer recovers it first; a reader meanwhile sees no torn tail.
+        """
+        return not self.clean and not self.files.probe(self.join(filenames.LOCK))
+
     def scan(self) -> Contents:
         """Read the directory's names, and count its partitions."""
         directories, others = self.files.scan(self.path)

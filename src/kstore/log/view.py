@@ -83,18 +83,31 @@ class LogView:
     def __iter__(self) -> Iterator[Record]:
         """Records in order of their offsets; control batches never show. Checks every CRC.
 
-        Raises CorruptRecordError with file, position and offset on damage.
+        Raises CorruptRecordError with file, position and offset on damage; :meth:`records` can
+        be told to go on. Memory: about a thousand records, or one batch, at a time.
         """
+        return self.records()
+
+    def records(
+        self, *, check_crc: bool = True, on_damage: str = "raise", skipped: list[Any] | None = None
+    ) -> Iterator[Record]:
+        """As iterating the view, with a say about damage; the options are :meth:`scan`'s."""
         stop = self.stop
         for piece, offset in self.slices():
+            notes: list[Any] = []
             yield from scan_records(
                 piece,
                 start_offset=offset,
                 stop_offset=stop,
+                check_crc=check_crc,
+                on_damage=on_damage,
+                skipped=notes,
                 path=piece.path,
                 position_base=piece.position,
                 on_tail=self._on_tail,
             )
+            if skipped is not None:
+                skipped.extend((piece.path, *note) for note in notes)
 
     @property
     def _on_tail(self) -> str:
@@ -123,6 +136,10 @@ class LogView:
         on_damage
             ``"raise"`` (the default), or ``"skip"``: a damaged batch is left out and noted in
             ``skipped`` as (path, position, size, offset, reason).
+
+        Memory: 52 bytes a record for some ten thousand records at a time (decompressed batches
+        add their bytes, about 8 MiB at a time); with n threads, n + 1 parts of a few MiB of log
+        are under way. Columns keep the mapping of their segment as long as they live.
         """
         from kstore.record.columns import ColumnScan  # brings numpy
 
@@ -175,7 +192,8 @@ class LogView:
         """The window as a pyarrow.Table; keys and values are not copied where they lie plain.
 
         Columns: offset, timestamp (ms, UTC), key, value, headers. Needs pyarrow
-        (``pip install 'kstore[arrow]'``).
+        (``pip install 'kstore[arrow]'``). Memory: about 80 bytes a record for the whole window,
+        and the bytes of compressed batches.
         """
         from kstore.record.arrow import to_table
 
