@@ -1,0 +1,1 @@
+"""A writer and readers in processes of their own, all at once."""
