@@ -1,0 +1,72 @@
+"""kstore's readers beside a real broker that owns the directory: rolls, every codec, a kill."""
+
+import multiprocessing
+import time
+from pathlib import Path
+
+from interop.node import node
+from kstore.errors import OffsetOutOfRangeError, StorageError
+from support.logs import read_log
+
+SECONDS = 12
+READERS = 4
+
+
+def value_at(offset: int) -> str:
+    return f"{offset}:" + "v" * (offset % 90)
+
+
+def watch(directory: str, seconds: float, tell: "multiprocessing.Queue[tuple[int, str]]") -> None:
+    """Read over and over: every value says its own offset; nothing raises but what is gone."""
+    records, wrong = 0, ""
+    try:
+        log = read_log(Path(directory), own=False)
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            last = -1
+            try:
+                for record in log:
+                    value = value_at(record.offset).encode()
+                    assert record.value == value, (record.offset, record.value)
+                    assert record.offset > last
+                    last = record.offset
+                    records += 1
+            except OffsetOutOfRangeError:
+                continue
+            except StorageError as error:
+                if error.errno != 2:
+                    raise
+    except BaseException as error:
+        wrong = repr(error)
+    tell.put((records, wrong))
+
+
+def test_readers_beside_a_broker(kafka: str, tmp_path: Path) -> None:
+    with node(kafka, tmp_path) as broker:
+        size = 20_000 if kafka < "4" else 1_048_576  # the least that it takes
+        broker.create_topic("t", segment_bytes=size, file_delete_delay_ms=0)
+        directory = broker.log_dir / "t-0"
+        context = multiprocessing.get_context("spawn")
+        tell = context.Queue()
+        readers = [
+            context.Process(target=watch, args=(str(directory), SECONDS, tell))
+            for _ in range(READERS)
+        ]
+        for reader in readers:
+            reader.start()
+        until = time.monotonic() + SECONDS - 3
+        end = 0
+        for codec in ("none", "gzip", "lz4", "zstd", "snappy") * 3:
+            count = 1500
+            broker.produce("t", [("k", value_at(end + n)) for n in range(count)], codec)
+            end += count
+            if time.monotonic() > until:
+                break
+        broker.kill()  # a torn tail, perhaps; a reader does not mind
+        told = [tell.get(timeout=60) for _ in readers]
+        for reader in readers:
+            reader.join(30)
+        assert [wrong for _, wrong in told] == [""] * READERS
+        assert all(records > 0 for records, _ in told)
+        found = [record.offset for record in read_log(directory, own=False)]
+        assert found == list(range(end))
