@@ -1,8 +1,13 @@
 """Data sets that tests of several folders read: unpacked once a run, never written to."""
 
 import pytest
+from hypothesis import settings
 
 from strangers import sets
+
+# A shared machine is slow at times; what is tested here is never time.
+settings.register_profile("kstore", deadline=None)
+settings.load_profile("kstore")
 
 
 @pytest.fixture(scope="session")
