@@ -1,9 +1,11 @@
 """Conversions between message formats against Kafka's own, on Kafka's files and on ours."""
 
+import gzip
 import shutil
 import subprocess
 from pathlib import Path
 
+import cramjam
 import pytest
 
 from interop.dump import dump_log
@@ -119,6 +121,29 @@ def batches_legacy():
     return made
 
 
+def batches_mixed():
+    """KAFKA-4298: messages of another magic inside; and snappy without any framing."""
+    made = []
+    for magic, inner, kind in ((1, 0, CREATE_TIME), (1, 0, LOG_APPEND_TIME), (0, 1, CREATE_TIME)):
+        first = 100 if magic == 0 else 0
+        data = b"".join(
+            writer.message(first + n, b"k", b"v", magic=inner, timestamp=T + n) for n in range(3)
+        )
+        for codec, packed in ((1, gzip.compress(data)), (2, cramjam.snappy.compress_raw(data))):
+            made.append(
+                writer.message(
+                    102,
+                    None,
+                    bytes(packed),
+                    magic=magic,
+                    timestamp=T + 9,
+                    timestamp_type=kind,
+                    codec=codec,
+                )
+            )
+    return made
+
+
 def segments(tmp_path, names):
     """The log files of the made sets, by a name of their own."""
     for name in names:
@@ -136,6 +161,7 @@ def assert_same(ours, kafkas, name):
 def inputs(tmp_path):
     found = [(f"v2-{n}", data) for n, data in enumerate(batches_v2())]
     found += [(f"legacy-{n}", data) for n, data in enumerate(batches_legacy())]
+    found += [(f"mixed-{n}", data) for n, data in enumerate(batches_mixed())]
     found.append(("all", b"".join(data for _, data in found)))
     return found + list(segments(tmp_path, [*OLD_SETS, "kraft-3.9.2-clean"]))
 

@@ -204,5 +204,8 @@ def _read_wrapped(wrapper: PlainBatch, data: bytes) -> tuple[PlainRecord, ...]:
             record._replace(timestamp_type=wrapper.timestamp_type) for record in records
         )
         if wrapper.timestamp_type == LOG_APPEND_TIME:
-            records = tuple(record._replace(timestamp=wrapper.max_timestamp) for record in records)
+            records = tuple(
+                record._replace(timestamp=wrapper.max_timestamp) if message.magic == 1 else record
+                for message, record in zip(inner.batches, records, strict=True)
+            )
     return tuple(record._replace(offset=base + record.offset) for record in records)

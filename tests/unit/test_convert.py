@@ -5,7 +5,7 @@ import warnings
 import zlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kstore.config import CODECS
@@ -31,6 +31,7 @@ with warnings.catch_warnings():
 
 T = 1_700_000_000_000
 LEGAL = [(magic, codec) for magic in range(3) for codec in range(5) if codec < 4 or magic == 2]
+SLOW = [HealthCheck.too_slow]  # the oracle makes the inputs
 field = st.one_of(st.none(), st.binary(max_size=40))
 
 
@@ -89,7 +90,7 @@ def expect(expected, ours):
 
 
 @given(parts=st.lists(batches(), max_size=4), magic=st.integers(0, 2))
-@settings(max_examples=150)
+@settings(max_examples=150, suppress_health_check=SLOW)
 def test_any_magic_to_any(parts, magic):
     data = b"".join(parts)
     expect(lambda: oracle.convert(data, magic), lambda: convert(data, magic))
@@ -100,7 +101,7 @@ def test_any_magic_to_any(parts, magic):
     magic=st.integers(0, 2),
     first_offset=st.integers(0, 2**40),
 )
-@settings(max_examples=100)
+@settings(max_examples=100, suppress_health_check=SLOW)
 def test_down_conversion_for_a_fetcher(parts, magic, first_offset):
     data = b"".join(parts)
     expect(
@@ -110,7 +111,7 @@ def test_down_conversion_for_a_fetcher(parts, magic, first_offset):
 
 
 @given(part=batches(), magic=st.integers(0, 2), codec=st.sampled_from(CODECS))
-@settings(max_examples=100)
+@settings(max_examples=100, suppress_health_check=SLOW)
 def test_another_codec(part, magic, codec):
     if magic < 2 and codec == "zstd":
         with pytest.raises(UnsupportedCompressionTypeError):
@@ -281,6 +282,8 @@ def test_arguments():
         rebuild(data, 1, base_offset=0, compression="zstd")
     with pytest.raises(UnsupportedCompressionTypeError):
         convert(data, 2, compression="brotli")
+    with pytest.raises(UnsupportedCompressionTypeError):
+        convert(b"", 0, compression="zstd")
     for magic in (-1, 3):
         with pytest.raises(ValueError, match="magic"):
             convert(data, magic)

@@ -108,6 +108,9 @@ cdef class Converter:
     ):
         if not 0 <= magic <= 2:
             raise ValueError(f"magic is 0, 1 or 2, not {magic}")
+        if magic < 2 and codec == ZSTD:
+            name, sentence = _REFUSALS[ZSTANDARD]
+            raise_named(name, sentence)
         PyObject_GetBuffer(batches, &self.view, PyBUF_SIMPLE)
         self.source = batches       # from here on the view is released at the end
         self.end = self.view.len
@@ -480,9 +483,6 @@ cdef class Converter:
         self.group.lowest = INT64_MIN
         self.group.stamped = append_time is not None
         self.group.append_time = -1 if append_time is None else append_time
-        if self.magic < 2 and self.group.codec == ZSTD:
-            self.group.refusal = ZSTANDARD
-            self.fail(REFUSED, None)
         if open_group(&self.group, self.records_go_to()) != OK:
             raise MemoryError
         no_producer(&self.first)

@@ -250,7 +250,7 @@ cdef inline Status fill_wrapped(
     Offsets by Kafka's rules: a v0 wrapper holds absolute ones; in a v1 wrapper the last inner
     message has the wrapper's own offset, and the others count back from there. Some librdkafka
     versions wrote wrappers with offset 0: their inner offsets are taken as they are. Inner
-    messages may be of the other magic (KAFKA-4298).
+    messages may be of the other magic (KAFKA-4298); those of v0 have no time in any wrapper.
     """
     cdef BatchHeader inner
     cdef RecordSpan span
@@ -288,7 +288,9 @@ cdef inline Status fill_wrapped(
         if status != OK:
             rows.count = start
             return status
-        timestamp = wrapper.max_timestamp if stamped else inner.base_timestamp
+        timestamp = inner.base_timestamp
+        if stamped and inner.magic == 1:
+            timestamp = wrapper.max_timestamp
         put_row(
             rows, rows.count, &span, shift - <int64_t>data, base + inner.base_offset, timestamp
         )
