@@ -447,3 +447,32 @@ def test_a_second_process_loads_what_the_first_compiled(tmp_path):
     assert run_program(tmp_path, log, 4) == [found, below_4, [1, 1], [0, 0]]
     # Another outer value is another predicate: its code is not taken for the first one's.
     assert run_program(tmp_path, log, 5) == [found, below_5, [1, 0], [0, 1]]
+
+
+def test_a_kept_predicate_whose_module_is_gone_is_compiled_anew(tmp_path):
+    program = (
+        "import numpy as np\n"
+        "from types import SimpleNamespace as Some\n"
+        "from kstore import jit\n"
+        "names = {'__name__': 'nowhere'}\n"
+        "exec('keep = lambda row: row.offset > 1', names)\n"
+        "none = Some(data=b'', positions=np.zeros(3, int), lengths=np.zeros(3, np.int32))\n"
+        "rows = Some(offsets=np.arange(3), timestamps=np.arange(3), keys=none, values=none)\n"
+        "print(jit.compile_predicate(names['keep']).rows(rows).tolist())\n"
+    )
+    environment = {
+        **os.environ,
+        "NUMBA_CACHE_DIR": str(tmp_path),
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    for _ in range(2):
+        result = subprocess.run(
+            [sys.executable, "-c", program],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=250,
+            check=False,
+        )
+        assert (result.returncode, result.stdout) == (0, "[2]\n"), result.stderr
+    assert list(tmp_path.rglob("*.nbi"))

@@ -79,6 +79,13 @@ class PredicateCache(FunctionCache):
         super().__init__(function)
         self._mark = mark
 
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """What was kept; None, so that it is compiled anew, if its module is not there now."""
+        try:
+            return super().load_overload(sig, target_context)
+        except ImportError:  # a predicate made by exec, or of a script that lies elsewhere
+            return None
+
     def _index_key(self, signature: Any, codegen: Any) -> Any:
         code = sha256(self._py_func.__code__.co_code).hexdigest()
         return (signature, codegen.magic_tuple(), (code, self._mark))
