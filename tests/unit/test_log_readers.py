@@ -364,3 +364,26 @@ def test_a_topic_with_a_strangers_directory_in_it_can_be_deleted(tmp_path: Path)
     assert (tmp_path / "elsewhere" / "kept").read_bytes() == b"kept"
     with kstore.open(tmp_path / "d", config=QUIET) as store:
         assert "t" not in store
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_batch_that_was_on_disk_and_is_damaged_is_not_called_not_yet_there(tmp_path, clean):
+    with kstore.open(tmp_path) as store:
+        log = store.create_topic("a")[0]
+        for value in (b"one", b"two", b"three"):
+            log.append(value)
+    path = tmp_path / "a-0" / "00000000000000000000.log"
+    data = bytearray(path.read_bytes())
+    data[log.segments.views[0].size // 3 + 70] ^= 1  # in the second batch
+    path.write_bytes(data)
+    if not clean:
+        (tmp_path / "recovery-point-offset-checkpoint").unlink()
+    with kstore.open(tmp_path, "r") as store:
+        log = store["a"][0]
+        assert log.end_offset == (3 if clean else 1)
+        seen = log.view().records(on_damage="skip")
+        assert [record.value for record in seen] == ([b"one", b"three"] if clean else [b"one"])
+        if clean:
+            with pytest.raises(CorruptRecordError) as raised:
+                list(log)
+            assert raised.value.offset == 1

@@ -139,6 +139,10 @@ class LogDir:
         """The same as it is on disk now: for a reader, whose writer may raise it."""
         return self._read(filenames.LOG_STARTS).get(key, 0)
 
+    def current_recovery_point(self, key: PartitionKey) -> int:
+        """The recovery point as it is on disk now."""
+        return self._read(filenames.RECOVERY_POINTS).get(key, 0)
+
     def _read(self, name: str) -> Mapping[PartitionKey, int]:
         # Kafka's rule at start-up: a checkpoint that does not parse is logged, and means that
         # everything is recovered from the beginning.
@@ -209,7 +213,8 @@ class LogDir:
 
     def finish(self, *, clean: bool) -> None:
         """Write the marker back as it was found, if everything closed cleanly; unlock."""
-        if self._writable and self._begun and clean:
+        began = self._begun or (self._marker is None and self.partition_count > 0)
+        if self._writable and began and clean:
             content = NEW_MARKER if self._marker is None else self._marker
             write_clean_shutdown(self.files, self.path, content)
         self.release()

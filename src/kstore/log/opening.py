@@ -71,6 +71,7 @@ def open_for_reading(
         maps=maps,
         own=own,
         log_start_offset=partial(place.current_log_start, (topic, partition)),
+        recovery_point=partial(place.current_recovery_point, (topic, partition)),
     )
     log = Log(topic, partition, path=path, config=config, files=files, writer=None, reader=reader)
     return log, reader

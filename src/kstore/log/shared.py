@@ -2,6 +2,7 @@
 
 The writer's published end cannot be seen from here. For a reader the end is the last whole,
 valid batch that a walk from the last known one finds; an incomplete tail means *not there yet*.
+A batch below the recovery point was once on disk: if it is not valid it is damage, and counts.
 Files that their owner may still cut in place are read, never mapped: to touch a mapped page
 beyond a file's end kills the process. Sealed segments of kstore's own topics are never cut
 (a new file is renamed over the old one), so those are mapped.
@@ -42,6 +43,8 @@ class SharedReader:
         The topic is kstore's own, so that its sealed segments may be mapped.
     log_start_offset
         From the checkpoint file, a callable because its owner may raise it.
+    recovery_point
+        Likewise; asked for only where the walk comes to something that is no valid batch.
     """
 
     def __init__(
@@ -52,12 +55,15 @@ class SharedReader:
         maps: MapBudget,
         own: bool,
         log_start_offset: Callable[[], int] = lambda: 0,
+        recovery_point: Callable[[], int] = lambda: 0,
     ) -> None:
         self.directory = directory
         self._files = files
         self._maps = maps
         self._own = own
         self._log_start = log_start_offset
+        self._recovery_point = recovery_point
+        self._durable: int | None = None  # the recovery point, once asked for since the last list
         self._lock = threading.Lock()
         self._segments: SegmentList | None = None
         self._listed_at = -1  # the directory's modification time when it was listed
@@ -94,6 +100,7 @@ class SharedReader:
 
     def _list_once(self) -> None:
         self._release()
+        self._durable = None
         bases = base_offsets(self._files, self.directory)
         if not bases:
             self._segments = SegmentList([SegmentView(0, self.directory)], 0)
@@ -128,13 +135,24 @@ class SharedReader:
                 data = self._files.pread(self._fd, left, active.size)
                 size, following, largest, offset = find_end(data, 0, active.next_offset, True)
             if size == 0:
-                if active.size == 0 or active.next_offset > active.base_offset:
+                if active.size > 0 and active.next_offset == active.base_offset:
+                    active.publish(0, active.base_offset)  # the index misled: the log decides
+                    continue
+                size, following, largest, offset = self._damaged(data, active.next_offset)
+                if size == 0:
                     return
-                active.publish(0, active.base_offset)  # the index misled: the log alone decides
-                continue
             active.note_position(active.next_offset, active.size)
             active.note_timestamp(largest, offset)
             active.publish(active.size + size, following)
+
+    def _damaged(self, data: bytes, next_offset: int) -> tuple[int, int, int, int]:
+        """As find_end, of one batch that fails its checksum though it was once on disk."""
+        if self._durable is None:
+            self._durable = self._recovery_point()
+        size = 12 + int.from_bytes(data[8:12], "big", signed=True)
+        if next_offset >= self._durable or size <= 12:
+            return 0, next_offset, -1, next_offset
+        return find_end(data[:size], 0, next_offset, False)
 
     def read(self, offset: int, max_bytes: int) -> Slice | None:
         """As SegmentList.read; LookupError outside the log."""
