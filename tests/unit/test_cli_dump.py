@@ -196,6 +196,8 @@ def test_unknown_files_are_ignored_by_name(tmp_path, capfdbinary):
     path = tmp_path / "something.else"
     status, _, complaints = dumped(capfdbinary, "--files", path)
     assert (status, complaints) == (0, [f"Ignoring unknown file {path}"])
+    _, _, (complaint,) = dumped(capfdbinary, "--files", tmp_path)
+    assert complaint.endswith("; it is a directory: name the files in it")
 
 
 @pytest.mark.parametrize("option", ["--value-decoder-class", "--key-decoder-class"])

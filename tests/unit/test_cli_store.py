@@ -348,7 +348,7 @@ def test_wrong_use_of_get_offsets(filled, words):
 def test_verify_says_ok(filled):
     status, lines, complaints = filled("verify")
     assert (status, complaints) == (0, [])
-    assert lines[0].startswith("orders-0: ok (1 segments, 10 batches, ")
+    assert lines[0].startswith("orders-0: ok (1 segment, 10 batches, ")
     assert lines[-1].startswith("4 partitions: all ok (16 batches, ")
 
 
@@ -367,6 +367,40 @@ def test_verify_finds_a_flipped_bit(filled):
     assert [each["ok"] for each in report["partitions"]] == [False, True, True, True]
     assert report["partitions"][0]["findings"][0]["path"] == str(path)
     assert filled("verify", "--topic", "orders", "--partition", 1)[0] == 0
+
+
+def test_verify_of_nothing_is_not_all_ok(tool):
+    tool.path.mkdir()
+    status, lines, (complaint,) = tool("verify")
+    assert (status, lines) == (1, [])
+    assert complaint.endswith(f"nothing was verified: no partitions in {tool.path}")
+
+
+def test_the_folder_of_a_partition_is_no_log_dir(filled, capfd):
+    for words in (["verify"], ["topics", "--create", "--topic", "a"]):
+        assert main([*words, "--log-dir", str(filled.path / "orders-0")]) == 1
+        assert str(filled.path) + "\n" in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize("name", ["console-producer", "topics"])
+def test_a_directory_that_is_not_there_is_not_made(tool, name):
+    words = ["--delete"] if name == "topics" else []
+    status, lines, complaints = tool(name, *words, "--topic", "a")
+    assert status == 1
+    assert f"there is no directory {tool.path}" in "".join(lines + complaints)
+    assert not tool.path.exists()
+
+
+def test_an_option_that_names_a_server_is_told_what_to_give(tool):
+    status, _, complaints = tool("topics", "--list", "--bootstrap-server", "localhost:9092")
+    assert status == 1
+    assert complaints[0].startswith("--bootstrap-server: there is no server here; --log-dir ")
+
+
+def test_a_directory_in_which_only_a_topic_was_made_was_closed_cleanly(tool):
+    tool("topics", "--create", "--topic", "a")
+    assert (tool.path / ".kafka_cleanshutdown").exists()
+    assert tool("topics", "--list") == (0, ["a"], [])
 
 
 def test_a_bar_is_drawn_on_a_terminal(filled):

@@ -47,6 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = ToolParser(prog=f"kstore {name}", description=f"{TOOLS[name].capitalize()}.")
     tool.describe(parser)
     try:
+        parser.refuse_servers(words[1:])
         arguments = parser.parse_args(words[1:])
         status: int = tool.run(arguments)
         sys.stdout.flush()

@@ -1,6 +1,7 @@
 """What the tools share: options that read as Kafka's, output in blocks, stores and topics."""
 
 import argparse
+import glob
 import os
 import re
 import select
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from kstore.topic import Topic
 
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+_SERVERS = ("--bootstrap-server", "--broker-list", "--zookeeper")
 _BLOCK = 1 << 18  # bytes that one write hands on
 
 
@@ -26,6 +28,12 @@ class ToolParser(argparse.ArgumentParser):
         super().__init__(
             formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options
         )
+
+    def refuse_servers(self, words: Iterable[str]) -> None:
+        """Say what stands in for the option that most of Kafka's command lines begin with."""
+        for name in (word.partition("=")[0] for word in words):
+            if name in _SERVERS:
+                self.error(f"{name}: there is no server here; --log-dir names a directory instead")
 
     def error(self, message: str) -> NoReturn:
         missing = re.match(r"the following arguments are required: (\S+?),?(?: |/|$)", message)
@@ -58,18 +66,22 @@ def log_dirs(arguments: argparse.Namespace) -> list[str]:
     return list(dict.fromkeys(name for name in found if name))
 
 
-def open_store(arguments: argparse.Namespace, mode: str = "r") -> "Store":
-    """The store in --log-dir; to read, it has to be there."""
+def open_store(arguments: argparse.Namespace, mode: str = "r", *, create: bool = False) -> "Store":
+    """The store in --log-dir; it has to be there, but for a tool that may create it."""
     from kstore.store import open as open_directory
 
     paths = log_dirs(arguments)
-    if mode == "r":
-        for path in paths:
-            if not os.path.isdir(path):
-                raise KStoreError(
-                    f"there is no directory {path}; --log-dir names one that Kafka or kstore "
-                    "keeps partitions in"
-                )
+    for path in paths:
+        if not os.path.isdir(path) and not create:
+            raise KStoreError(
+                f"there is no directory {path}; --log-dir names one that Kafka or kstore "
+                "keeps partitions in"
+            )
+        if any(glob.iglob(os.path.join(glob.escape(path), "[0-9]" * 20 + ".log"))):
+            raise KStoreError(
+                f"{path} is the folder of one partition; --log-dir names the one above it: "
+                f"{os.path.dirname(os.path.abspath(path))}"
+            )
     return open_directory(paths, mode)
 
 

@@ -1,6 +1,7 @@
 """``kstore dump-log``: Kafka's DumpLogSegments."""
 
 import argparse
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -171,7 +172,8 @@ def run(arguments: argparse.Namespace) -> int:
                     dump_index.dump_snapshot(name, output)
                 else:
                     output.flush()
-                    complain(f"Ignoring unknown file {name}")
+                    hint = "; it is a directory: name the files in it" * os.path.isdir(name)
+                    complain(f"Ignoring unknown file {name}{hint}")
             except CorruptFileError as error:
                 complaints.damage.append(str(error))
     complaints.tell()

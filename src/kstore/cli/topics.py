@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     if mode == "a" and not arguments.topic:
         raise WrongOptionsError('Missing required argument "[topic]"')
     try:
-        with open_store(arguments, mode) as store:
+        with open_store(arguments, mode, create=arguments.create) as store:
             action[chosen[0]](store, arguments)
     except WrongOptionsError:
         raise

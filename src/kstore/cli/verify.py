@@ -15,6 +15,7 @@ from kstore.cli.common import (
     open_store,
 )
 from kstore.cli.progress import Progress
+from kstore.errors import KStoreError
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
@@ -54,6 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise WrongOptionsError("--threads must be at least 1")
     with open_store(arguments) as store:
         logs = chosen(store, arguments)
+        if not logs:
+            raise KStoreError(f"nothing was verified: no partitions in {', '.join(store.paths)}")
         progress = Progress(sum(log.size for log in logs))
         reports = []
         for log in logs:
@@ -106,11 +109,11 @@ def as_tree(reports: "list[tuple[Log, VerifyReport]]") -> dict[str, Any]:
 def tell(reports: "list[tuple[Log, VerifyReport]]") -> None:
     """One line a partition, its findings below it, and the sum."""
     for log, report in reports:
-        state = "ok" if report.ok else f"{report.finding_count} findings"
+        state = "ok" if report.ok else f"{_count(report.finding_count, 'finding')}"
         tail = f", {report.not_yet_there} bytes not there yet" if report.not_yet_there else ""
         print(
-            f"{log.topic}-{log.partition}: {state} ({report.segments} segments, "
-            f"{report.batches} batches, {report.bytes} bytes{tail})"
+            f"{log.topic}-{log.partition}: {state} ({_count(report.segments, 'segment')}, "
+            f"{_count(report.batches, 'batch', 'es')}, {report.bytes} bytes{tail})"
         )
         for finding in report.findings:
             at = "" if finding.position is None else f" position {finding.position}"
@@ -122,4 +125,11 @@ def tell(reports: "list[tuple[Log, VerifyReport]]") -> None:
     batches = sum(report.batches for _, report in reports)
     size = sum(report.bytes for _, report in reports)
     verdict = "all ok" if not damaged else f"{damaged} damaged"
-    print(f"{len(reports)} partitions: {verdict} ({batches} batches, {size} bytes)")
+    print(
+        f"{_count(len(reports), 'partition')}: {verdict} "
+        f"({_count(batches, 'batch', 'es')}, {size} bytes)"
+    )
+
+
+def _count(number: int, noun: str, ending: str = "s") -> str:
+    return f"{number} {noun}{ending if number != 1 else ''}"
