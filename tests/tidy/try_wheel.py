@@ -38,6 +38,9 @@ def try_in(folder: Path, wheel: Path) -> None:
     run(*pip, "install", "--group", "test", cwd=folder)
     skip = shutil.ignore_patterns("tidy", "docs", "interop", "libs", "target", "__pycache__")
     shutil.copytree(ROOT / "tests", folder / "tests", ignore=skip)
+    guide = folder / "docs" / "guide"  # whose example is under test
+    guide.mkdir(parents=True)
+    shutil.copy(ROOT / "docs" / "guide" / "numba.md", guide)
     run(python, "-c", f"import kstore; assert {str(folder)!r} in kstore.__file__", cwd=folder)
     run(python, "-m", "pytest", "-q", "-m", "not interop", "tests/unit", cwd=folder)
 

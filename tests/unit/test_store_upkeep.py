@@ -144,7 +144,8 @@ def test_the_thread_does_not_keep_a_dropped_store(tmp_path: Path) -> None:
 def test_checkpoints_are_written_meanwhile(tmp_path: Path) -> None:
     with kstore.open(tmp_path, config=QUIET) as store:
         log = store.create_topic("t")[0]
-        log.extend([b"x"] * 10)
+        for _ in range(10):
+            log.append(b"x")
         log.flush()
         store.checkpoint()
         assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\nt 0 10\n"
