@@ -117,6 +117,7 @@ class ConsumerBatch:
     Iterating gives :class:`kstore.Record`; ``view`` is the same window as columns or Arrow.
     As a context manager it is at-least-once delivery: leaving the block commits ``stop_offset``;
     leaving it by an exception commits nothing and puts the consumer back to ``start_offset``.
+    Immutable; safe to share between threads.
     """
 
     __slots__ = ("_consumer", "_records", "partition", "start_offset", "stop_offset", "topic")

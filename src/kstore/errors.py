@@ -84,10 +84,14 @@ class OffsetOutOfRangeError(KStoreError, LookupError):
 
 
 class UnknownTopicOrPartitionError(KStoreError, LookupError):
+    """A topic or partition that is not in this store."""
+
     code = 3
 
 
 class TopicExistsError(KStoreError, ValueError):
+    """A topic of that name is there already, or one that Kafka could not tell apart from it."""
+
     code = 36
 
 
@@ -98,6 +102,8 @@ class InvalidTopicError(KStoreError, ValueError):
 
 
 class InvalidConfigError(KStoreError, ValueError):
+    """A setting or argument that is unknown, or outside its range."""
+
     code = 40
 
 
@@ -114,18 +120,26 @@ class RecordListTooLargeError(KStoreError, ValueError):
 
 
 class InvalidTimestampError(KStoreError, ValueError):
+    """A timestamp before 1970, without a time zone, or further from now than the topic allows."""
+
     code = 32
 
 
 class UnsupportedForMessageFormatError(KStoreError, ValueError):
+    """Something that the message format has no place for."""
+
     code = 43
 
 
 class PolicyViolationError(KStoreError, ValueError):
+    """What the topic's policy forbids, or whose owner is somebody else."""
+
     code = 44
 
 
 class UnsupportedCompressionTypeError(KStoreError, ValueError):
+    """A codec that is unknown, or that the message format does not have."""
+
     code = 76
 
 

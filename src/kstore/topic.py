@@ -48,6 +48,8 @@ class StickyPartitioner:
 
     def __call__(self, key: bytes | None, value: bytes | None, count: int) -> int:
         if key is not None:
+            if isinstance(key, str):
+                raise TypeError("a key is bytes, not str: encode it first, key.encode()")
             return partition_for_key(key, count)
         partition = self._partition
         if self._left <= 0 or partition >= count:

@@ -1,9 +1,10 @@
 """A topic: its logs, and which of them a record goes to."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import kstore
@@ -114,3 +115,19 @@ def test_a_directory_may_have_only_some_partitions(tmp_path: Path) -> None:
             topic.append(b"x", partition=0)
         assert topic.append(b"x", partition=5) == Position(5, 0)
         assert topic.topic_id is None
+
+
+def test_what_is_easily_mistaken_is_answered_by_what_to_do(store: Store) -> None:
+    topic = store.create_topic("mistakes")
+    wrong: list[tuple[str, Callable[[], object]]] = [
+        (r"key\.encode\(\)", lambda: topic.append(b"v", key="k")),  # type: ignore[arg-type]
+        (r"value\.encode\(\)", lambda: topic.append("v")),  # type: ignore[arg-type]
+        (r"use append", lambda: topic[0].extend(b"v")),  # type: ignore[arg-type]
+        (r"by its offset, not str", lambda: topic[0]["k"]),  # type: ignore[call-overload]
+    ]
+    for sentence, call in wrong:
+        with pytest.raises(TypeError, match=sentence):
+            call()
+    assert topic[0].end_offset == 0
+    topic.append(b"v")
+    assert topic[0][np.int64(0)].value == b"v"  # type: ignore[call-overload]

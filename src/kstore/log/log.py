@@ -32,7 +32,7 @@ Timestamp = datetime | int | None
 
 
 class AppendInfo(NamedTuple):
-    """What an append of whole batches did. Offsets are inclusive; -1 where nothing was there."""
+    """What an append of whole batches did. Offsets are inclusive; -1 for none. Immutable."""
 
     first_offset: int
     last_offset: int
@@ -253,6 +253,8 @@ class Log:
         """``log[offset]`` is a record, ``log[a:b]`` a lazy view; negatives count from the end."""
         if isinstance(index, slice):
             return self.view()[index]
+        if not hasattr(index, "__index__"):
+            raise TypeError(f"a record is asked for by its offset, not {type(index).__name__}")
         offset = index + self.end_offset if index < 0 else index
         for record in self.view(offset, offset + 1):
             return record
@@ -404,6 +406,8 @@ class Log:
 
 
 def _chunks(values: Iterable[Any]) -> Iterator[list[Any]]:
+    if isinstance(values, bytes | bytearray | memoryview | str):
+        raise TypeError("extend takes many values, not one: use append, or put it in a list")
     if isinstance(values, list):
         yield values
         return

@@ -31,7 +31,7 @@ _TRANSACTION_LAST_OFFSET = slice(18, 26)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecoveryReport:
-    """What opening a partition for writing found and changed."""
+    """What opening a partition for writing found and changed. Immutable."""
 
     segments_scanned: int = 0
     batches: int = 0

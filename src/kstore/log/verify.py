@@ -59,7 +59,7 @@ class Finding:
 
 @dataclass(slots=True)
 class VerifyReport:
-    """What an audit saw. ``ok`` means that nothing is wrong."""
+    """What an audit saw. ``ok`` means that nothing is wrong. Nobody changes it once it is given."""
 
     segments: int = 0
     batches: int = 0
