@@ -1,4 +1,6 @@
-"""Data sets that tests of several folders read: unpacked once a run, never written to."""
+"""What tests of several folders share: data sets unpacked once a run, never written to."""
+
+import signal
 
 import pytest
 from hypothesis import settings
@@ -8,6 +10,9 @@ from strangers import sets
 # A shared machine is slow at times; what is tested here is never time.
 settings.register_profile("kstore", deadline=None)
 settings.load_profile("kstore")
+
+# A shell's background jobs, and some CI runners, start with Ctrl-C ignored; tests send it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

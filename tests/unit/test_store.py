@@ -288,13 +288,13 @@ def test_a_childs_copy_does_not_hold_the_lock(tmp_path: Path) -> None:
         "import os, sys, time, kstore\n"
         "store = kstore.open(sys.argv[1])\n"
         "if os.fork() == 0:\n"
-        "    sys.stdout.close(); sys.stdin.readline(); os._exit(0)\n"
-        "print('forked', flush=True)\n"
+        "    os.write(1, b'ready\\n'); sys.stdin.readline(); os._exit(0)\n"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
+        assert process.stdout.readline() == "ready\n"  # from the child, which has let go
         assert process.wait(60) == 0  # the parent is gone, its child still waits
         kstore.open(tmp_path).close()
         process.communicate("\n", timeout=60)

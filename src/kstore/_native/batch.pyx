@@ -6,7 +6,7 @@ from cpython.buffer cimport (
     PyBuffer_Release,
     PyObject_GetBuffer,
 )
-from libc.stdint cimport INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int8_t, int16_t, int32_t, int64_t, uint8_t
 from libc.stdint cimport uint64_t
 from libc.string cimport memset
 
@@ -252,7 +252,9 @@ cdef Status validate_leader(
     out.bad_position = -1
     out.bad_record = -1
     out.restamp = False
+    memset(header, 0, sizeof(BatchHeader))  # what cannot be read is 0: callers look at it
     if size >= HEADER_UP_TO_MAGIC and data[MAGIC_POSITION] != 2:
+        header.magic = <int8_t>data[MAGIC_POSITION]
         return fault(out, BAD_MAGIC, MAGIC_POSITION, -1)
     status = read_header(data, 0, size, header)
     if status != OK:
