@@ -107,6 +107,26 @@ class StoreConfig:
         _check_range(self, "max_mapped_segments", 1, 1 << 20)
 
 
+def check_log_config(config: object) -> LogConfig:
+    """Settings of a topic as they came from a caller; a TypeError says what would be right."""
+    if not isinstance(config, LogConfig):
+        raise TypeError(
+            f"a topic's config is a kstore.LogConfig, not {type(config).__name__}; from Kafka's "
+            "names: LogConfig.from_properties({'segment.bytes': 1 << 20})"
+        )
+    return config
+
+
+def check_store_config(config: object) -> StoreConfig:
+    """Settings of a store as they came from a caller; a TypeError says what would be right."""
+    if not isinstance(config, StoreConfig):
+        raise TypeError(
+            f"a store's config is a kstore.StoreConfig, not {type(config).__name__}; settings "
+            "for its topics go in by StoreConfig(log=LogConfig(...))"
+        )
+    return config
+
+
 def _check_range(config: object, name: str, low: int, high: int) -> None:
     value = getattr(config, name)
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:

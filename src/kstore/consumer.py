@@ -32,7 +32,7 @@ from kstore.group.offsets import (
     parse,
 )
 from kstore.log.files import TEMPORARY_SUFFIX
-from kstore.topic import TopicPartition
+from kstore.topic import TopicPartition, as_place
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
@@ -219,7 +219,7 @@ class Consumer:
         """
         with self._lock:
             self._check()
-            wanted = [TopicPartition(*place) for place in partitions]
+            wanted = [as_place(place) for place in partitions]
             for topic, partition in wanted:
                 if partition not in self._store.topic(topic).partitions:
                     raise UnknownTopicOrPartitionError(
@@ -333,6 +333,10 @@ class Consumer:
         while True:
             with self._lock:
                 self._check()
+                if not self._positions:
+                    raise InvalidConfigError(
+                        "nothing to read: give the consumer topics=[...], or partitions by assign()"
+                    )
                 batch = self._take_turn(count)
                 alone = self._alone()
             if batch is not None:
@@ -429,7 +433,7 @@ class Consumer:
                 }
             else:
                 self._known(offsets)
-                wanted = {TopicPartition(*place): offset for place, offset in offsets.items()}
+                wanted = {as_place(place): offset for place, offset in offsets.items()}
             if any(not isinstance(each, int) or each < 0 for each in wanted.values()):
                 raise OffsetOutOfRangeError("a committed offset is a number from 0")
             if wanted:
@@ -443,7 +447,7 @@ class Consumer:
             self._check()
             if self._group is None:
                 return None
-            commit = self._group.fetch().get(TopicPartition(*partition))
+            commit = self._group.fetch().get(as_place(partition))
             return None if commit is None else commit.offset
 
     # --- the end --------------------------------------------------------------------------
@@ -472,12 +476,17 @@ class Consumer:
 
     def _known(self, partitions: Iterable[Place]) -> set[TopicPartition]:
         self._check()
-        wanted = {TopicPartition(*place) for place in partitions} or set(self._positions)
+        wanted = {as_place(place) for place in partitions} or set(self._positions)
         for place in wanted - self._positions.keys():
             raise UnknownTopicOrPartitionError(
                 f"partition {place.topic}-{place.partition} is not assigned to this consumer"
             )
         return wanted
+
+    def __repr__(self) -> str:
+        group = "" if self._group is None else f" {self._group.name!r}"
+        places = ", ".join(f"{topic}-{partition}" for topic, partition in self._positions)
+        return f"<kstore.Consumer{group} of {places or 'nothing'}{' closed' * self._closed}>"
 
     def __enter__(self) -> "Consumer":
         return self

@@ -378,6 +378,9 @@ class Producer:
     def _after_fork(self) -> None:
         self._forked = self._closed = True
 
+    def __repr__(self) -> str:
+        return f"<kstore.Producer to {self.topic.name!r}{' closed' * self._closed}>"
+
     def __enter__(self) -> "Producer":
         return self
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kstore.config import INT64_MAX, LogConfig, StoreConfig
+from kstore.config import INT64_MAX, LogConfig, StoreConfig, check_store_config
 from kstore.errors import (
     ClosedError,
     ForkedError,
@@ -25,12 +25,12 @@ from kstore.log.catalog import Catalog, check_partitions
 from kstore.log.filenames import partition_directory
 from kstore.log.files import DISK, Files
 from kstore.log.log import Log
-from kstore.log.log_dir import LogDir, LogState
+from kstore.log.log_dir import LogDir, LogState, absolute_paths
 from kstore.log.maps import MapBudget
 from kstore.log.open_logs import OpenLogs
 from kstore.log.opening import open_for_reading, open_for_writing, peek_end_offset
 from kstore.log.upkeep import Schedule, Upkeep
-from kstore.topic import Partitioner, Topic, TopicPartition
+from kstore.topic import Partitioner, Topic, TopicPartition, as_place
 
 if TYPE_CHECKING:
     from kstore.consumer import Consumer
@@ -83,13 +83,9 @@ class Store(Mapping[str, Topic]):
         self._forked = False
         if mode not in ("a", "r"):
             raise InvalidConfigError(f"mode must be 'a' or 'r', not {mode!r}")
-        paths = [path] if isinstance(path, str | os.PathLike) else list(path)
-        absolute = [os.path.abspath(os.fspath(each)) for each in paths]
-        if not absolute or len(set(absolute)) != len(absolute):
-            raise InvalidConfigError("one or several different directories make a store")
-        self.paths: tuple[str, ...] = tuple(absolute)
+        self.paths: tuple[str, ...] = absolute_paths(path)
         self.mode = mode
-        self.config = config or StoreConfig()
+        self.config = StoreConfig() if config is None else check_store_config(config)
         self._files = files
         self._lock = threading.RLock()
         self._logs = OpenLogs(self.config.max_open_logs)
@@ -100,7 +96,7 @@ class Store(Mapping[str, Topic]):
         self._topics: dict[str, Topic] = {}
         self._dirs: list[LogDir] = []
         try:
-            for each in absolute:
+            for each in self.paths:
                 self._dirs.append(LogDir(files, each, writable=self.writable))
             self._catalog = Catalog(files, self._dirs, self.config.log)
             if self.writable:
@@ -329,7 +325,7 @@ class Store(Mapping[str, Topic]):
             for topic in ([topics] if isinstance(topics, str) else topics)
             for partition in self.topic(topic).partitions
         ]
-        wanted += (TopicPartition(*place) for place in assignment)
+        wanted += (as_place(place) for place in assignment)
         made = Consumer(
             self,
             None if group is None else StoreGroup(self, group),

@@ -32,6 +32,15 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
+def as_place(place: object) -> TopicPartition:
+    """A partition by name, from any pair (topic, number)."""
+    if isinstance(place, tuple | list) and len(place) == 2:
+        topic, partition = place
+        if isinstance(topic, str) and isinstance(partition, int):
+            return TopicPartition(topic, partition)
+    raise TypeError(f"a partition is named by a pair (topic, number), not {place!r}")
+
+
 class StickyPartitioner:
     """Java's default: murmur2 of the key; without a key, one partition for a while.
 

@@ -30,7 +30,7 @@ cdef int64_t NO_LIMIT = 0x7FFFFFFFFFFFFFFF
 cdef int _take_buffer(object source, str what, Py_buffer* view) except -1:
     """Open any object with a flat buffer; text is refused with what to do about it."""
     if isinstance(source, str):
-        raise TypeError(f"a {what} is bytes, not str: encode it first, {what}.encode()")
+        raise TypeError(f"a {what} is bytes, not str: encode it first, with .encode()")
     PyObject_GetBuffer(source, view, PyBUF_SIMPLE)
     if view.len > INT32_MAX:
         PyBuffer_Release(view)

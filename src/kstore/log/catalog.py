@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from difflib import get_close_matches
 
-from kstore.config import LogConfig
+from kstore.config import LogConfig, check_log_config
 from kstore.errors import (
     CorruptFileError,
     InvalidConfigError,
@@ -118,6 +118,7 @@ class Catalog:
         return replace(self._default, retention_ms=-1, retention_bytes=-1, cleanup_policy="delete")
 
     def configure(self, topic: str, config: LogConfig) -> None:
+        check_log_config(config)
         entry = self._settings.get(topic) or TopicEntry(
             partitions=max(self.places[topic]) + 1, topic_id=self.topic_id(topic)
         )
@@ -143,6 +144,7 @@ class Catalog:
         """Make a topic that must not exist yet; a crash on the way is made good by ``resume``."""
         check_topic_name(topic)
         check_partitions(partitions)
+        settings = self._default if config is None else check_log_config(config)
         if topic_id is not None:
             _check_topic_id(topic_id)
         if topic in self.places:
@@ -158,7 +160,7 @@ class Catalog:
         entry = TopicEntry(
             partitions=max(partitions, partitions_begun),
             topic_id=topic_id or random_uuid(),
-            properties=(config or self._default).to_properties(),
+            properties=settings.to_properties(),
             state=CREATING,
         )
         self._settings.put(topic, entry)

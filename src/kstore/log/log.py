@@ -258,12 +258,15 @@ class Log:
         offset = index + self.end_offset if index < 0 else index
         for record in self.view(offset, offset + 1):
             return record
-        raise OffsetOutOfRangeError(
-            "no record has this offset: it lies outside the log, was compacted away, "
-            "or belongs to a control batch",
-            path=self.path,
-            offset=offset,
+        start, end = self.start_offset, self.end_offset
+        reason = (
+            "no record has this offset: it was compacted away, or belongs to a control batch"
+            if start <= offset < end
+            else f"the log holds offsets {start} to {end - 1}"
+            if start < end
+            else f"the log is empty; its next offset is {end}"
         )
+        raise OffsetOutOfRangeError(reason, path=self.path, offset=index)
 
     def __iter__(self) -> Iterator[Record]:
         return iter(self.view())

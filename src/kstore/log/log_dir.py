@@ -5,11 +5,12 @@ entries of partitions that were never opened stay in the checkpoints as they wer
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from os.path import dirname, join
 from typing import NamedTuple
 
-from kstore.errors import KStoreError
+from kstore.errors import InvalidConfigError, KStoreError
 from kstore.log import filenames
 from kstore.log.checkpoint import (
     read_clean_shutdown,
@@ -45,6 +46,20 @@ class LogState(NamedTuple):
     recovery_point: int
     log_start: int | None
     high_watermark: int
+
+
+def absolute_paths(path: object) -> tuple[str, ...]:
+    """One path or a sequence of them, as the different absolute paths that make a store."""
+    if isinstance(path, str | os.PathLike):
+        paths: list[str | os.PathLike[str]] = [path]
+    elif isinstance(path, Sequence) and not isinstance(path, bytes):
+        paths = list(path)
+    else:
+        raise TypeError(f"a store takes a path, or a sequence of paths, not {type(path).__name__}")
+    absolute = tuple(os.path.abspath(os.fspath(each)) for each in paths)
+    if not absolute or len(set(absolute)) != len(absolute):
+        raise InvalidConfigError("one or several different directories make a store")
+    return absolute
 
 
 class LogDir:

@@ -1,0 +1,88 @@
+"""What people get wrong first: each mistake is answered by what to do instead."""
+
+from pathlib import Path
+
+import pytest
+
+import kstore
+from kstore import LogConfig, StoreConfig
+from kstore.errors import InvalidConfigError, OffsetOutOfRangeError
+
+QUIET = StoreConfig(background=False)
+
+
+@pytest.mark.parametrize("config", [{"background": False}, LogConfig()])
+def test_another_config_for_a_store(tmp_path: Path, config: object) -> None:
+    with pytest.raises(TypeError, match=r"kstore\.StoreConfig, not"):
+        kstore.open(tmp_path / "data", config=config)
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("path", [3, b"data", None])
+def test_something_else_for_a_path(path: object) -> None:
+    with pytest.raises(TypeError, match="a path, or a sequence of paths, not"):
+        kstore.open(path)
+
+
+def test_a_dict_for_a_topics_config(tmp_path: Path) -> None:
+    with kstore.open(tmp_path, config=QUIET) as store:
+        with pytest.raises(TypeError, match="from_properties"):
+            store.create_topic("t", config={"segment.bytes": 1000})
+        assert "t" not in store
+        store.create_topic("t")
+        with pytest.raises(TypeError, match="from_properties"):
+            store.configure_topic("t", {"segment.bytes": 1000})
+
+
+def test_text_for_bytes(tmp_path: Path) -> None:
+    with kstore.open(tmp_path, config=QUIET) as store:
+        topic = store.create_topic("t", partitions=2)
+        for mistake in (
+            lambda: topic.append("text"),
+            lambda: topic.append(b"", key="text"),
+            lambda: topic[0].append(b"", key="text"),
+            lambda: topic[0].append(b"", headers=[("name", "text")]),
+            lambda: topic[0].extend(["text"]),
+        ):
+            with pytest.raises(TypeError, match=r"is bytes, not str: encode it first"):
+                mistake()
+        assert [log.end_offset for log in topic] == [0, 0]
+
+
+def test_offsets_that_are_none(tmp_path: Path) -> None:
+    with kstore.open(tmp_path, config=QUIET) as store:
+        log = store.create_topic("t")[0]
+        with pytest.raises(OffsetOutOfRangeError, match="the log is empty; its next offset is 0"):
+            log[-1]
+        log.extend([b"a", b"b"])
+        with pytest.raises(OffsetOutOfRangeError, match=r"offsets 0 to 1 .*offset 2"):
+            log[2]
+        with pytest.raises(OffsetOutOfRangeError, match="offset -3"):
+            log[-3]
+        with pytest.raises(TypeError, match="asked for by its offset, not str"):
+            log["a"]
+
+
+def test_a_consumer_of_nothing(tmp_path: Path) -> None:
+    with kstore.open(tmp_path, config=QUIET) as store:
+        store.create_topic("t")
+        consumer = store.consumer("g")
+        with pytest.raises(InvalidConfigError, match="nothing to read"):
+            next(iter(consumer))  # it would wait for ever
+        with pytest.raises(TypeError, match=r"a pair \(topic, number\), not 't'"):
+            consumer.assign(["t"])
+        consumer.assign([("t", 0)])
+        assert repr(consumer) == "<kstore.Consumer 'g' of t-0>"
+        assert consumer.poll() == {}
+
+
+def test_a_new_store_that_was_closed_is_clean(tmp_path: Path, caplog) -> None:
+    """Its partitions may never have been opened: nothing in them needs recovery."""
+    with kstore.open(tmp_path, config=QUIET) as store:
+        store.create_topic("t", partitions=3)
+    with kstore.open(tmp_path, config=QUIET) as store:
+        store["t"][1].append(b"x")
+    with kstore.open(tmp_path, mode="r") as store:
+        assert store["t"][1][0].value == b"x"
+    assert "recovery is due" not in caplog.text
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
