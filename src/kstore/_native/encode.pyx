@@ -30,7 +30,8 @@ cdef int64_t NO_LIMIT = 0x7FFFFFFFFFFFFFFF
 cdef int _take_buffer(object source, str what, Py_buffer* view) except -1:
     """Open any object with a flat buffer; text is refused with what to do about it."""
     if isinstance(source, str):
-        raise TypeError(f"a {what} is bytes, not str: encode it first, with .encode()")
+        word = what.split()[-1]
+        raise TypeError(f"a {what} is bytes, not str: encode it first, {word}.encode()")
     PyObject_GetBuffer(source, view, PyBUF_SIMPLE)
     if view.len > INT32_MAX:
         PyBuffer_Release(view)

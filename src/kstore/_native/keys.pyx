@@ -43,8 +43,6 @@ cdef int32_t murmur2(const uint8_t* data, Py_ssize_t size) noexcept nogil:
 cdef int32_t _hash_buffer(object buffer) except? -1:
     cdef Py_buffer view
     cdef int32_t value
-    if isinstance(buffer, str):
-        raise TypeError("a key is bytes, not str: encode it first, with .encode()")
     PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
     value = _murmur2(<const uint8_t*>view.buf, view.len)
     PyBuffer_Release(&view)
