@@ -15,6 +15,7 @@ from libc.stdlib cimport free, realloc
 
 from kstore._native.batch cimport LeaderCheck, LeaderRules, validate_leader, validate_records
 from kstore._native.clock cimport now_ms
+from kstore._native.cursor cimport wrapping_add
 from kstore._native.encode cimport BatchBuffer
 from kstore._native.header cimport BatchHeader, crc_matches, read_header
 from kstore._native.info cimport new_info
@@ -246,11 +247,9 @@ cdef class Appender:
             buffer.max_timestamp = self._now()
         if buffer.size > self.max_message_bytes:
             self.refuse_own("batch", buffer.size, self.max_message_bytes)
-        self._make_room(
-            buffer.size, self.next_offset, self.next_offset + buffer.count - 1,
-            buffer.max_timestamp)
+        last = wrapping_add(self.next_offset, buffer.count - 1)
+        self._make_room(buffer.size, self.next_offset, last, buffer.max_timestamp)
         buffer.seal(self.next_offset, self.leader_epoch, attributes)
-        last = self.next_offset + buffer.count - 1
         self._write(buffer.data, buffer.size, NULL, 0)
         self._publish(buffer.size, last, buffer.max_timestamp)
         return 0
@@ -343,7 +342,7 @@ cdef class Appender:
         try:
             if not self.ready:
                 self.prepare()
-            last = self.next_offset + delta
+            last = wrapping_add(self.next_offset, delta)
             self._make_room(size, self.next_offset, last, check.max_timestamp)
             first = self.next_offset
             last = first + delta

@@ -28,6 +28,11 @@ cdef struct Cursor:
     const uint8_t* end
 
 
+cdef inline int64_t wrapping_add(int64_t a, int64_t b) noexcept nogil:
+    """a + b where a hostile or very late offset may pass 2^63; the caller checks what it gets."""
+    return <int64_t>(<uint64_t>a + <uint64_t>b)
+
+
 # --- fixed-size integers at a pointer that the caller has checked --------------------------
 
 cdef inline int16_t get_i16(const uint8_t* at) noexcept nogil:
