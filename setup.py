@@ -11,6 +11,7 @@ from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.sdist import sdist
 
 NATIVE = Path("src/kstore/_native")
 SANITIZE = os.environ.get("KSTORE_SANITIZE") == "1"
@@ -64,7 +65,16 @@ def extensions() -> list[Extension]:
     ]
 
 
+class SourceDistribution(sdist):
+    """Ships what Cython compiles; setuptools knows only what Cython made of it."""
+
+    def make_release_tree(self, base_dir: str, files: list[str]) -> None:
+        kept = [name for name in files if not name.endswith(".c")]
+        super().make_release_tree(base_dir, [*kept, *map(str, sorted(NATIVE.glob("*.pyx")))])
+
+
 setup(
+    cmdclass={"sdist": SourceDistribution},
     ext_modules=cythonize(
         extensions(),
         include_path=["src"],
