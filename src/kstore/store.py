@@ -1,43 +1,32 @@
 """A store: one or several log directories of Kafka, opened by one writer and many readers."""
 
-import logging
 import os
-import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING
 
-from kstore.config import INT64_MAX, LogConfig, StoreConfig, check_store_config
+from kstore.config import LogConfig, StoreConfig, check_store_config
 from kstore.errors import (
     ClosedError,
     ForkedError,
     InvalidConfigError,
     KStoreError,
-    LogFailedError,
     ReadOnlyError,
     TopicExistsError,
 )
 from kstore.log import lifetime
-from kstore.log.catalog import Catalog, check_partitions
-from kstore.log.filenames import partition_directory
+from kstore.log.catalog import check_partitions
 from kstore.log.files import DISK, Files
 from kstore.log.log import Log
-from kstore.log.log_dir import LogDir, LogState, absolute_paths
-from kstore.log.maps import MapBudget
-from kstore.log.open_logs import OpenLogs
-from kstore.log.opening import open_for_reading, open_for_writing, peek_end_offset
-from kstore.log.upkeep import Schedule, Upkeep
+from kstore.log.log_dir import absolute_paths
+from kstore.log.manager import LogManager, attempt
 from kstore.topic import Partitioner, Topic, TopicPartition, as_place
 
 if TYPE_CHECKING:
     from kstore.consumer import Consumer
     from kstore.producer import Producer
-
-_LOGGER = logging.getLogger("kstore")
-_CHECKPOINT_INTERVAL_MS = 60_000  # log.flush.offset.checkpoint.interval.ms
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -87,24 +76,13 @@ class Store(Mapping[str, Topic]):
         self.mode = mode
         self.config = StoreConfig() if config is None else check_store_config(config)
         self._files = files
-        self._lock = threading.RLock()
-        self._logs = OpenLogs(self.config.max_open_logs)
-        self._maps = MapBudget(self.config.max_mapped_segments)
         self._dependants: weakref.WeakSet[lifetime.Closable] = weakref.WeakSet()
-        self._upkeep: Upkeep | None = None
-        self._schedule = Schedule()
         self._topics: dict[str, Topic] = {}
-        self._dirs: list[LogDir] = []
-        try:
-            for each in self.paths:
-                self._dirs.append(LogDir(files, each, writable=self.writable))
-            self._catalog = Catalog(files, self._dirs, self.config.log)
-            if self.writable:
-                self._catalog.resume()
-        except BaseException:
-            for directory in self._dirs:
-                directory.release()
-            raise
+        self._manager = LogManager(
+            files, self.paths, self.config, writable=self.writable, keeper=weakref.ref(self)
+        )
+        self._lock, self._logs = self._manager.lock, self._manager.logs
+        self._catalog = self._manager.catalog
         self._closed = False
         lifetime.opened(self)
         if self.writable:
@@ -221,10 +199,7 @@ class Store(Mapping[str, Topic]):
         self._check_writable()
         with self._lock:
             self.topic(name)
-            self._catalog.configure(name, config)
-            for log in self._logs.of_topic(name):
-                log.configure(config)
-        self._start_upkeep(config.flush_ms)
+        self._manager.configure(name, config)
 
     def delete_topic(self, name: str, *, foreign: bool = False) -> None:
         """Delete a topic: its directories are renamed as Kafka does, then removed.
@@ -237,10 +212,7 @@ class Store(Mapping[str, Topic]):
         with self._lock:
             self._catalog.check_deletable(name, foreign=foreign)
             self._topics.pop(name, None)
-            for log in self._logs.of_topic(name):
-                self._logs.remove(log)
-                log.close()
-            self._catalog.delete(name)
+            self._manager.delete(name)
 
     # --- producers and consumers ----------------------------------------------------------
 
@@ -339,8 +311,8 @@ class Store(Mapping[str, Topic]):
 
     def _take_over_offsets(self) -> None:
         """What readers committed while nobody could write ``__consumer_offsets`` goes there."""
-        files = self._catalog.loose_files
-        if any(os.path.basename(path).startswith("kstore.offsets.") for path in files):
+        files = self._manager.loose_files
+        if files:
             from kstore.consumer import fold_files
 
             fold_files(self, files)
@@ -350,35 +322,7 @@ class Store(Mapping[str, Topic]):
     def _log(self, topic: str, partition: int) -> Log:
         """The log of a partition, loaded on first use."""
         self._check()
-        log = self._logs.get((topic, partition))
-        if log is None:
-            with self._lock:
-                log = self._logs.get((topic, partition))
-                if log is None:
-                    log = self._load(topic, partition)
-                    self._logs.add(log)
-            self._start_upkeep(log.config.flush_ms)
-        return log
-
-    def _load(self, topic: str, partition: int) -> Log:
-        place = self._catalog.place(topic, partition)
-        config = self._catalog.config(topic)
-        files, maps = self._files, self._maps
-        if not self.writable:
-            own = self._catalog.is_own(topic)
-            log, reader = open_for_reading(files, maps, place, topic, partition, config, own=own)
-            reader.opened = partial(self._logs.woken, log)
-            return log
-        cut = self.config.cut_before_data
-        log, writer = open_for_writing(files, maps, place, topic, partition, config, cut)
-        writer.opened = partial(self._logs.woken, log)
-        writer.shortened = self._note_shortened
-        return log
-
-    def _note_shortened(self) -> None:
-        """A truncation lowered a recovery point: the checkpoint must not promise more (Kafka)."""
-        if not self._closed:
-            self.checkpoint()
+        return self._logs.get((topic, partition)) or self._manager.log(topic, partition)
 
     def _log_config(self, topic: str) -> LogConfig:
         with self._lock:
@@ -399,59 +343,15 @@ class Store(Mapping[str, Topic]):
         After an unclean one a writer opens each, which recovers it.
         """
         self._check()
-        with self._lock:
-            if topic is not None and topic not in self._catalog.places:
-                raise self._catalog.unknown(topic)
-            wanted = sorted(
-                (TopicPartition(name, partition), place)
-                for name, partition, place in self._catalog.partitions()
-                if topic is None or name == topic
-            )
-        ends: dict[TopicPartition, int] = {}
-        for key, place in wanted:
-            log = self._logs.get(key)
-            if log is None and (place.clean or not self.writable):
-                path = place.join(partition_directory(*key))
-                ends[key] = peek_end_offset(self._files, path, place.log_start(key))
-            else:
-                ends[key] = self._log(*key).end_offset
-        return ends
+        ends = self._manager.end_offsets(topic)
+        return {TopicPartition(*key): offset for key, offset in ends.items()}
 
-    # --- background -----------------------------------------------------------------------
-
-    def _start_upkeep(self, flush_ms: int) -> None:
-        """Have background work done, from the first log on, if it is not switched off."""
-        if not (self.writable and self.config.background):
-            return
-        with self._lock:
-            if self._upkeep is None and not self._closed:
-                self._upkeep = Upkeep(_weak_work(self))
-                self._upkeep.start()
-            elif self._upkeep is not None and flush_ms < INT64_MAX:
-                self._upkeep.wake()
-
-    def _do_upkeep(self) -> float:
-        """What is due now; returns the seconds until something may be due again."""
-        every = self._schedule.every
-        pauses = [
-            every("checkpoint", _CHECKPOINT_INTERVAL_MS, self.checkpoint),
-            every("retention", self.config.retention_check_interval_ms, self.apply_retention),
-        ]
-        for log in self._logs:
-            flush_ms = log.config.flush_ms
-            if flush_ms < INT64_MAX:
-                with suppress(LogFailedError, ClosedError):  # told before, and not its last word
-                    pauses.append(every(f"flush {log.path}", max(flush_ms, 1), log.flush))
-        return min(pauses)
+    # --- upkeep ---------------------------------------------------------------------------
 
     def checkpoint(self) -> None:
         """Write recovery points, log starts and high watermarks, as Kafka does every minute."""
         self._check_writable()
-        with self._lock:
-            for place in self._dirs:
-                states = self._states(place)
-                if states:
-                    place.checkpoint(states)
+        self._manager.checkpoint()
 
     def apply_retention(self) -> None:
         """Delete what retention allows, in topics whose entry in ``kstore.topics`` sets it.
@@ -459,26 +359,7 @@ class Store(Mapping[str, Topic]):
         Files of dropped segments go when ``file.delete.delay.ms`` is over.
         """
         self._check_writable()
-        with self._lock:
-            names = self._catalog.configured()
-        for name in names:
-            config = self._log_config(name)
-            if config.retention_ms >= 0 or config.retention_bytes >= 0:
-                for log in self.topic(name):
-                    log.apply_retention()
-        for log in self._logs:
-            log.remove_retired()
-
-    def _states(self, place: LogDir) -> dict[tuple[str, int], LogState]:
-        return {
-            (log.topic, log.partition): LogState(
-                log.recovery_point,
-                log.start_offset if log.start_offset > log.segments.views[0].base_offset else None,
-                log.end_offset,
-            )
-            for log in self._logs
-            if self._catalog.places[log.topic][log.partition] is place
-        }
+        self._manager.apply_retention()
 
     # --- the end --------------------------------------------------------------------------
 
@@ -494,43 +375,16 @@ class Store(Mapping[str, Topic]):
             return
         errors: list[BaseException] = []
         for dependant in list(self._dependants):
-            _attempt(errors, dependant.close)
-        upkeep, self._upkeep = self._upkeep, None
-        if upkeep is not None:
-            upkeep.stop()
-            _attempt(errors, upkeep.raise_error)
+            attempt(errors, dependant.close)
+        attempt(errors, self._manager.stop_upkeep)
         with self._lock:
             if self._closed:
                 return
             self._closed = True
             lifetime.closed(self)
-            unclean = {
-                self._catalog.place(log.topic, log.partition)
-                for log in self._logs
-                if not _attempt(errors, log.close)
-            }
-            for place in self._dirs:
-                whole = place not in unclean and self._is_whole(place)
-                _attempt(errors, partial(self._close_dir, place, whole))
+            self._manager.close(errors)
         if errors:
             raise errors[0]
-
-    def _is_whole(self, place: LogDir) -> bool:
-        """Whether no log of a directory is left that needs recovery."""
-        return place.clean or all(
-            self._logs.get((topic, partition)) is not None
-            for topic, partition, where in self._catalog.partitions()
-            if where is place
-        )
-
-    def _close_dir(self, place: LogDir, whole: bool) -> None:
-        try:
-            states = self._states(place) if self.writable else {}
-            if states:
-                place.checkpoint(states)
-            place.finish(clean=whole)
-        finally:
-            place.release()
 
     def __enter__(self) -> "Store":
         return self
@@ -556,8 +410,7 @@ class Store(Mapping[str, Topic]):
             if self._forked:
                 raise ForkedError("this store was opened before a fork; open a new one here")
             raise ClosedError("the store is closed", path=self.paths[0])
-        if self._upkeep is not None:
-            self._upkeep.raise_error()
+        self._manager.raise_upkeep_error()
 
     def _check_writable(self) -> None:
         self._check()
@@ -570,27 +423,6 @@ class Store(Mapping[str, Topic]):
         Logs refuse by themselves what is asked of them.
         """
         self._forked = True
-        for place in self._dirs:
-            place.release()
+        self._manager.release()
         for dependant in self._dependants:
             dependant._after_fork()
-
-
-def _weak_work(store: Store) -> Callable[[], float | None]:
-    """The thread must not keep a store alive that nobody else holds."""
-    reference = weakref.ref(store)
-
-    def work() -> float | None:
-        alive = reference()
-        return None if alive is None or alive.closed else alive._do_upkeep()
-
-    return work
-
-
-def _attempt(errors: list[BaseException], work: Callable[[], object]) -> object:
-    """The result of work, or None where it failed; the error is kept for later."""
-    try:
-        return work()
-    except Exception as error:
-        errors.append(error)
-        return None

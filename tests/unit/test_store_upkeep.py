@@ -122,7 +122,7 @@ def test_errors_of_the_background_surface_on_the_next_call(tmp_path: Path) -> No
     topic = store.create_topic("t", config=LogConfig(flush_ms=1))
     files.failing = True
     topic.append(b"x")
-    wait_until(lambda: store._upkeep is not None and store._upkeep.failed)
+    wait_until(lambda: store._manager.upkeep_failed)
     with pytest.raises(StorageError):
         store.end_offsets()
     assert store.end_offsets() == {("t", 0): 1}  # told once

@@ -1,28 +1,49 @@
 """Background work of a store: flush.ms, retention and checkpoints, in one named thread."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from time import monotonic
+from typing import NamedTuple
 
 _PAUSE_AFTER_ERROR = 1.0  # seconds
 _LONGEST_PAUSE = 3600.0  # seconds; a wait of centuries overflows
 
 
+class Chore(NamedTuple):
+    """A piece of periodic work; ``name`` tells it from the others."""
+
+    name: str
+    period_ms: int
+    work: Callable[[], object]
+
+
 class Schedule:
-    """When each kind of work was last begun. Used by one thread."""
+    """When each chore was last begun. Used by one thread."""
 
     def __init__(self) -> None:
         self._due: dict[str, float] = {}
 
-    def every(self, name: str, period_ms: int, work: Callable[[], object]) -> float:
-        """Do work when its period is over, first a period from now; the seconds until then."""
-        now, period = monotonic(), period_ms / 1000
-        due = self._due.setdefault(name, now + period)
-        if now < due:
-            return due - now
-        self._due[name] = now + period
-        work()
-        return period
+    def run(self, chores: Iterable[Chore]) -> float:
+        """Do what is due, each chore first a period from when it is first seen.
+
+        Returns the seconds until something may be due again. One chore that fails does not keep
+        the others from being done; the first error is raised after them.
+        """
+        pause = _LONGEST_PAUSE
+        failure: Exception | None = None
+        for chore in chores:
+            now, period = monotonic(), chore.period_ms / 1000
+            due = self._due.setdefault(chore.name, now + period)
+            if now >= due:
+                self._due[chore.name] = due = now + period
+                try:
+                    chore.work()
+                except Exception as error:
+                    failure = failure or error
+            pause = min(pause, due - now)
+        if failure is not None:
+            raise failure
+        return pause
 
 
 class Upkeep:
