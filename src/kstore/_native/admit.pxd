@@ -1,0 +1,27 @@
+"""The door for a stranger's batches: what a leader checks, and what a follower takes as it is."""
+
+from libc.stdint cimport int64_t, uint8_t
+
+from kstore._native.batch cimport LeaderCheck, LeaderRules
+from kstore._native.header cimport BatchHeader
+from kstore._native.log_end cimport LogEnd
+from kstore._native.status cimport Status
+
+
+cdef class Admission(LogEnd):
+    cdef BatchHeader* rows
+    cdef Py_ssize_t row_capacity
+
+    cdef int _rules(self, LeaderRules* rules) except -1
+    cdef int _refuse(self, Status status, LeaderCheck* check, Py_ssize_t size) except -1
+    cdef object _append_compressed(
+        self, data, Py_buffer* view, LeaderRules* rules, LeaderCheck* check
+    )
+    cdef object _append_checked(self, const uint8_t* data, Py_ssize_t size, LeaderCheck* check)
+    cdef object _append_trusted(self, data)
+    cdef Py_ssize_t _append_run(
+        self, const uint8_t* data, Py_ssize_t start, Py_ssize_t count
+    ) except -1
+    cdef Py_ssize_t _scan(
+        self, const uint8_t* data, int64_t size, Status* status, int64_t* whole
+    ) except -1

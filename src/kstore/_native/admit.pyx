@@ -1,0 +1,260 @@
+"""The door for a stranger's batches: a leader checks them and gives them offsets, a follower
+keeps the offsets that a leader gave.
+
+The bytes are written as they came but for offset and leader epoch (and, where Kafka does so too,
+timestamp type and largest timestamp). Rules: Kafka's LogValidator and UnifiedLog.append.
+"""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport INT64_MAX, int16_t, int32_t, int64_t, uint8_t
+from libc.stdlib cimport free, realloc
+
+from kstore._native.batch cimport LeaderCheck, LeaderRules, validate_leader, validate_records
+from kstore._native.cursor cimport wrapping_add
+from kstore._native.header cimport BatchHeader, crc_matches, read_header
+from kstore._native.info cimport new_info
+from kstore._native.layout cimport CODEC_MASK, LOG_APPEND_TIME_BIT, V2_HEADER_SIZE
+from kstore._native.log_end cimport MAX_RELATIVE, LogEnd
+from kstore._native.stamp cimport restamp, stamp_prefix
+from kstore._native.status cimport (
+    BAD_CRC, BAD_OFFSET, MESSAGE_TOO_LARGE, OK, Status, raise_for_status,
+)
+
+cdef enum:
+    # Checking fewer bytes than this takes less time than giving the GIL up and taking it back.
+    GIL_THRESHOLD = 4096
+
+
+cdef class Admission(LogEnd):
+    """Takes a stranger's batches to the log's end."""
+
+    def __dealloc__(self):
+        free(self.rows)
+
+    def append_as_leader(self, batch):
+        """Check one whole v2 batch as Kafka's leader does, give it offsets, append it.
+
+        Takes the log's lock once the checks are through. Nothing of the caller's bytes is
+        changed: what the log must write into them goes into a header of its own. Returns an
+        `info` of (first offset, last offset, largest timestamp, bytes); `refuse` raises.
+        """
+        cdef Py_buffer view
+        cdef LeaderRules rules
+        cdef LeaderCheck check
+        cdef Status status
+        if not self.ready:
+            self.usable()
+        PyObject_GetBuffer(batch, &view, PyBUF_SIMPLE)
+        try:
+            self._rules(&rules)
+            if view.len >= GIL_THRESHOLD:
+                with nogil:
+                    status = validate_leader(<const uint8_t*>view.buf, view.len, &rules, &check)
+            else:
+                status = validate_leader(<const uint8_t*>view.buf, view.len, &rules, &check)
+            if status != OK or check.header.size != view.len or check.header.producer_id >= 0:
+                self._refuse(status, &check, view.len)
+            if check.header.attributes & CODEC_MASK or self.target_codec >= 0:
+                return self._append_compressed(batch, &view, &rules, &check)
+            return self._append_checked(<const uint8_t*>view.buf, view.len, &check)
+        finally:
+            PyBuffer_Release(&view)
+
+    cdef int _rules(self, LeaderRules* rules) except -1:
+        rules.now = self._now()
+        rules.before_max = self.before_max_ms
+        rules.after_max = self.after_max_ms
+        rules.max_message_bytes = <int32_t>self.max_message_bytes
+        rules.log_append_time = self.log_append_time
+        rules.key_required = self.key_required
+        rules.from_client = True
+        return 0
+
+    cdef int _refuse(self, Status status, LeaderCheck* check, Py_ssize_t size) except -1:
+        """Call `refuse`, which raises."""
+        self.refuse(
+            <int>status, size, check.header.size, check.header.magic, check.bad_position,
+            check.bad_record, check.header.producer_id)
+        raise RuntimeError("a refused batch was not refused")
+
+    cdef object _append_compressed(
+        self, data, Py_buffer* view, LeaderRules* rules, LeaderCheck* check
+    ):
+        """As append_as_leader, for a batch whose records must be decompressed or compressed."""
+        cdef int codec = check.header.attributes & CODEC_MASK
+        cdef const uint8_t[::1] raw
+        cdef const uint8_t[::1] rebuilt
+        cdef Status status = OK
+        records = memoryview(data).cast("B")[V2_HEADER_SIZE:]
+        if codec:
+            records = self.decompress(codec, 2, records)
+            raw = records
+            with nogil:
+                status = validate_records(
+                    &raw[0] if raw.shape[0] else NULL, raw.shape[0], rules, check)
+            if status != OK:
+                self._refuse(status, check, view.len)
+        if self.target_codec < 0 or self.target_codec == codec:
+            return self._append_checked(<const uint8_t*>view.buf, view.len, check)
+        rebuilt = self.recompress(
+            memoryview(data).cast("B")[:V2_HEADER_SIZE], records, self.target_codec)
+        if rebuilt.shape[0] > self.max_message_bytes:
+            self._refuse(MESSAGE_TOO_LARGE, check, rebuilt.shape[0])
+        check.restamp = True
+        check.header.attributes = (check.header.attributes & ~CODEC_MASK) | self.target_codec
+        return self._append_checked(&rebuilt[0], rebuilt.shape[0], check)
+
+    cdef object _append_checked(self, const uint8_t* data, Py_ssize_t size, LeaderCheck* check):
+        cdef uint8_t[V2_HEADER_SIZE] head
+        cdef Py_ssize_t split
+        cdef int64_t first, last
+        cdef int64_t delta = check.header.last_offset - check.header.base_offset
+        cdef int16_t attributes = check.header.attributes & 0x7F & ~LOG_APPEND_TIME_BIT
+        cdef bint flush
+        if self.log_append_time:
+            attributes |= LOG_APPEND_TIME_BIT
+        self.lock.take(True)
+        try:
+            if not self.ready:
+                self.prepare()
+            last = wrapping_add(self.next_offset, delta)
+            self._make_room(size, self.next_offset, last, check.max_timestamp)
+            first = self.next_offset
+            last = first + delta
+            if check.restamp:
+                split = V2_HEADER_SIZE
+                restamp(
+                    head, data, size, first, self.leader_epoch, attributes, check.max_timestamp)
+            else:
+                split = stamp_prefix(head, data, first, self.leader_epoch)
+            self._write(head, split, data + split, size - split)
+            self._publish(size, last, check.max_timestamp)
+            flush = self.next_offset >= self.flush_at
+        finally:
+            self.lock.give()
+        if flush:
+            self.flush_due()
+        return new_info(self.info, first, last, check.max_timestamp, size)
+
+    def append_as_follower(self, batches):
+        """Append whole batches as they are, offsets and epochs kept (a leader checked them).
+
+        Takes the log's lock. Checked here: structure, CRC, that offsets increase from the
+        log's end on. A cut batch at the end is left out, as Kafka does. Returns an `info` of
+        (first offset, last offset, largest timestamp, bytes): -1 where there was no batch.
+        """
+        cdef bint flush
+        if not self.ready:
+            self.usable()
+        self.lock.take(True)
+        try:
+            info = self._append_trusted(batches)
+            flush = self.next_offset >= self.flush_at
+        finally:
+            self.lock.give()
+        if flush:
+            self.flush_due()
+        return info
+
+    cdef object _append_trusted(self, data):
+        cdef Py_buffer view
+        cdef Py_ssize_t n, count = 0, stop = 0
+        cdef int64_t size = 0, largest = -1
+        cdef Status status = OK
+        if not self.ready:
+            self.prepare()
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            count = self._scan(<const uint8_t*>view.buf, view.len, &status, &size)
+            if status != OK:
+                raise_for_status(status, self.path, size, self.rows[count].base_offset)
+            if count == 0:
+                return new_info(self.info, -1, -1, -1, 0)
+            while stop < count:
+                stop = self._append_run(<const uint8_t*>view.buf, stop, count)
+        finally:
+            PyBuffer_Release(&view)
+        for n in range(count):
+            largest = max(largest, self.rows[n].max_timestamp)
+        return new_info(
+            self.info, self.rows[0].base_offset, self.rows[count - 1].last_offset, largest, size)
+
+    cdef Py_ssize_t _append_run(
+        self, const uint8_t* data, Py_ssize_t start, Py_ssize_t count
+    ) except -1:
+        """Append the rows from start whose offsets fit one segment; returns the one after them."""
+        cdef BatchHeader* row = &self.rows[start]
+        cdef int64_t first = row.base_offset
+        cdef int64_t position, size = 0, largest = -1
+        cdef Py_ssize_t stop = start
+        while stop < count and self.rows[stop].last_offset - first <= MAX_RELATIVE:
+            size += self.rows[stop].size
+            largest = max(largest, self.rows[stop].max_timestamp)
+            stop += 1
+        if row.magic < 2:               # a wrapper tells only its last offset
+            first = self.rows[stop - 1].last_offset - MAX_RELATIVE
+        self._make_room(size, first, self.rows[stop - 1].last_offset, largest)
+        try:
+            for row in self.rows[start:stop]:
+                if row.leader_epoch > self.leader_epoch:
+                    self.epoch_begins(row.leader_epoch, row.base_offset)
+            self._write(data + self.rows[start].position, size, NULL, 0)
+        except BaseException:
+            self.ready, self.epochs_ahead = False, True
+            raise
+        # All that was written counts before anything can be interrupted; then it is indexed.
+        position = self.active.size
+        self._move_end(size, self.rows[stop - 1].last_offset)
+        for row in self.rows[start:stop]:
+            self._index(position, row.size, row.last_offset, row.max_timestamp)
+            position += row.size
+        return stop
+
+    cdef Py_ssize_t _scan(
+        self, const uint8_t* data, int64_t size, Status* status, int64_t* whole
+    ) except -1:
+        """Fill `rows`; returns how many whole batches there are and their bytes."""
+        cdef Py_ssize_t count = 0
+        cdef int64_t position = 0
+        cdef int64_t expected = self.next_offset
+        cdef BatchHeader* grown
+        cdef BatchHeader* row
+        cdef bint whole_batch
+        while True:
+            if count >= self.row_capacity:
+                grown = <BatchHeader*>realloc(
+                    self.rows, max(64, 2 * self.row_capacity) * sizeof(BatchHeader))
+                if grown == NULL:
+                    raise MemoryError
+                self.rows = grown
+                self.row_capacity = max(64, 2 * self.row_capacity)
+            if position >= size:
+                break
+            status[0] = read_header(data, position, size, &self.rows[count])
+            if status[0] != OK:
+                if self.rows[count].size == 0 or position + self.rows[count].size > size:
+                    status[0] = OK          # a cut batch at the end
+                break
+            row = &self.rows[count]
+            if row.size >= GIL_THRESHOLD:
+                with nogil:
+                    whole_batch = crc_matches(data, row)
+            else:
+                whole_batch = crc_matches(data, row)
+            if not whole_batch:
+                status[0] = BAD_CRC
+                break
+            if (
+                row.last_offset < expected
+                or (row.magic == 2 and row.base_offset < expected)
+                or row.last_offset < row.base_offset
+                or row.last_offset == INT64_MAX     # no offset comes after it
+                or row.base_offset < 0
+            ):
+                status[0] = BAD_OFFSET
+                break
+            expected = row.last_offset + 1
+            position += row.size
+            count += 1
+        whole[0] = position
+        return count
