@@ -5,10 +5,12 @@ The jars of a version live in ``$KSTORE_KAFKA_LIBS/<version>`` (default
 (``CI=true``) and with ``KSTORE_INTEROP=require``; elsewhere they are skipped with that sentence.
 """
 
+import atexit
 import fcntl
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 from functools import cache
 from pathlib import Path
@@ -98,11 +100,33 @@ def libs(version: str) -> Path:
     return directory
 
 
-def java_command(version: str, main: str, *arguments: object, level: str = "off") -> list[str]:
-    """The command line of one of Kafka's classes; level is what slf4j-simple lets through."""
-    logging = f"-Dorg.slf4j.simpleLogger.defaultLogLevel={level}"
-    class_path = f"{libs(version)}/*"
-    return ["java", *JVM, *UTF_8, logging, "-cp", class_path, main, *map(str, arguments)]
+def java_command(
+    version: str, main: str, *arguments: object, level: str = "off", classes: Path | None = None
+) -> list[str]:
+    """The command line of one of Kafka's classes, or of ours in a directory of classes.
+
+    Level is what slf4j-simple lets through: one for all, or NAME=LEVEL of single loggers too.
+    """
+    default, *single = level.split(",")
+    logging = [f"-Dorg.slf4j.simpleLogger.defaultLogLevel={default}"]
+    logging += [f"-Dorg.slf4j.simpleLogger.log.{each}" for each in single]
+    class_path = f"{libs(version)}/*" if classes is None else f"{classes}:{libs(version)}/*"
+    return ["java", *JVM, *UTF_8, *logging, "-cp", class_path, main, *map(str, arguments)]
+
+
+@cache
+def compiled(version: str, program: str) -> Path:
+    """The directory of the classes of one of our Java programs, made for a version's jars."""
+    if shutil.which("javac") is None:
+        unavailable("the Java compiler is missing: install openjdk-17-jdk-headless")
+    classes = Path(tempfile.mkdtemp(prefix=f"kstore-{program}-{version}-"))
+    atexit.register(shutil.rmtree, classes, ignore_errors=True)
+    source = HERE / "java" / f"{program}.java"
+    command = ["javac", "-d", str(classes), "-cp", f"{libs(version)}/*", str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    if done.returncode != 0:
+        raise ToolError(f"javac {source.name} for {version}: {done.stderr[-3000:]}")
+    return classes
 
 
 class ToolError(AssertionError):

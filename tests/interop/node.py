@@ -42,17 +42,21 @@ class Node:
 
     def __init__(self, version: str, root: Path) -> None:
         self.version = version
+        self.settings: dict[str, object] = {}  # more of the broker's, from the next start on
+        self.level = "warn"
         self.log_dir = root / "log-dir"
         self._properties = root / "server.properties"
         self._output = root / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
         self._port, controller = _free_ports(2)
-        self._write_properties(controller)
+        self._controller = controller
+        self._write_properties()
         standalone = ["--standalone"] if version >= "4" else []
         arguments = ["format", "-t", CLUSTER_ID, "-c", self._properties, *standalone]
         run(version, "kafka.tools.StorageTool", *arguments)
 
-    def _write_properties(self, controller: int) -> None:
+    def _write_properties(self) -> None:
+        controller = self._controller
         quorum = f"controller.quorum.voters=1@127.0.0.1:{controller}"
         if self.version >= "4":
             quorum = f"controller.quorum.bootstrap.servers=127.0.0.1:{controller}"
@@ -78,6 +82,7 @@ log.initial.task.delay.ms=1000
 broker.session.timeout.ms=2500
 broker.heartbeat.interval.ms=500
 """
+            + "".join(f"{name}={value}\n" for name, value in self.settings.items())
         )
 
     @property
@@ -86,10 +91,11 @@ broker.heartbeat.interval.ms=500
 
     def start(self, timeout: float = 60) -> None:
         """Start and wait until the port answers; what the broker said is in the error if not."""
-        output = self._output.open("ab")
+        self._write_properties()
+        output = self._output.open("wb")
         with output:
             self._process = subprocess.Popen(
-                java_command(self.version, "kafka.Kafka", self._properties, level="warn"),
+                java_command(self.version, "kafka.Kafka", self._properties, level=self.level),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -108,8 +114,12 @@ broker.heartbeat.interval.ms=500
         raise AssertionError(f"Kafka {self.version} did not start:\n{self.said()}")
 
     def said(self) -> str:
-        """The end of the broker's own log: warnings and errors."""
+        """The end of the broker's own log since it was started: warnings and errors."""
         return self._output.read_text(errors="replace")[-4000:]
+
+    def lines(self) -> list[str]:
+        """All of the broker's own log since it was started."""
+        return self._output.read_text(errors="replace").splitlines()
 
     def _end(self, number: int, timeout: float) -> None:
         if self._process is None:

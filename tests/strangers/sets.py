@@ -82,7 +82,8 @@ class ExpectedPartition:
         return int(self.name.rpartition("-")[2])
 
 
-def _partition(name: str, stored: dict) -> ExpectedPartition:
+def expected_partition(name: str, stored: dict) -> ExpectedPartition:
+    """From the shape of an expectations.json."""
     highest = stored.get("max_timestamp")
     return ExpectedPartition(
         name=name,
@@ -125,7 +126,7 @@ class MadeSet:
     @cached_property
     def partitions(self) -> tuple[ExpectedPartition, ...]:
         stored = json.loads((self.root / "expectations.json").read_text())["partitions"]
-        return tuple(_partition(name, stored[name]) for name in sorted(stored))
+        return tuple(expected_partition(name, stored[name]) for name in sorted(stored))
 
 
 @dataclass(frozen=True)

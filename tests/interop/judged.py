@@ -1,0 +1,113 @@
+"""What Kafka says of a partition, and whether kstore says the same of the directory."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import kstore
+from kstore import Log
+from oracle.plain import PlainBatch
+from oracle.reader import read_log
+from strangers.sets import ExpectedPartition, ExpectedRecord, expected_partition
+
+
+@dataclass(frozen=True)
+class Producer:
+    """What DescribeProducers tells of a producer."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    timestamp: int
+    coordinator_epoch: int
+    current_transaction_first_offset: int  # -1: none is open
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One partition in the words of Kafka's own clients."""
+
+    plain: ExpectedPartition
+    last_stable_offset: int
+    committed: tuple[int, ...]  # the offsets that a read_committed consumer gets
+    producers: tuple[Producer, ...]  # by their ids
+
+    @property
+    def records(self) -> tuple[ExpectedRecord, ...]:
+        return self.plain.records
+
+    @property
+    def end_offset(self) -> int:
+        return self.plain.end_offset
+
+
+def partition_of(name: str, stored: dict[str, Any]) -> Judged:
+    """From the shape of an expectations.json, which java/Clients.java writes too."""
+    producers = [
+        Producer(
+            producer_id=each["producer_id"],
+            producer_epoch=each["epoch"],
+            last_sequence=each["last_sequence"],
+            timestamp=each["last_timestamp"],
+            coordinator_epoch=each["coordinator_epoch"],
+            current_transaction_first_offset=_none_as_minus_one(each["current_txn_start_offset"]),
+        )
+        for each in stored["producers"]
+    ]
+    return Judged(
+        plain=expected_partition(name, stored),
+        last_stable_offset=stored["last_stable_offset"],
+        committed=tuple(stored["read_committed_offsets"]),
+        producers=tuple(sorted(producers, key=lambda each: each.producer_id)),
+    )
+
+
+def _none_as_minus_one(offset: int | None) -> int:
+    return -1 if offset is None else offset
+
+
+def as_expected(record: kstore.Record) -> ExpectedRecord:
+    return ExpectedRecord(
+        record.offset,
+        record.timestamp,
+        record.timestamp_type,
+        record.leader_epoch if record.leader_epoch >= 0 else None,
+        record.key,
+        record.value,
+        record.headers,
+    )
+
+
+def assert_same_records(log: Log, said: Judged) -> None:
+    """Where the log begins and ends, each record with all its fields, offsets by time."""
+    name, plain = said.plain.name, said.plain
+    assert (log.start_offset, log.end_offset) == (plain.beginning_offset, plain.end_offset), name
+    assert tuple(as_expected(record) for record in log) == plain.records, name
+    for when, offset, _ in plain.offsets_for_times:
+        expected = plain.end_offset if offset is None else offset
+        assert log.offset_at(when) == expected, (name, when)
+
+
+def batches_of(folder: Path, start: int = 0) -> list[tuple[PlainBatch, bytes]]:
+    """The batches of a partition folder that begin at or after start, with their bytes."""
+    found = []
+    for path in sorted(folder.glob("*.log")):
+        data = path.read_bytes()
+        for batch in read_log(data, decode=False).batches:
+            if batch.base_offset >= start:
+                found.append((batch, data[batch.position : batch.position + batch.size]))
+    return found
+
+
+def take_over_markers(log: Log, folder: Path) -> int:
+    """Append what a restarted coordinator wrote behind kstore's end: markers, nothing else.
+
+    Folder is the partition as the broker left it after its own recovery. In the coordinator's
+    own log these are records, of what became of the transactions. Returns how many.
+    """
+    added = batches_of(folder, log.end_offset)
+    if log.topic != "__transaction_state":
+        assert all(batch.control for batch, _ in added), f"{folder}: records beyond kstore's end"
+    for _, data in added:
+        log.append_as_follower(data)
+    return len(added)
