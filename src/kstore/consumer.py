@@ -32,6 +32,7 @@ from kstore.group.offsets import (
     parse,
 )
 from kstore.log.files import TEMPORARY_SUFFIX
+from kstore.log.transactions import Outcomes, check_isolation
 from kstore.topic import TopicPartition, as_place
 
 if TYPE_CHECKING:
@@ -136,7 +137,9 @@ class ConsumerBatch:
     def view(self) -> "LogView":
         """The records as a view of the log: ``scan()``, ``to_arrow()``."""
         log = self._consumer._log(TopicPartition(self.topic, self.partition))
-        return log.view(self.start_offset, self.stop_offset)
+        return log.view(
+            self.start_offset, self.stop_offset, isolation=self._consumer.isolation_level
+        )
 
     def __iter__(self) -> Iterator["Record"]:
         return iter(self._records)
@@ -180,7 +183,9 @@ class Consumer:
         auto_offset_reset: str,
         max_poll_records: int,
         timeout: float | None,
+        isolation_level: str,
     ) -> None:
+        self._committed_only = check_isolation(isolation_level)
         if auto_offset_reset not in RESETS:
             raise InvalidConfigError(
                 f"auto.offset.reset must be one of {', '.join(RESETS)}, not {auto_offset_reset!r}"
@@ -194,10 +199,13 @@ class Consumer:
         self._reset = auto_offset_reset
         self._max_poll_records = max_poll_records
         self._timeout = timeout
+        self.isolation_level = isolation_level
         self._lock = RLock()
         self._stopped = Event()
         self._closed = False
         self._positions: dict[TopicPartition, int | None] = {}  # None: not known yet
+        self._outcomes: dict[TopicPartition, Outcomes] = {}
+        self._ends: dict[TopicPartition, int] = {}  # log ends at the last look
         self._paused: set[TopicPartition] = set()
         self._turn = 0
         try:
@@ -277,11 +285,11 @@ class Consumer:
         self._seek_each(partitions, lambda log: log.start_offset)
 
     def seek_to_end(self, *partitions: Place) -> None:
-        self._seek_each(partitions, lambda log: log.end_offset)
+        self._seek_each(partitions, self._end)
 
     def seek_to_time(self, when: datetime | int, *partitions: Place) -> None:
         """Read on from the first record at or after a moment (an aware datetime, or ms)."""
-        self._seek_each(partitions, lambda log: log.offset_at(when))
+        self._seek_each(partitions, lambda log: log.offset_at(when, isolation=self.isolation_level))
 
     def _seek_each(self, partitions: Iterable[Place], offset: Callable[["Log"], int]) -> None:
         with self._lock:
@@ -353,7 +361,7 @@ class Consumer:
     def _alone(self) -> tuple["Log", int] | None:
         """The log to sleep on and its end, where only one partition is read."""
         active = [place for place in self._positions if place not in self._paused]
-        return (self._log(active[0]), self._position(active[0])) if len(active) == 1 else None
+        return (self._log(active[0]), self._ends[active[0]]) if len(active) == 1 else None
 
     def _take_turn(self, count: int) -> ConsumerBatch | None:
         """The next records of the next partition that has some."""
@@ -369,18 +377,31 @@ class Consumer:
     def _read(self, place: TopicPartition, count: int) -> ConsumerBatch | None:
         log = self._log(place)
         position = self._position(place)
-        end = log.end_offset
+        end = self._ends[place] = log.end_offset
         if not log.start_offset <= position <= end:
             position = self._reset_position(place, position)
         start = position
+        end = min(end, self._end(log))
         while position < end:
             # Offsets are labels: where compaction left gaps a window holds fewer, or none.
             stop = min(position + count, end)
-            records = list(log.view(position, stop))
+            records = list(self._view(place, log, position, stop))
             self._positions[place] = position = stop
             if records:
                 return ConsumerBatch(self, place, records, start, stop)
         return None
+
+    def _end(self, log: "Log") -> int:
+        """Where reading ends: at the last stable offset, or the log's end."""
+        return log.last_stable_offset if self._committed_only else log.end_offset
+
+    def _view(self, place: TopicPartition, log: "Log", start: int, stop: int) -> "LogView":
+        if not self._committed_only:
+            return log.view(start, stop)
+        from kstore.log.view import LogView
+
+        outcomes = self._outcomes.setdefault(place, Outcomes(log))
+        return LogView(log, start, stop, isolation=self.isolation_level, outcomes=outcomes)
 
     def _position(self, place: TopicPartition) -> int:
         position = self._positions[place]
@@ -400,7 +421,7 @@ class Consumer:
                 path=log.path,
                 offset=lost,
             )
-        position = log.start_offset if self._reset == "earliest" else log.end_offset
+        position = log.start_offset if self._reset == "earliest" else self._end(log)
         self._positions[place] = position
         return position
 

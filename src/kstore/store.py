@@ -270,6 +270,7 @@ class Store(Mapping[str, Topic]):
         auto_offset_reset: str = "earliest",
         max_poll_records: int = 500,
         timeout: float | None = None,
+        isolation_level: str = "read_uncommitted",
     ) -> "Consumer":
         """A consumer of all partitions of topics, and of those in assignment.
 
@@ -285,6 +286,8 @@ class Store(Mapping[str, Topic]):
             The most records in one batch.
         timeout
             Seconds without a record after which iteration ends; None waits for more.
+        isolation_level
+            ``"read_committed"``: only what transactions have committed, and what belongs to none.
 
         Raises GroupConflictError where another consumer of the group, in any process, reads one
         of the partitions.
@@ -305,6 +308,7 @@ class Store(Mapping[str, Topic]):
             auto_offset_reset=auto_offset_reset,
             max_poll_records=max_poll_records,
             timeout=timeout,
+            isolation_level=isolation_level,
         )
         self._dependants.add(made)
         return made

@@ -72,6 +72,8 @@ class ExpectedPartition:
     offsets_for_times: tuple[tuple[int, int | None, int | None], ...]
     max_timestamp: tuple[int, int] | None  # (offset, timestamp)
     records: tuple[ExpectedRecord, ...]  # read_uncommitted: control records are not given out
+    last_stable_offset: int
+    committed_offsets: tuple[int, ...]  # of the records that read_committed gives out
 
     @property
     def topic(self) -> str:
@@ -85,6 +87,9 @@ class ExpectedPartition:
 def expected_partition(name: str, stored: dict) -> ExpectedPartition:
     """From the shape of an expectations.json."""
     highest = stored.get("max_timestamp")
+    committed = stored.get("read_committed_offsets", "all")  # none: before transactions
+    if committed == "all":
+        committed = [record["offset"] for record in stored["read_uncommitted"]]
     return ExpectedPartition(
         name=name,
         beginning_offset=stored["beginning_offset"],
@@ -106,6 +111,8 @@ def expected_partition(name: str, stored: dict) -> ExpectedPartition:
             )
             for record in stored["read_uncommitted"]
         ),
+        last_stable_offset=stored.get("last_stable_offset", stored["end_offset"]),
+        committed_offsets=tuple(committed),
     )
 
 

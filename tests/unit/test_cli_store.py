@@ -259,7 +259,7 @@ def test_a_group_goes_on_where_it_was(filled):
         (("--topic", "a", "--partition", "0", "--group", "g"), "Options group and partition"),
         (("--topic", "a", "--from-time", "noon"), "--from-time takes"),
         (("--topic", "a", "--property", "print.all=true"), "print.timestamp"),
-        (("--topic", "a", "--isolation-level", "read_committed"), "read_uncommitted"),
+        (("--topic", "a", "--isolation-level", "committed"), "read_uncommitted"),
     ],
 )
 def test_wrong_use_of_the_consumer(filled, words, text):

@@ -6,6 +6,7 @@ from kstore._native.header cimport BatchHeader
 from kstore._native.record cimport Record
 from kstore._native.rows cimport Rows
 from kstore._native.status cimport Status
+from kstore._native.transactions cimport AbortedRange, AbortedRanges
 
 
 cdef enum Event:
@@ -13,6 +14,7 @@ cdef enum Event:
     FULL            # the next batch belongs into another block
     COMPRESSED      # the batch's records have to be decompressed first
     TAIL            # the bytes end inside a batch
+    UNSETTLED       # which transactions were aborted has to be found out first
     DAMAGED
 
 
@@ -27,6 +29,10 @@ cdef struct Scan:
     bint control            # hand out control batches as well
     bint in_arena           # the rows so far lie in decompressed bytes
     bint done               # stop_offset was reached
+    bint committed          # leave out batches of aborted transactions
+    bint settled            # those are known
+    const AbortedRange* aborted
+    Py_ssize_t aborted_count
     BatchHeader batch       # the last one read
 
 
@@ -47,9 +53,12 @@ cdef class Scanner:
     cdef readonly int64_t position_base
     cdef object path
     cdef object decompress
+    cdef object find_aborted
+    cdef AbortedRanges aborted  # keeps scan.aborted alive
 
     cpdef close(self)
     cdef object _unpack(self)
+    cdef int _settle(self) except -1
     cdef int _damage(self, Status status, object error) except -1
     cdef int _fill_unpacked(self, object piece, int64_t shift, Block block) except -1
     cdef Event _step(self, Block block, int64_t target, bint unlock) except? DAMAGED

@@ -4,6 +4,7 @@ from typing import final
 from _typeshed import ReadableBuffer
 
 from kstore._native.record import Record
+from kstore._native.transactions import AbortedRanges
 
 @final
 class Block:
@@ -51,6 +52,9 @@ class Scanner:
     row_target
         A block ends with the batch that reaches this many rows; a list of objects with the
         one that reaches 512, or fewer.
+    find_aborted
+        Leave out batches of aborted transactions: called once, when the first transactional
+        batch is met, to tell which those are. Without it all batches are handed out.
 
     Not safe to share between threads. The buffer is held open until ``close``; blocks keep
     the data they point into. Memory: 52 bytes a row (12 with ``values_only``) for at least
@@ -77,6 +81,7 @@ class Scanner:
         path: object = None,
         position_base: int = 0,
         row_target: int = 16384,
+        find_aborted: Callable[[], AbortedRanges] | None = None,
     ) -> None: ...
     @property
     def position(self) -> int:

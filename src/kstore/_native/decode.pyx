@@ -28,6 +28,7 @@ from kstore._native.status cimport (
     raise_for_status,
 )
 from kstore._native.status import reason
+from kstore._native.transactions cimport AbortedRanges, is_aborted
 
 cdef int64_t INT64_MAX = 0x7FFFFFFFFFFFFFFF
 cdef int64_t INT64_MIN = -INT64_MAX - 1
@@ -145,6 +146,14 @@ cdef Event advance(Scan* scan, Rows* rows, int64_t target) noexcept nogil:
         if batch.magic == 2 and batch.attributes & CONTROL_BIT and not scan.control:
             scan.position += batch.size
             continue
+        if scan.committed and batch.magic == 2 and batch.attributes & TRANSACTIONAL_BIT:
+            if not scan.settled:
+                return UNSETTLED
+            if is_aborted(
+                scan.aborted, scan.aborted_count, batch.producer_id, batch.base_offset
+            ):
+                scan.position += batch.size
+                continue
         if batch.attributes & CODEC_MASK:
             return COMPRESSED
         first = rows.count
@@ -183,7 +192,7 @@ cdef class Scanner:
         int64_t stop_offset=INT64_MAX, bint check_crc=True, bint control=False,
         bint values_only=False, decompress=None, str on_damage="raise",
         str on_tail="stop", path=None, int64_t position_base=0,
-        int64_t row_target=BLOCK_ROWS,
+        int64_t row_target=BLOCK_ROWS, find_aborted=None,
     ):
         if on_damage not in ("raise", "skip"):
             raise ValueError(f"on_damage is 'raise' or 'skip', not {on_damage!r}")
@@ -208,6 +217,8 @@ cdef class Scanner:
             values_only and start_offset == INT64_MIN and stop_offset == INT64_MAX
         )
         self.decompress = decompress
+        self.find_aborted = find_aborted
+        self.scan.committed = find_aborted is not None
         self.skip_damage = on_damage == "skip"
         self.tail_is_damage = on_tail == "damage"
         self.path = path
@@ -291,8 +302,19 @@ cdef class Scanner:
                 self._damage(TRUNCATED, None)
             elif event == DAMAGED:
                 self._damage(self.scan.status, None)
+            elif event == UNSETTLED:
+                self._settle()
             else:
                 return event
+
+    cdef int _settle(self) except -1:
+        """Ask, once, which transactions were aborted: the first transactional batch is met."""
+        cdef AbortedRanges aborted = self.find_aborted()
+        self.aborted = aborted
+        self.scan.aborted = aborted.ranges
+        self.scan.aborted_count = aborted.count
+        self.scan.settled = True
+        return 0
 
     cdef int _damage(self, Status status, object error) except -1:
         """Raise, or note what is skipped and step over it."""

@@ -85,9 +85,9 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument("--group", metavar="ID", help="go on where the group was, and commit")
     parser.add_argument(
         "--isolation-level",
-        choices=["read_uncommitted"],
+        choices=["read_uncommitted", "read_committed"],
         default="read_uncommitted",
-        help="only read_uncommitted: records of open and aborted transactions are shown",
+        help="read_committed leaves out records of open and aborted transactions",
     )
     parser.add_argument(
         "--formatter-property",
@@ -170,7 +170,12 @@ def open_consumer(store: "Store", arguments: argparse.Namespace) -> "Consumer":
     else:
         names = matching_topics(store, arguments.include)
         places = [(name, partition) for name in names for partition in store[name].partitions]
-    return store.consumer(arguments.group, assignment=places, auto_offset_reset=reset)
+    return store.consumer(
+        arguments.group,
+        assignment=places,
+        auto_offset_reset=reset,
+        isolation_level=arguments.isolation_level,
+    )
 
 
 def seek(consumer: "Consumer", arguments: argparse.Namespace, begin: int | None) -> None:

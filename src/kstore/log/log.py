@@ -16,6 +16,7 @@ from kstore.errors import OffsetOutOfRangeError, PolicyViolationError, ReadOnlyE
 from kstore.log import retention, search
 from kstore.log.files import Files
 from kstore.log.shared import SharedReader
+from kstore.log.transactions import UNCOMMITTED, StableEnd, check_isolation
 from kstore.log.writer import LogWriter
 from kstore.record import Record, timestamp
 
@@ -67,6 +68,7 @@ class Log:
         self._files = files
         self._writer = writer
         self._reader = reader
+        self._stable_end = StableEnd(self, files)
         if writer is not None:
             appender = writer.appender
             appender.answer_with(AppendInfo)
@@ -91,6 +93,15 @@ class Log:
     def end_offset(self) -> int:
         """The log end offset: the offset that the next record gets."""
         return self.segments.end_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Where read_committed ends: first offset of the earliest open transaction, or the end.
+
+        A reader walks the headers behind the newest producer snapshot the first time, later
+        only what was appended since.
+        """
+        return self._stable_end.offset()
 
     @property
     def segments(self) -> SegmentList:
@@ -271,34 +282,53 @@ class Log:
     def __iter__(self) -> Iterator[Record]:
         return iter(self.view())
 
-    def view(self, start: int | None = None, stop: int | None = None) -> "LogView":
-        """A lazy window of offsets [start, stop); None: the log's start, or its end as it grows."""
+    def view(
+        self, start: int | None = None, stop: int | None = None, *, isolation: str = UNCOMMITTED
+    ) -> "LogView":
+        """A lazy window of offsets [start, stop); None: the log's start, or its end as it grows.
+
+        With ``isolation="read_committed"`` it ends at the last stable offset and leaves out the
+        records of aborted transactions, as Kafka's consumer does; the default shows both.
+        """
         from kstore.log.view import LogView
 
-        return LogView(self, start, stop)
+        return LogView(self, start, stop, isolation=isolation)
 
-    def since(self, when: datetime | int) -> "LogView":
+    def since(self, when: datetime | int, *, isolation: str = UNCOMMITTED) -> "LogView":
         """A view from the first record at or after a moment on (empty if there is none)."""
-        return self.view(self.offset_at(when), None)
+        return self.view(self.offset_at(when), None, isolation=isolation)
 
-    def offset_at(self, when: datetime | int) -> int:
+    def offset_at(self, when: datetime | int, *, isolation: str = UNCOMMITTED) -> int:
         """Offset of the first record whose timestamp is at or after when; the end if none is.
 
         The rule of Kafka's offsetsForTimes: segments by their largest timestamp, then batches,
-        then records.
+        then records (of aborted transactions too). With ``isolation="read_committed"`` the end
+        is the last stable offset.
         """
         found = search.offset_for_time(self, timestamp.to_milliseconds(when), self._files)
-        return self.end_offset if found is None else found
+        end = self._end_at(isolation)
+        return end if found is None else min(found, end)
 
-    def follow(self, *, start: int | None = None, timeout: float | None = None) -> "Follower":
+    def _end_at(self, isolation: str) -> int:
+        return self.last_stable_offset if check_isolation(isolation) else self.end_offset
+
+    def follow(
+        self,
+        *,
+        start: int | None = None,
+        timeout: float | None = None,
+        isolation: str = UNCOMMITTED,
+    ) -> "Follower":
         """Iterate records from start (default: the end) and wait for more.
 
         ``for`` and ``async for`` both work. Ends after timeout seconds without a new record;
-        None waits for ever, or until the log is closed.
+        None waits for ever, or until the log is closed. With ``isolation="read_committed"``
+        records of a transaction come when it is committed.
         """
         from kstore.log.follow import Follower
 
-        return Follower(self, self.end_offset if start is None else start, timeout)
+        first = self._end_at(isolation) if start is None else start
+        return Follower(self, first, timeout, isolation)
 
     def wait_beyond(self, offset: int, timeout: float | None = None) -> bool:
         """Sleep until the log end lies beyond offset; False when the time is over first."""

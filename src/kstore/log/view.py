@@ -2,10 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kstore._native.locate import Slice, find_end
+from kstore._native.transactions import AbortedRanges
 from kstore.log.log import Log
+from kstore.log.transactions import UNCOMMITTED, Outcomes, check_isolation
 from kstore.record import Record
 from kstore.record.scan import scan_records
 
@@ -27,14 +30,28 @@ class LogView:
     With ``stop`` None the window ends at the log end of the moment an iteration begins.
     Offsets below the log start are skipped over; an iteration that retention overtakes raises
     OffsetOutOfRangeError, rather than leave a gap unsaid. Thread safe: iterations stand alone.
+
+    With ``isolation="read_committed"`` the window ends at the last stable offset, and records of
+    aborted transactions are left out by batch, before their records are looked at.
     """
 
-    __slots__ = ("_start", "_stop", "log")
+    __slots__ = ("_outcomes", "_start", "_stop", "isolation", "log")
 
-    def __init__(self, log: Log, start: int | None, stop: int | None) -> None:
+    def __init__(
+        self,
+        log: Log,
+        start: int | None,
+        stop: int | None,
+        *,
+        isolation: str = UNCOMMITTED,
+        outcomes: Outcomes | None = None,
+    ) -> None:
+        committed = check_isolation(isolation)
         self.log = log
+        self.isolation = isolation
         self._start = start
         self._stop = stop
+        self._outcomes = (outcomes or Outcomes(log)) if committed else None
 
     def __repr__(self) -> str:
         return f"<kstore.LogView {self.log.topic}-{self.log.partition} [{self.start}, {self.stop})>"
@@ -46,7 +63,8 @@ class LogView:
 
     @property
     def stop(self) -> int:
-        end = self.log.end_offset
+        committed = self._outcomes is not None
+        end = self.log.last_stable_offset if committed else self.log.end_offset
         return end if self._stop is None else min(self._stop, end)
 
     def __getitem__(self, window: slice) -> "LogView":
@@ -64,11 +82,17 @@ class LogView:
             start = self._start if start is None else max(start, self._start)
         if self._stop is not None:
             stop = self._stop if stop is None else min(stop, self._stop)
-        return LogView(self.log, start, stop)
+        return LogView(self.log, start, stop, isolation=self.isolation, outcomes=self._outcomes)
 
     def slices(self) -> Iterator[tuple[Slice, int]]:
-        """File bytes of the window, piece by piece, each with the offset it was asked for."""
-        offset, stop = self.start, self.stop
+        """File bytes of the window, piece by piece, each with the offset it was asked for.
+
+        With read_committed too: aborted records are among them.
+        """
+        return self._slices(self.stop)
+
+    def _slices(self, stop: int) -> Iterator[tuple[Slice, int]]:
+        offset = self.start
         size = _MAPPED if self.log.writable else _PIECE
         while offset < stop:
             piece = self.log.read(offset, size)
@@ -93,7 +117,7 @@ class LogView:
     ) -> Iterator[Record]:
         """As iterating the view, with a say about damage; the options are :meth:`scan`'s."""
         stop = self.stop
-        for piece, offset in self.slices():
+        for piece, offset in self._slices(stop):
             notes: list[Any] = []
             yield from scan_records(
                 piece,
@@ -105,9 +129,18 @@ class LogView:
                 path=piece.path,
                 position_base=piece.position,
                 on_tail=self._on_tail,
+                find_aborted=self._find_aborted(piece, offset, stop),
             )
             if skipped is not None:
                 skipped.extend((piece.path, *note) for note in notes)
+
+    def _find_aborted(
+        self, piece: Slice, offset: int, stop: int
+    ) -> Callable[[], AbortedRanges] | None:
+        """What a scan of a piece calls when it meets a transaction; None if all are shown."""
+        if self._outcomes is None:
+            return None
+        return partial(self._outcomes.aborted_within, offset, min(stop, piece.next_offset))
 
     @property
     def _on_tail(self) -> str:
@@ -159,6 +192,7 @@ class LogView:
                 path=piece.path,
                 position_base=piece.position,
                 on_tail=self._on_tail,
+                find_aborted=self._find_aborted(piece, offset, stop),
             )
             for columns in found:
                 kept = columns if predicate is None else columns[predicate.rows(columns)]
@@ -168,21 +202,21 @@ class LogView:
                 skipped.extend((piece.path, *note) for note in found.skipped)
 
         if threads <= 1:
-            for job in self._jobs(1):
+            for job in self._jobs(1, stop):
                 yield from run(job)
             return
         with ThreadPoolExecutor(threads, thread_name_prefix="kstore-scan") as pool:
             waiting: list[Future[list[Columns]]] = []
-            for job in self._jobs(threads):
+            for job in self._jobs(threads, stop):
                 waiting.append(pool.submit(lambda part: list(run(part)), job))
                 if len(waiting) > threads:
                     yield from waiting.pop(0).result()
             for future in waiting:
                 yield from future.result()
 
-    def _jobs(self, threads: int) -> Iterator[tuple[Slice, int, int, int]]:
+    def _jobs(self, threads: int, stop: int) -> Iterator[tuple[Slice, int, int, int]]:
         """Parts of slices that begin and end at batches: (slice, start offset, begin, end)."""
-        for piece, offset in self.slices():
+        for piece, offset in self._slices(stop):
             begin = 0
             for end in piece.split(_PART if threads > 1 else piece.size):
                 yield piece, offset, begin, end
@@ -203,7 +237,7 @@ class LogView:
         """Records from the view's start on, waiting for more; see Log.follow."""
         from kstore.log.follow import Follower
 
-        return Follower(self.log, self.start, timeout)
+        return Follower(self.log, self.start, timeout, self.isolation)
 
 
 def _compile(where: Callable[[Any], Any]) -> "Predicate":
