@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from kstore.log.commit import Committer as Committer
     from kstore.log.log import AppendInfo as AppendInfo
     from kstore.log.log import Log as Log
+    from kstore.log.repair import RepairReport as RepairReport
+    from kstore.log.repair import plan_repair as plan_repair
+    from kstore.log.repair import repair as repair
     from kstore.log.view import LogView as LogView
     from kstore.producer import Delivery as Delivery
     from kstore.producer import Producer as Producer
@@ -58,11 +61,14 @@ _HOME = {
     "Producer": "kstore.producer",
     "Ragged": "kstore.record.columns",
     "Record": "kstore.record",
+    "RepairReport": "kstore.log.repair",
     "Store": "kstore.store",
     "StoreConfig": "kstore.config",
     "Topic": "kstore.topic",
     "TopicPartition": "kstore.topic",
     "open": "kstore.store",
+    "plan_repair": "kstore.log.repair",
+    "repair": "kstore.log.repair",
 }
 _MODULES = ("errors", "jit")
 

@@ -15,6 +15,7 @@ TOOLS = {
     "get-offsets": "print the offsets of partitions: latest, earliest, or by time",
     "dump-log": "print what is in log segments, indexes and snapshots, byte by byte",
     "verify": "check every checksum, offset and index entry",
+    "repair": "save what is sound of a damaged directory into a new one",
 }
 
 _PIPE_CLOSED = 141  # as a shell reports a program that SIGPIPE ended

@@ -1,0 +1,35 @@
+"""Finding whole batches in bytes that are damaged. Functions release the GIL; thread-safe."""
+
+from _typeshed import ReadableBuffer
+
+def find_run(
+    buffer: ReadableBuffer, start: int, stop_offset: int = 0x7FFFFFFFFFFFFFFF
+) -> tuple[int, int, int, int, int, int, int, int, int, int, bool]:
+    """Walk sound batches with rising offsets from ``start``, as far as they go.
+
+    Returns ``(end, batches, first_offset, last_offset, second, last, last_base, before_last,
+    status, size, in_order)``: where it ended, positions of the second and of the last batch, the
+    last one's base offset and the last offset before it. Then why it ended: a status and the
+    declared size (0: unreadable) of what lies there; ``in_order`` is False where that is a sound
+    batch whose offsets do not go on. A batch whose last offset reaches ``stop_offset`` ends it.
+    """
+
+def skip_to(buffer: ReadableBuffer, start: int, end: int, offset: int) -> int:
+    """Where in the sound batches of ``buffer[start:end]`` the first with that base offset or a
+    higher one begins; ``end`` if there is none."""
+
+def find_batch(
+    buffer: ReadableBuffer,
+    start: int,
+    low: int,
+    high: int,
+    lands_at: int = -1,
+    budget: int = 1 << 34,
+) -> int:
+    """The first byte from ``start`` on where a sound batch with a base offset of low to high
+    begins; -1 if there is none.
+
+    With ``lands_at`` only batches in front of it count, and only where a chain of headers leads
+    from there exactly to it: a batch in the payload of another does not. ``budget`` bounds the
+    bytes that are checksummed on the way, for bytes made to look like headers everywhere.
+    """

@@ -1,0 +1,172 @@
+"""Finding whole batches in bytes that are damaged: runs of sound ones, and the next behind damage.
+
+A batch is sound here when its checksum fits and recovery would take it. Nothing is decompressed.
+"""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from kstore._native.cursor cimport get_i32, get_i64
+from kstore._native.header cimport BatchHeader, crc_matches, read_header
+from kstore._native.layout cimport (
+    HEADER_UP_TO_MAGIC, LOG_OVERHEAD, MAGIC_POSITION, V0_OVERHEAD, V1_OVERHEAD,
+    V2_MINIMUM_SIZE_FIELD,
+)
+from kstore._native.status cimport BAD_CRC, BAD_OFFSET, OK, Status
+
+cdef struct Run:
+    int64_t position, end           # bytes
+    int64_t first_offset, last_offset
+    int64_t batches
+    int64_t second, last            # positions of the second batch (or end) and of the last one
+    int64_t last_base, before_last  # base offset of the last batch; last offset before it
+    int64_t size_left               # declared size of the batch at `end` where it is not sound
+    bint in_order                   # ended at a sound batch whose offsets do not go on
+
+
+cdef inline Status sound(
+    const uint8_t* data, int64_t position, int64_t end, BatchHeader* out
+) noexcept nogil:
+    cdef Status status = read_header(data, position, end, out)
+    if status != OK:
+        return status
+    if not crc_matches(data, out):
+        return BAD_CRC
+    if out.base_offset < 0 or out.last_offset < out.base_offset:
+        return BAD_OFFSET
+    return OK
+
+
+cdef Status walk(
+    const uint8_t* data, int64_t start, int64_t end, int64_t stop_offset, Run* run
+) noexcept nogil:
+    cdef BatchHeader batch
+    cdef Status status = OK
+    cdef int64_t position = start
+    run.position = run.second = run.last = start
+    run.batches = 0
+    run.first_offset = run.last_offset = run.last_base = run.before_last = -1
+    run.size_left = 0
+    run.in_order = True
+    while position < end:
+        batch.size = 0
+        status = sound(data, position, end, &batch)
+        if status != OK:
+            run.size_left = batch.size
+            break
+        if run.batches and batch.base_offset <= run.last_offset:
+            run.in_order = False
+            break
+        if batch.last_offset >= stop_offset:
+            break
+        if run.batches == 0:
+            run.first_offset = batch.base_offset
+        run.before_last = run.last_offset
+        run.last = position
+        run.last_base = batch.base_offset
+        run.last_offset = batch.last_offset
+        position += batch.size
+        run.batches += 1
+        if run.batches == 1:
+            run.second = position
+    run.end = position
+    return status
+
+
+def find_run(object buffer, int64_t start, int64_t stop_offset=0x7FFFFFFFFFFFFFFF):
+    cdef Py_buffer view
+    cdef Run run
+    cdef Status status
+    PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
+    try:
+        if not 0 <= start <= view.len:
+            raise ValueError(f"position {start} is not within {view.len} bytes")
+        with nogil:
+            status = walk(<const uint8_t*>view.buf, start, view.len, stop_offset, &run)
+    finally:
+        PyBuffer_Release(&view)
+    return (
+        run.end, run.batches, run.first_offset, run.last_offset, run.second, run.last,
+        run.last_base, run.before_last, <int>status, run.size_left, run.in_order,
+    )
+
+
+def skip_to(object buffer, int64_t start, int64_t end, int64_t offset):
+    """Position in sound batches buffer[start:end] of the first one with base offset >= offset."""
+    cdef Py_buffer view
+    cdef BatchHeader batch
+    cdef int64_t position = start
+    PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
+    try:
+        if not 0 <= start <= end <= view.len:
+            raise ValueError(f"range {start} to {end} is not within {view.len} bytes")
+        with nogil:
+            while position < end:
+                if read_header(<const uint8_t*>view.buf, position, end, &batch) != OK:
+                    break
+                if batch.base_offset >= offset:
+                    break
+                position += batch.size
+    finally:
+        PyBuffer_Release(&view)
+    return position
+
+
+cdef inline bint plausible(
+    const uint8_t* at, int64_t left, int64_t low, int64_t high
+) noexcept nogil:
+    """Whether a header may begin here; cheap, for it is asked at every byte."""
+    cdef int magic = at[MAGIC_POSITION]
+    cdef int32_t size
+    cdef int64_t offset
+    if magic > 2:
+        return False
+    size = get_i32(at + 8)
+    if size < (V0_OVERHEAD if magic == 0 else V1_OVERHEAD if magic == 1 else V2_MINIMUM_SIZE_FIELD):
+        return False
+    if size > left - LOG_OVERHEAD:
+        return False
+    offset = get_i64(at)
+    return low <= offset <= high
+
+
+def find_batch(
+    object buffer, int64_t start, int64_t low, int64_t high, int64_t lands_at=-1,
+    int64_t budget=1 << 34,
+):
+    cdef Py_buffer view
+    cdef const uint8_t* data
+    cdef BatchHeader batch
+    cdef int64_t position = start, at, end, found = -1
+    PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
+    try:
+        if start < 0:
+            raise ValueError(f"a position is not negative: {start}")
+        data = <const uint8_t*>view.buf
+        end = view.len if lands_at < 0 else min(view.len, lands_at)
+        with nogil:
+            while position <= end - HEADER_UP_TO_MAGIC and budget > 0:
+                if not plausible(data + position, end - position, low, high):
+                    position += 1
+                    continue
+                budget -= get_i32(data + position + 8)
+                if sound(data, position, end, &batch) != OK:
+                    position += 1
+                    continue
+                if lands_at < 0:
+                    found = position
+                    break
+                # Only a chain of batches that ends where the next known one begins is no payload.
+                at = position
+                while at < end:
+                    budget -= 64
+                    if budget < 0 or read_header(data, at, end, &batch) != OK:
+                        break
+                    at += batch.size
+                if at == end:
+                    found = position
+                    break
+                position += 1
+    finally:
+        PyBuffer_Release(&view)
+    return found

@@ -1,0 +1,123 @@
+"""``kstore repair``: save what is sound of a damaged directory into a new one."""
+
+import argparse
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from kstore.cli.common import ToolParser, WrongOptionsError
+from kstore.cli.progress import Progress
+
+if TYPE_CHECKING:
+    from kstore.log.repair import PartitionRepair, RepairReport
+    from kstore.log.salvage import Damage
+
+EPILOG = """\
+examples:
+  kstore repair --path /var/kafka-logs
+  kstore repair --path /var/kafka-logs/orders-0 --execute --output rescued
+  kstore repair --json --path data > plan.json
+
+Without --execute only the plan is printed. The damaged directory is never changed; the output is
+a new log directory with the same partitions, each batch as it was, indexes and all else made
+anew. One damaged batch costs one batch. Exit status: 0 if nothing was damaged, 2 if something
+was and the rest is (or would be) saved, 1 if it could not be done.
+"""
+
+DAMAGED = 2
+
+
+def describe(parser: ToolParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "--path",
+        required=True,
+        metavar="DIR",
+        help="REQUIRED: the damaged log directory, or the folder of one partition",
+    )
+    parser.add_argument("--execute", action="store_true", help="write what can be saved")
+    parser.add_argument(
+        "--output", metavar="DIR", help="with --execute: the new log directory; it must be empty"
+    )
+    parser.add_argument("--json", action="store_true", help="the report as JSON on stdout")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from kstore.log.repair import plan_repair, repair
+
+    if arguments.execute != (arguments.output is not None):
+        raise WrongOptionsError("--execute and --output go together")
+    bar = Progress(0)
+
+    def tell(done: int, total: int, name: str) -> None:
+        bar.total = max(total, 1)
+        bar.update(done, name)
+
+    if arguments.execute:
+        report = repair(arguments.path, arguments.output, progress=tell)
+    else:
+        report = plan_repair(arguments.path, progress=tell)
+    bar.clear()
+    if arguments.json:
+        print(json.dumps(as_tree(report), indent=2))
+    else:
+        print_report(report)
+    return 0 if report.ok else DAMAGED
+
+
+def as_tree(report: "RepairReport") -> dict[str, Any]:
+    tree = asdict(report)
+    tree["ok"] = report.ok
+    for entry, partition in zip(tree["partitions"], report.partitions, strict=True):
+        entry["ok"] = partition.ok
+        entry["lost_bytes"] = partition.lost_bytes
+    return tree
+
+
+def print_report(report: "RepairReport") -> None:
+    """One line a partition, what is wrong with it below, and the sum."""
+    verb = "kept" if report.output is None else "saved"
+    for partition in report.partitions:
+        _print_partition(partition, verb)
+    for note in report.notes:
+        print(note)
+    batches = sum(each.batches for each in report.partitions)
+    size = sum(each.bytes for each in report.partitions)
+    lost = sum(each.lost_bytes for each in report.partitions)
+    damaged = sum(not each.ok for each in report.partitions)
+    done = (
+        "nothing was written; --execute --output DIR does it"
+        if report.output is None
+        else f"written to {report.output}"
+    )
+    print(
+        f"{len(report.partitions)} partitions, {damaged} damaged: {batches} batches "
+        f"({size} bytes) {verb}, {lost} bytes not; {done}"
+    )
+
+
+def _print_partition(partition: "PartitionRepair", verb: str) -> None:
+    state = "ok" if partition.ok else "damaged"
+    print(
+        f"{partition.name}: {state}, {partition.batches} batches {verb} ({partition.bytes} "
+        f"bytes), log end offset {partition.end_offset}"
+    )
+    for damage in partition.damages:
+        print(
+            f"  {damage.kind}: {damage.path} position {damage.position} size {damage.size}"
+            f"{_lost(damage)}: {damage.reason}"
+        )
+    for gap in partition.gaps:
+        print(f"  gap: offsets {gap.first_offset} to {gap.last_offset} are in no kept batch")
+    for note in partition.notes:
+        print(f"  {note}")
+    for finding in partition.findings:
+        print(f"  left as it is: {finding.kind}: {finding.path}: {finding.sentence}")
+
+
+def _lost(damage: "Damage") -> str:
+    if damage.first_offset is None:
+        return ""
+    if damage.last_offset is None:
+        return f" lost offsets from {damage.first_offset} on"
+    return f" lost offsets {damage.first_offset} to {damage.last_offset}"

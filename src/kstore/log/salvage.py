@@ -1,0 +1,412 @@
+"""What is sound in the segment files of one damaged partition, and which of it makes a log.
+
+Only reads. A batch is sound when its checksum fits; behind damage the next sound one is searched
+byte by byte. Offsets are outside a batch's checksum: where two neighbours contradict each other,
+the one that fits between the others stays. Of batches that are there twice one copy is taken.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from operator import attrgetter
+from pathlib import Path
+
+from kstore._native.salvage import find_batch, find_run, skip_to
+from kstore._native.status import reason
+from kstore.errors import StorageError
+from kstore.log.files import Files
+
+WINDOW = 1 << 25  # bytes mapped in at a time
+PIECE = 1 << 20  # bytes read at a time where nothing is mapped
+BLOCK = 4096  # what is given up where a disk cannot read
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+_BAD_CRC = 5  # of status.pxd
+_TRUNCATED = 1
+
+LIVE, MISNAMED, SWAP = 0, 1, 2  # in the order in which they are believed
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Bytes that are not kept. ``kind``: batch, structure, tail, unreadable, offsets, doubled.
+
+    ``first_offset`` to ``last_offset`` (inclusive) are in no kept batch; None: nothing is lost
+    here, or (``last_offset`` alone) it is not known how much followed.
+    """
+
+    path: str
+    position: int
+    size: int
+    kind: str
+    first_offset: int | None
+    last_offset: int | None
+    reason: str
+
+
+@dataclass(slots=True)
+class Source:
+    """A file with batches. ``data`` stays valid as long as the source."""
+
+    path: Path
+    rank: int
+    base_offset: int | None  # what its name says
+    data: memoryview = field(default_factory=lambda: memoryview(b""))
+    unreadable: list[tuple[int, int, str]] = field(default_factory=list)  # start, end, why
+
+    @property
+    def size(self) -> int:
+        return len(self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Whole sound batches in a row, offsets rising."""
+
+    source: Source
+    position: int
+    end: int
+    first_offset: int
+    last_offset: int
+    batches: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Break:
+    """Bytes of a source that are no sound batches."""
+
+    source: Source
+    position: int
+    end: int
+    status: int
+
+
+@dataclass(slots=True)
+class Salvaged:
+    """The log that can be made: pieces by offset, and everything that is not in it."""
+
+    pieces: list[Piece]
+    damages: list[Damage]
+
+
+def open_source(
+    files: Files,
+    path: Path,
+    rank: int,
+    base_offset: int | None,
+    progress: Callable[[int], None] | None = None,
+) -> Source:
+    """Map a file, or read it into memory where a part of it cannot be read (left as zeros)."""
+    source = Source(path, rank, base_offset)
+    fd = files.open(path)
+    try:
+        size = files.size(fd)
+        if size == 0:
+            return source
+        if files.native:
+            try:
+                mapped = files.map(fd, size)
+                for start in range(0, size, WINDOW):
+                    files.prefault(mapped, start, min(WINDOW, size - start), fd)
+                    if progress is not None:
+                        progress(min(WINDOW, size - start))
+                source.data = memoryview(mapped)
+                return source
+            except StorageError:
+                progress = None  # told already, about
+        source.data = memoryview(_read_around(files, fd, size, source.unreadable, progress))
+    finally:
+        files.close(fd)
+    return source
+
+
+def _read_around(
+    files: Files,
+    fd: int,
+    size: int,
+    unreadable: list[tuple[int, int, str]],
+    progress: Callable[[int], None] | None,
+) -> bytearray:
+    data = bytearray(size)
+    with memoryview(data) as view:
+        for start in range(0, size, PIECE):
+            end = min(start + PIECE, size)
+            try:
+                files.preadv_into(fd, view[start:end], start)
+            except StorageError:
+                for block in range(start, end, BLOCK):
+                    stop = min(block + BLOCK, end)
+                    try:
+                        files.preadv_into(fd, view[block:stop], block)
+                    except StorageError as error:
+                        view[block:stop] = bytes(stop - block)
+                        _note_unreadable(unreadable, block, stop, error.reason)
+            if progress is not None:
+                progress(end - start)
+    return data
+
+
+def _note_unreadable(ranges: list[tuple[int, int, str]], start: int, end: int, why: str) -> None:
+    if ranges and ranges[-1][1] == start:
+        ranges[-1] = (ranges[-1][0], end, ranges[-1][2])
+    else:
+        ranges.append((start, end, why))
+
+
+def salvage(sources: list[Source]) -> Salvaged:
+    """Choose batches of all sources that make one log; sources are those of one partition."""
+    return _Salvage(sources).run()
+
+
+class _Salvage:
+    def __init__(self, sources: list[Source]) -> None:
+        self.sources = sources
+        self.cores: list[Piece] = []
+        self.suspects: list[Piece] = []
+        self.breaks: list[_Break] = []
+        self.kept: list[Piece] = []  # by offset, none overlapping
+        self.refused: list[tuple[Piece, str]] = []
+        self.doubled: list[Piece] = []
+
+    def run(self) -> Salvaged:
+        named = sorted(
+            source.base_offset
+            for source in self.sources
+            if source.rank == LIVE and source.base_offset is not None
+        )
+        for source in self.sources:
+            self._scan(source, self._next_base(named, source))
+        for piece in sorted(self.cores, key=lambda piece: (piece.source.rank, -piece.batches)):
+            self._insert(piece)
+        around = _by_source(self.cores)
+        scored = [(self._score(piece, named, around), piece) for piece in self.suspects]
+        for score, piece in sorted(scored, key=lambda pair: -pair[0]):
+            self._judge(piece, score)
+        return Salvaged(self.kept, self._damages())
+
+    @staticmethod
+    def _next_base(named: list[int], source: Source) -> int:
+        """Where the next segment begins by its name; an empty or torn one speaks, too."""
+        if source.rank != LIVE or source.base_offset is None:
+            return INT64_MAX
+        slot = bisect_left(named, source.base_offset + 1)
+        return named[slot] if slot < len(named) else INT64_MAX
+
+    # --- one file -------------------------------------------------------------------------
+
+    def _scan(self, source: Source, next_base: int) -> None:
+        """Split a file into cores, suspects and breaks."""
+        data, position, in_order, last_offset = source.data, 0, True, -1
+        while position < source.size:
+            run = find_run(data, position)
+            end, batches, status, size = run[0], run[1], run[8], run[9]
+            if batches:
+                last_offset = run[3]
+                self._split(source, position, run, not in_order, next_base)
+            in_order = run[10]
+            if end < source.size and in_order:
+                following = self._resume(source, end, status, size, last_offset, next_base)
+                self.breaks.append(_Break(source, end, following, status))
+                end = following
+            position = end
+
+    def _split(
+        self,
+        source: Source,
+        position: int,
+        run: tuple[int, int, int, int, int, int, int, int, int, int, bool],
+        after_break: bool,
+        next_base: int,
+    ) -> None:
+        """Put a run's batches that contradict a neighbour among the suspects."""
+        end, batches, first, last_offset, second, last, _, before_last, _, _, in_order = run
+        base = source.base_offset if source.rank == LIVE else None
+        head = after_break or (base is not None and first < base <= last_offset)
+        tail = not in_order or (last_offset >= next_base and before_last < next_base)
+        if base is not None and last_offset - base > INT32_MAX:
+            tail = True
+        start, stop = position, end
+        if head:
+            start = second
+        if tail and (last >= start):
+            stop = last
+        if batches == 1 and (head or tail):
+            self.suspects.append(Piece(source, position, end, first, last_offset, 1))
+            return
+        if head:
+            self.suspects.append(_piece(source, position, start))
+        if tail and stop < end:
+            self.suspects.append(_piece(source, stop, end))
+        if start < stop:
+            self.cores.append(_piece(source, start, stop))
+
+    @staticmethod
+    def _resume(
+        source: Source, position: int, status: int, size: int, last_offset: int, next_base: int
+    ) -> int:
+        """Where the next sound batch behind damage begins; the file's end if there is none."""
+        data = source.data
+        high = next_base - 1
+        base = source.base_offset
+        if high >= INT64_MAX - 1 and base is not None:
+            high = min(base + INT32_MAX, INT64_MAX)
+        declared = position + size
+        if size > 0 and declared <= source.size:
+            # Where the size leads to a sound batch, or to the end, it is the payload that is bad;
+            # unless a chain of batches leads there, too.
+            sound = declared == source.size or (
+                (run := find_run(data, declared))[1] > 0 and last_offset < run[2] <= high
+            )
+            if sound:
+                found = find_batch(data, position + 1, last_offset + 1, high, declared)
+                return found if found >= 0 else declared
+        for low, top in ((last_offset + 1, high), (0, INT64_MAX)):
+            found = find_batch(data, position + 1, low, top)
+            if found >= 0:
+                return found
+        return source.size
+
+    # --- one log --------------------------------------------------------------------------
+
+    def _insert(self, piece: Piece) -> None:
+        """Keep a piece, less what is kept already."""
+        data, position = piece.source.data, piece.position
+        while position < piece.end:
+            rest = _piece(piece.source, position, piece.end)
+            slot = bisect_left(self.kept, rest.first_offset, key=attrgetter("last_offset"))
+            if slot == len(self.kept):
+                self.kept.append(rest)
+                return
+            other = self.kept[slot]
+            run = find_run(data[: piece.end], position, other.first_offset)
+            if run[1] > 0 and run[3] < other.first_offset:
+                self.kept.insert(slot, _piece(piece.source, position, run[0]))
+                position = run[0]
+                continue
+            end = skip_to(data, position, piece.end, other.last_offset + 1)
+            self.doubled.append(_piece(piece.source, position, end))
+            position = end
+
+    def _score(self, piece: Piece, named: list[int], around: dict[int, list[Piece]]) -> int:
+        """How well a suspect fits between the cores around it in its file; 0: it does not."""
+        source = piece.source
+        before = source.base_offset - 1 if source.base_offset is not None else -1
+        after = self._next_base(named, source)
+        cores = around.get(id(source), [])
+        slot = bisect_left(cores, piece.position, key=attrgetter("position"))
+        if slot > 0:
+            before = max(before, cores[slot - 1].last_offset)
+        if slot < len(cores):
+            after = min(after, cores[slot].first_offset)
+        if not before < piece.first_offset or not piece.last_offset < after:
+            return 0
+        if source.base_offset is not None and piece.last_offset - source.base_offset > INT32_MAX:
+            return 0
+        return 1 + (piece.first_offset == before + 1) + (piece.last_offset + 1 == after)
+
+    def _judge(self, piece: Piece, score: int) -> None:
+        slot = bisect_left(self.kept, piece.first_offset, key=attrgetter("last_offset"))
+        free = slot == len(self.kept) or self.kept[slot].first_offset > piece.last_offset
+        if score > 0 and free:
+            self.kept.insert(slot, piece)
+        elif not free and self._is_copy(piece, self.kept[slot]):
+            self.doubled.append(piece)
+        else:
+            self.refused.append(
+                (
+                    piece,
+                    f"its checksum fits, but its offsets {piece.first_offset} to "
+                    f"{piece.last_offset} contradict the batches around it",
+                )
+            )
+
+    @staticmethod
+    def _is_copy(piece: Piece, kept: Piece) -> bool:
+        """Whether the one batch of a piece is, byte for byte, among those of a kept one."""
+        data = kept.source.data
+        at = skip_to(data, kept.position, kept.end, piece.first_offset)
+        stop = at + piece.end - piece.position
+        return stop <= kept.end and data[at:stop] == piece.source.data[piece.position : piece.end]
+
+    # --- what is lost -----------------------------------------------------------------------
+
+    def _damages(self) -> list[Damage]:
+        found = []
+        around = _by_source(self.kept)
+        for gap in self.breaks:
+            kind, why = _kind(gap)
+            lost = self._lost(gap.source, gap.position, around)
+            found.append(_damage(gap.source, gap.position, gap.end, kind, lost, why))
+        for piece, why in self.refused:
+            lost = self._lost(piece.source, piece.position, around)
+            found.append(_damage(piece.source, piece.position, piece.end, "offsets", lost, why))
+        for piece in self.doubled:
+            why = (
+                f"offsets {piece.first_offset} to {piece.last_offset} are kept from "
+                f"{self._keeper(piece).source.path.name}"
+            )
+            found.append(
+                _damage(piece.source, piece.position, piece.end, "doubled", (None, None), why)
+            )
+        return sorted(found, key=lambda damage: (damage.path, damage.position))
+
+    def _keeper(self, piece: Piece) -> Piece:
+        slot = bisect_left(self.kept, piece.first_offset, key=attrgetter("last_offset"))
+        return self.kept[min(slot, len(self.kept) - 1)]
+
+    def _lost(
+        self, source: Source, position: int, around: dict[int, list[Piece]]
+    ) -> tuple[int | None, int | None]:
+        """Offsets around a place of a file that no kept batch has."""
+        near = around.get(id(source), [])
+        slot = bisect_left(near, position, key=attrgetter("position"))
+        if slot > 0:
+            first = near[slot - 1].last_offset + 1
+        elif source.base_offset is not None:
+            first = source.base_offset
+        elif near:
+            place = bisect_left(self.kept, near[0].first_offset, key=attrgetter("last_offset"))
+            first = self.kept[place - 1].last_offset + 1 if place else 0
+        else:
+            return None, None
+        slot = bisect_left(self.kept, first, key=attrgetter("last_offset"))
+        if slot == len(self.kept):
+            return first, None
+        last = self.kept[slot].first_offset - 1
+        return (first, last) if first <= last else (None, None)
+
+
+def _by_source(pieces: list[Piece]) -> dict[int, list[Piece]]:
+    """The pieces of each source, by position."""
+    found: dict[int, list[Piece]] = {}
+    for piece in sorted(pieces, key=attrgetter("position")):
+        found.setdefault(id(piece.source), []).append(piece)
+    return found
+
+
+def _piece(source: Source, position: int, end: int) -> Piece:
+    run = find_run(source.data[:end], position)
+    assert run[0] == end
+    return Piece(source, position, end, run[2], run[3], run[1])
+
+
+def _kind(gap: _Break) -> tuple[str, str]:
+    for start, end, why in gap.source.unreadable:
+        if start < gap.end and gap.position < end:
+            return "unreadable", f"bytes {start} to {end - 1}: {why}"
+    if gap.end == gap.source.size and gap.status == _TRUNCATED:
+        return "tail", "the file ends within a batch"
+    if not any(gap.source.data[gap.position : gap.end]):
+        return ("tail" if gap.end == gap.source.size else "structure"), "only zeros"
+    return ("batch" if gap.status == _BAD_CRC else "structure"), reason(gap.status)
+
+
+def _damage(
+    source: Source,
+    position: int,
+    end: int,
+    kind: str,
+    lost: tuple[int | None, int | None],
+    why: str,
+) -> Damage:
+    return Damage(str(source.path), position, end - position, kind, *lost, why)

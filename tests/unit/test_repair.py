@@ -1,0 +1,336 @@
+"""Repair: one damaged batch costs one batch, the input stays as it is, the output is a log."""
+
+import json
+import os
+import shutil
+
+import pytest
+
+import kstore
+from kstore.cli import main
+from kstore.errors import KStoreError, StorageError, StoreLockedError
+from kstore.log import filenames
+from kstore.log.files import Files
+from kstore.log.verify import verify_partition
+from oracle import writer
+from oracle.plain import PlainRecord
+from oracle.reader import read_log
+from oracle.recovery import recover
+
+
+def record(offset, size=30):
+    return PlainRecord(offset, 1_000_000 + offset, b"k%d" % offset, bytes([offset % 251]) * size)
+
+
+def batches(first, count=6, each=3):
+    """v2 batches of `each` offsets, some compressed."""
+    return [
+        writer.batch(
+            [record(first + n * each + m) for m in range(each)], codec=n % 2, leader_epoch=0
+        )
+        for n in range(count)
+    ]
+
+
+def old_messages(first):
+    """Twelve offsets of v0 and v1."""
+    return [
+        writer.message(first, b"k", b"value one", magic=0),
+        writer.message(first + 1, b"k", b"value two", magic=0),
+        writer.wrapper([record(first + n) for n in (2, 3, 4)], magic=0, codec=1),
+        writer.message(first + 5, b"k", b"value", magic=1, timestamp=1_000_000),
+        writer.wrapper([record(first + n) for n in (6, 7, 8)], magic=1, codec=1),
+        *batches(first + 9, 1),
+    ]
+
+
+def put(directory, base, parts):
+    data = b"".join(parts)
+    found = recover(data, base, 100)
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / filenames.log_name(base)).write_bytes(data)
+    (directory / filenames.index_name(base)).write_bytes(writer.offset_index(found.index, base))
+    times = writer.time_index(found.time_index, base)
+    (directory / filenames.time_index_name(base)).write_bytes(times)
+
+
+SEGMENTS = ((0, batches(0)), (18, batches(18)), (36, batches(36)))
+ALL = [part for _, parts in SEGMENTS for part in parts]
+
+
+@pytest.fixture
+def partition(tmp_path):
+    directory = tmp_path / "data" / "orders-0"
+    for base, parts in SEGMENTS:
+        put(directory, base, parts)
+    return directory
+
+
+def stored(directory):
+    """All bytes of the logs of a partition, in order."""
+    return b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))
+
+
+def state(directory):
+    """Everything about a tree that could change but for access times."""
+    seen = {}
+    for path in [directory, *sorted(directory.rglob("*"))]:
+        about = path.lstat()
+        content = path.read_bytes() if path.is_file() else None
+        seen[path] = (about.st_ino, about.st_mtime_ns, about.st_ctime_ns, about.st_mode, content)
+    return seen
+
+
+def repaired(directory, tmp_path):
+    """Repair with every check that always holds; returns the report and the bytes saved."""
+    output = tmp_path / "out"
+    shutil.rmtree(output, ignore_errors=True)
+    before = state(directory)
+    plan = kstore.plan_repair(directory)
+    assert not output.exists()
+    report = kstore.repair(directory, output)
+    assert state(directory) == before
+    (found,), (planned,) = report.partitions, plan.partitions
+    assert found.damages == planned.damages
+    assert (found.batches, found.end_offset) == (planned.batches, planned.end_offset)
+    assert found.findings == []
+    saved = output / found.name
+    assert verify_partition(Files(), saved).findings == []
+    return found, stored(saved)
+
+
+def test_a_sound_partition_is_copied(partition, tmp_path):
+    found, saved = repaired(partition, tmp_path)
+    assert found.ok
+    assert (found.batches, found.end_offset, found.gaps) == (18, 54, [])
+    assert saved == b"".join(ALL)
+    assert sorted(path.name for path in (tmp_path / "out" / "orders-0").glob("*.log")) == [
+        filenames.log_name(base) for base, _ in SEGMENTS
+    ]
+    with kstore.open(tmp_path / "out") as store:
+        assert [record.offset for record in store["orders"][0]] == list(range(54))
+
+
+@pytest.mark.parametrize("number", [0, 2, 5])
+@pytest.mark.parametrize("old", [False, True])
+def test_any_byte_that_is_wrong_costs_its_batch_only(number, old, partition, tmp_path):
+    """In the first, a middle and the last batch of the middle segment, byte by byte."""
+    parts = old_messages(18) if old else SEGMENTS[1][1]
+    following = SEGMENTS[2][1]
+    if old:
+        shutil.rmtree(partition)
+        put(partition, 0, SEGMENTS[0][1])
+        put(partition, 18, parts)
+        put(partition, 30, following := batches(30))
+    path = partition / filenames.log_name(18)
+    data = path.read_bytes()
+    start = sum(map(len, parts[:number]))
+    others = [*SEGMENTS[0][1], *parts[:number], *parts[number + 1 :], *following]
+    whole = [*SEGMENTS[0][1], *parts, *following]
+    harmless = set()
+    for position in range(start, start + len(parts[number])):
+        for bit in (0, 4, 7):
+            wrong = bytearray(data)
+            wrong[position] ^= 1 << bit
+            path.write_bytes(wrong)
+            report = kstore.plan_repair(partition).partitions[0]
+            kept = len(whole) - report.batches
+            assert kept in (0, 1), (position - start, bit, report)
+            if kept == 0:
+                harmless.add(position - start)
+            else:
+                (damage,) = report.damages
+                assert damage.path == str(path)
+                # Of two messages v0 or v1 with one offset either may be the wrong one.
+                if not (old and damage.kind == "offsets"):
+                    assert (damage.position, damage.size) == (start, len(parts[number]))
+    # The leader epoch is told by verify; old message formats have offsets of their own.
+    assert harmless <= {*range(8), 12, 13, 14, 15}
+    if not old:
+        assert harmless <= {12, 13, 14, 15}
+    path.write_bytes(data[:start] + bytes(len(parts[number])) + data[start + len(parts[number]) :])
+    found, saved = repaired(partition, tmp_path)
+    assert saved == b"".join(others)
+    assert found.damages[0].reason == "only zeros"
+
+
+def test_two_neighbours_and_the_size_field(partition, tmp_path):
+    path = partition / filenames.log_name(18)
+    data = bytearray(path.read_bytes())
+    first, second = (len(b"".join(SEGMENTS[1][1][:n])) for n in (1, 2))
+    data[first + 10] ^= 1
+    data[second + 9] ^= 0x40
+    path.write_bytes(data)
+    found, saved = repaired(partition, tmp_path)
+    assert saved == b"".join([*ALL[:7], *ALL[9:]])
+    assert [(d.first_offset, d.last_offset) for d in found.damages] == [(21, 26)]
+    assert [(gap.first_offset, gap.last_offset) for gap in found.gaps] == [(21, 26)]
+
+
+def test_a_batch_inside_a_value_is_no_batch(tmp_path):
+    """Its offsets would even fit; the chain of headers does not lead through it."""
+    inner = writer.batch([record(3)], leader_epoch=0)
+    holding = writer.batch([PlainRecord(3, 1, b"k", inner + b"x")], leader_epoch=0)
+    parts = [*batches(0, 1), holding, *batches(4, 2)]
+    damaged = bytearray(b"".join(parts))
+    damaged[len(parts[0]) + len(holding) - 2] ^= 1
+    directory = tmp_path / "data" / "orders-0"
+    put(directory, 0, [bytes(damaged)])
+    found, saved = repaired(directory, tmp_path)
+    assert saved == parts[0] + parts[2] + parts[3]
+    assert [(d.first_offset, d.last_offset) for d in found.damages] == [(3, 3)]
+
+
+def test_garbage_and_stale_batches_between_batches(partition, tmp_path):
+    path = partition / filenames.log_name(18)
+    parts = SEGMENTS[1][1]
+    stale = SEGMENTS[0][1][2]
+    path.write_bytes(b"".join([parts[0], b"garbage" * 9, *parts[1:3], stale, *parts[3:]]))
+    found, saved = repaired(partition, tmp_path)
+    assert saved == b"".join(ALL)
+    assert [(d.kind, d.size, d.first_offset) for d in found.damages] == [
+        ("structure", 63, None),
+        ("doubled", len(stale), None),
+    ]
+
+
+@pytest.mark.parametrize("cut", [1, 30, 70])
+def test_a_tail_that_was_cut(cut, partition, tmp_path):
+    path = partition / filenames.log_name(36)
+    os.truncate(path, path.stat().st_size - cut)
+    found, saved = repaired(partition, tmp_path)
+    assert saved == b"".join(ALL[:-1])
+    assert [(d.kind, d.first_offset, d.last_offset) for d in found.damages] == [("tail", 51, None)]
+    assert found.end_offset == 51
+
+
+def test_a_segment_that_is_missing_one_that_is_doubled_and_one_misnamed(partition, tmp_path):
+    (partition / filenames.log_name(18)).rename(partition / "copy of a segment.log")
+    shutil.copy(partition / filenames.log_name(0), partition / filenames.log_name(9))
+    found, saved = repaired(partition, tmp_path)
+    assert saved == b"".join(ALL)
+    assert {d.kind for d in found.damages} == {"doubled"}
+    assert found.lost_bytes == 0
+    assert found.notes == ["no name of a segment, but batches: copy of a segment.log"]
+    (partition / "copy of a segment.log").unlink()
+    found, saved = repaired(partition, tmp_path)
+    assert saved == b"".join([*ALL[:6], *ALL[12:]])
+    assert [(gap.first_offset, gap.last_offset) for gap in found.gaps] == [(18, 35)]
+
+
+def test_an_overlap_of_two_segments(partition, tmp_path):
+    """The segment at 18 has the first batches of the next one, too."""
+    put(partition, 18, [*SEGMENTS[1][1], *SEGMENTS[2][1][:2]])
+    found, saved = repaired(partition, tmp_path)
+    assert saved == b"".join(ALL)
+    assert {d.kind for d in found.damages} == {"doubled"}
+
+
+def test_an_interrupted_compaction_gives_what_is_there(partition, tmp_path):
+    (partition / filenames.log_name(18)).rename(partition / filenames.log_name(18, ".swap"))
+    (partition / filenames.log_name(0)).rename(partition / filenames.log_name(0, ".deleted"))
+    found, saved = repaired(partition, tmp_path)
+    assert saved == b"".join(ALL[6:])
+    assert found.first_offset == 18
+
+
+def test_side_files_and_the_log_start(partition, tmp_path):
+    root = partition.parent
+    (root / "log-start-offset-checkpoint").write_text("0\n1\norders 0 20\n")
+    (root / "replication-offset-checkpoint").write_text("nonsense\n")
+    (root / "meta.properties").write_text("version=1\nnode.id=3\n")
+    (partition / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    (partition / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n")
+    before = state(root)
+    report = kstore.repair(root, tmp_path / "out")
+    assert state(root) == before
+    assert len(report.notes) == 1
+    assert "replication-offset-checkpoint" in report.notes[0]
+    out = tmp_path / "out"
+    assert (out / "meta.properties").read_text() == "version=1\nnode.id=3\n"
+    for name in ("leader-epoch-checkpoint", "partition.metadata"):
+        assert (out / "orders-0" / name).exists()
+    with kstore.open(out) as store:
+        assert store["orders"][0].start_offset == 20
+        assert store["orders"][0][20].key == b"k20"
+
+
+class Unreadable(Files):
+    """A disk with bad blocks in one file."""
+
+    native = False
+
+    def __init__(self, ending, start, end):
+        self.ending, self.start, self.end = ending, start, end
+
+    def preadv_into(self, fd, buffer, position):
+        path = os.readlink(f"/proc/self/fd/{fd}")
+        if path.endswith(self.ending) and self.start - len(buffer) < position < self.end:
+            raise StorageError("cannot read: Input/output error", errno=5, path=path)
+        return super().preadv_into(fd, buffer, position)
+
+
+def test_what_a_disk_cannot_read_costs_the_batches_in_it(tmp_path):
+    directory = tmp_path / "data" / "orders-0"
+    parts = batches(0, 200, 5)
+    put(directory, 0, parts)
+    files = Unreadable("data/orders-0/" + filenames.log_name(0), 5000, 5001)
+    report = kstore.repair(directory, tmp_path / "out", files=files)
+    (found,) = report.partitions
+    ends = [len(b"".join(parts[: n + 1])) for n in range(200)]
+    hit = [n for n in range(200) if ends[n] > 4096 and ends[n] - len(parts[n]) < 8192]
+    kept = [part for n, part in enumerate(parts) if n not in hit]
+    assert stored(tmp_path / "out" / "orders-0") == b"".join(kept)
+    assert [(d.kind, d.first_offset, d.last_offset) for d in found.damages] == [
+        ("unreadable", hit[0] * 5, hit[-1] * 5 + 4)
+    ]
+    assert "Input/output error" in found.damages[0].reason
+
+
+def test_refusals(partition, tmp_path):
+    root = partition.parent
+    with kstore.open(root), pytest.raises(StoreLockedError):
+        kstore.plan_repair(partition)
+    with pytest.raises(KStoreError, match="no partitions"):
+        kstore.plan_repair(tmp_path / "data" / "..")
+    with pytest.raises(KStoreError, match="no such directory"):
+        kstore.plan_repair(tmp_path / "nothing")
+    with pytest.raises(KStoreError, match="empty"):
+        kstore.repair(root, tmp_path)
+    with pytest.raises(KStoreError, match="cannot lie in"):
+        kstore.repair(root, root / "out")
+
+
+def test_the_tool(partition, tmp_path, capsys):
+    assert main(["repair", "--path", str(partition.parent)]) == 0
+    assert "nothing was written" in capsys.readouterr().out
+    path = partition / filenames.log_name(0)
+    data = bytearray(path.read_bytes())
+    data[70] ^= 1
+    path.write_bytes(data)
+    out = tmp_path / "out"
+    assert main(["repair", "--path", str(partition), "--execute", "--output", str(out)]) == 2
+    text = capsys.readouterr().out
+    assert "lost offsets 0 to 2: the checksum does not match" in text
+    assert "gap" not in text
+    assert stored(out / "orders-0") == b"".join(ALL[1:])
+    assert main(["repair", "--path", str(partition), "--json"]) == 2
+    tree = json.loads(capsys.readouterr().out)
+    assert tree["ok"] is False
+    assert tree["partitions"][0]["damages"][0]["first_offset"] == 0
+    assert main(["repair", "--path", str(partition), "--execute"]) == 1
+    assert main(["repair", "--path", str(tmp_path / "none")]) == 1
+
+
+def test_records_of_the_output_are_the_oracle_s(partition, tmp_path):
+    path = partition / filenames.log_name(18)
+    data = bytearray(path.read_bytes())
+    data[100] ^= 4
+    path.write_bytes(data)
+    _, saved = repaired(partition, tmp_path)
+    expected = read_log(saved)
+    with kstore.open(tmp_path / "out") as store:
+        ours = [(record.offset, record.key, record.value) for record in store["orders"][0]]
+    theirs = [(r.offset, r.key, r.value) for batch in expected.batches for r in batch.records]
+    assert ours == theirs
+    assert len(ours) == 51
