@@ -26,3 +26,13 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """One whole log.dir after another, each written by a real broker. Copy before writing."""
     name = request.param
     return sets.MadeSet(name, sets.unpack(f"made-{name}", tmp_path_factory.mktemp("made")))
+
+
+@pytest.fixture(scope="session", params=sets.RECOVERED)
+def recovered(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> sets.RecoveredSet:
+    """What brokers left unclean, and what they made of it themselves. Copy before writing."""
+    name = request.param
+    root = sets.unpack(f"recovered-{name}", tmp_path_factory.mktemp("recovered"))
+    return sets.RecoveredSet(name, root)

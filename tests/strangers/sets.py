@@ -15,6 +15,7 @@ from pathlib import Path
 from oracle.plain import PlainRecord
 
 DATA = Path(__file__).resolve().parent.parent / "data"
+RECOVERED = tuple(sorted(p.name[10:-7] for p in DATA.glob("recovered-*.tar.xz")))
 MADE = tuple(sorted(p.name[5:-7] for p in DATA.glob("made-*.tar.xz")))
 
 
@@ -179,6 +180,96 @@ class Fixtures:
     @property
     def logs(self) -> tuple[Fixture, ...]:
         return self.of_kind("log", "record-set", "raft-snapshot")
+
+
+@dataclass(frozen=True)
+class RecoveredPartition:
+    """What Kafka's consumer said of a partition after the broker's own recovery.
+
+    ``records`` are (offset, digest of everything the consumer gave): see `digest`.
+    """
+
+    name: str
+    beginning_offset: int
+    end_offset: int
+    last_stable_offset: int
+    offsets_for_times: tuple[tuple[int, int | None, int | None], ...]
+    max_timestamp: tuple[int, int]  # (offset, timestamp)
+    producers: tuple[dict, ...]
+    records: tuple[tuple[int, str], ...]
+    committed: tuple[int, ...]  # offsets that a read_committed consumer gets
+
+    @property
+    def place(self) -> tuple[str, int]:
+        topic, _, number = self.name.rpartition("-")
+        return topic, int(number)
+
+
+@dataclass(frozen=True)
+class RecoveredSet:
+    """Directories as a broker left them unclean, each with what that broker made of it."""
+
+    name: str
+    root: Path
+
+    def before(self, case: str) -> Path:
+        return self.root / case / "before"
+
+    def after(self, case: str) -> Path:
+        return self.root / case / "after"
+
+    @cached_property
+    def damage(self) -> dict:
+        """What was done to the directories before the broker got them back."""
+        return json.loads((self.root / "damage.json").read_text())
+
+    @cached_property
+    def expected(self) -> dict[str, dict[str, RecoveredPartition]]:
+        """By case and partition."""
+        stored = json.loads((self.root / "expectations.json").read_text())
+        return {
+            case: {name: _recovered(name, about) for name, about in partitions.items()}
+            for case, partitions in stored.items()
+        }
+
+
+def _recovered(name: str, stored: dict) -> RecoveredPartition:
+    records = tuple((offset, digest) for offset, digest in stored["read_uncommitted"])
+    committed = stored["read_committed_offsets"]
+    highest = stored["max_timestamp"]
+    return RecoveredPartition(
+        name=name,
+        beginning_offset=stored["beginning_offset"],
+        end_offset=stored["end_offset"],
+        last_stable_offset=stored["last_stable_offset"],
+        offsets_for_times=tuple(tuple(row) for row in stored["offsets_for_times"]),
+        max_timestamp=(highest["offset"], highest["timestamp"]),
+        producers=tuple(stored["producers"]),
+        records=records,
+        committed=tuple(offset for offset, _ in records) if committed == "all" else committed,
+    )
+
+
+def digest(record: ExpectedRecord) -> str:
+    """The start of a SHA-256 over every field of a record, as ``expectations.json`` has it."""
+    parts = [
+        b"%d" % record.offset,
+        b"%d" % record.timestamp,
+        record.timestamp_type.encode(),
+        str(record.leader_epoch).encode(),
+        _summary(record.key),
+        _summary(record.value),
+    ]
+    for name, value in record.headers:
+        parts += [name.encode(), _summary(value)]
+    return hashlib.sha256(b"\n".join(parts)).hexdigest()[:16]
+
+
+def _summary(field: object) -> bytes:
+    if field is None:
+        return b"-"
+    assert isinstance(field, bytes)
+    return b"%d:%s" % (len(field), hashlib.sha256(field).hexdigest().encode())
 
 
 def as_expected(record: PlainRecord, leader_epoch: int | None) -> ExpectedRecord:

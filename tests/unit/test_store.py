@@ -515,10 +515,10 @@ def test_damage_in_front_of_later_data_needs_a_word(tmp_path: Path) -> None:
     first.write_bytes(first.read_bytes()[:-5])
     with (
         kstore.open(tmp_path, config=QUIET) as store,
-        pytest.raises(RecoveryNeededError, match="cut_before_data"),
+        pytest.raises(RecoveryNeededError, match=r"recovery=.kafka"),
     ):
         _ = store["t"][0]
-    with kstore.open(tmp_path, config=StoreConfig(background=False, cut_before_data=True)) as store:
+    with kstore.open(tmp_path, config=StoreConfig(background=False, recovery="kafka")) as store:
         log = store["t"][0]
         assert log.recovery is not None
         assert log.recovery.cut_size > 0

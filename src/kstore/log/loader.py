@@ -15,7 +15,9 @@ from kstore.log import filenames
 from kstore.log import segment as segments_on_disk
 from kstore.log.files import Files
 from kstore.log.leader_epochs import LeaderEpochs
-from kstore.log.recovery import RecoveryReport, recover_partition
+from kstore.log.recovery import recover_partition
+from kstore.log.recovery_report import RecoveryReport
+from kstore.log.segment_scan import Tell
 
 _STEP = 1 << 20  # bytes read at a time while walking to the end
 
@@ -40,7 +42,8 @@ def load(
     clean: bool,
     recovery_point: int = 0,
     log_start_offset: int = 0,
-    cut_before_data: bool = False,
+    mode: str = "careful",
+    tell: Tell | None = None,
 ) -> LoadedLog:
     """Load a partition for writing; the caller holds the log directory's lock.
 
@@ -51,7 +54,7 @@ def load(
         holds the recovery point on are scanned and their indexes rebuilt.
     recovery_point, log_start_offset
         From the directory's checkpoints; 0 where there is no entry.
-    cut_before_data
+    mode, tell
         See :func:`kstore.log.recovery.recover_partition`.
 
     Raises
@@ -64,7 +67,8 @@ def load(
         directory,
         None if clean else recovery_point,
         config,
-        cut_before_data=cut_before_data,
+        mode=mode,
+        tell=tell,
     )
     bases = [segment.base_offset for segment in recovered.segments]
     sound = True

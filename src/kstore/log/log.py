@@ -22,7 +22,7 @@ from kstore.record import Record, timestamp
 
 if TYPE_CHECKING:
     from kstore.log.follow import Follower
-    from kstore.log.recovery import RecoveryReport
+    from kstore.log.recovery_report import RecoveryReport
     from kstore.log.verify import VerifyReport
     from kstore.log.view import LogView
 

@@ -83,8 +83,8 @@ class LogManager:
             log, reader = open_for_reading(files, maps, place, topic, partition, config, own=own)
             reader.opened = partial(self.logs.woken, log)
             return log
-        cut = self.config.cut_before_data
-        log, writer = open_for_writing(files, maps, place, topic, partition, config, cut)
+        mode = self.config.recovery
+        log, writer = open_for_writing(files, maps, place, topic, partition, config, mode)
         writer.opened = partial(self.logs.woken, log)
         writer.shortened = partial(self._note_shortened, self._keeper())
         return log

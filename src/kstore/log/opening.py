@@ -22,7 +22,7 @@ def open_for_writing(
     topic: str,
     partition: int,
     config: LogConfig,
-    cut_before_data: bool,
+    mode: str,
 ) -> tuple[Log, LogWriter]:
     """Load a log, recovering it where its directory was not left by a clean stop."""
     key = (topic, partition)
@@ -36,7 +36,7 @@ def open_for_writing(
         # After a clean stop everything is on disk, so that reading the checkpoint can wait.
         recovery_point=0 if place.clean else place.recovery_point(key),
         log_start_offset=place.log_start(key),
-        cut_before_data=cut_before_data,
+        mode=mode,
     )
     jitter = randrange(min(config.segment_jitter_ms, config.segment_ms - 1) + 1)
     writer = LogWriter(path, loaded, config=config, files=files, maps=maps, jitter=jitter)

@@ -1,0 +1,267 @@
+"""What recovery changes on disk: cut, put aside, write indexes and epochs anew.
+
+Nothing that was in a log is deleted: bytes that leave it are first made durable beside it, as
+``kstore.cut.*``. Every step may be interrupted and is then done again by the next recovery.
+"""
+
+import os
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+from kstore._native.recover import SegmentScan
+from kstore.config import LogConfig
+from kstore.errors import CorruptFileError
+from kstore.log import filenames
+from kstore.log.filenames import (
+    CLEANED_SUFFIX,
+    LEADER_EPOCHS,
+    LOG,
+    SNAPSHOT,
+)
+from kstore.log.files import TEMPORARY_SUFFIX, Files
+from kstore.log.leader_epochs import LeaderEpochs
+from kstore.log.segment_scan import PIECE, scan_segment
+
+_TRANSACTION_ENTRY_SIZE = 34
+_TRANSACTION_LAST_OFFSET = slice(18, 26)
+_EPOCH_END = 17  # a batch's bytes up to its magic, the leader epoch before it
+
+
+@dataclass(slots=True)
+class Plan:
+    """Everything found, before anything of a segment is changed, and then what was done."""
+
+    directory: Path
+    sizes: dict[int, int]  # base offset to size of the log file
+    scans: dict[int, SegmentScan] = field(default_factory=dict)
+    dropped: list[int] = field(default_factory=list)  # segments behind a torn one
+    torn: int | None = None  # base offset of the segment to be cut
+    sync: bool = True
+    notes: list[str] = field(default_factory=list)  # what was wrong, in sentences
+    kept_in: str | None = None  # path of the file with the cut bytes
+    kept: list[str] = field(default_factory=list)  # names of files put aside
+    rebuilt: list[str] = field(default_factory=list)  # names of side files written anew
+
+    @property
+    def end_offset(self) -> int | None:
+        """The log's end where it will be cut, else None."""
+        return None if self.torn is None else self.scans[self.torn].next_offset
+
+
+def put_aside(files: Files, plan: Plan) -> list[str]:
+    """Take the segments behind a cut one out of the log; returns names of the files removed.
+
+    A log that holds bytes is renamed to ``kstore.cut.*``, its side files go.
+    """
+    dropped = set(plan.dropped)
+    gone = [
+        name
+        for name in (files.listdir(plan.directory) if dropped else ())
+        if (found := filenames.parse(name)) is not None
+        and found.base_offset in dropped
+        and found.kind != SNAPSHOT
+    ]
+    for name in sorted(gone, reverse=True):  # newest first: a crash in between leaves no gap
+        found = filenames.parse(name)
+        assert found is not None
+        if found.kind == LOG and plan.sizes[found.base_offset] > 0:
+            aside = free_name(files, plan.directory, found.base_offset, 0)
+            files.rename(plan.directory / name, plan.directory / aside)
+            plan.kept.append(aside)
+        else:
+            files.remove(plan.directory / name)
+    return gone
+
+
+def apply(files: Files, plan: Plan) -> None:
+    """Cut the torn segment and write the indexes of all that were scanned."""
+    for base, scan in plan.scans.items():
+        names = [filenames.index_name(base), filenames.time_index_name(base)]
+        if base == plan.torn:
+            _cut(files, plan, scan)
+        for name, data in zip(names, (scan.index, scan.time_index), strict=True):
+            if _replace(files, plan.directory / name, data, plan.sync):
+                plan.rebuilt.append(name)
+    if plan.end_offset is not None:
+        _cut_transactions(files, plan)
+
+
+def _cut(files: Files, plan: Plan, scan: SegmentScan) -> None:
+    """Take the torn tail from the log file; its bytes are safe elsewhere before they go.
+
+    The last segment is cut in place: no reader maps it. One that had others behind it may be
+    mapped by a reader in another process, which to touch a page beyond the file's end would
+    kill: a copy of its beginning takes its place, as in a truncation.
+    """
+    path = plan.directory / filenames.log_name(scan.base_offset)
+    fd = files.open(path, os.O_RDWR)
+    try:
+        _keep_tail(files, fd, plan, scan)
+        if not plan.dropped:
+            files.truncate(fd, scan.valid_size)
+            if plan.sync:
+                files.fsync(fd)
+    finally:
+        files.close(fd)
+    if plan.dropped:
+        copy = Path(f"{path}{CLEANED_SUFFIX}")  # which every loader takes for unfinished
+        files.copy(path, copy, scan.valid_size)
+        files.rename(copy, path)
+        if plan.sync:
+            files.sync_directory(plan.directory)
+
+
+def _keep_tail(files: Files, fd: int, plan: Plan, scan: SegmentScan) -> None:
+    if not _has_data(files, fd, scan.valid_size, scan.file_size):
+        return  # only zeros: preallocated, or extended just before a power cut
+    name = free_name(files, plan.directory, scan.base_offset, scan.valid_size)
+    path = plan.directory / name
+    kept = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
+    try:
+        for position in range(scan.valid_size, scan.file_size, PIECE):
+            piece = files.pread(fd, min(PIECE, scan.file_size - position), position)
+            files.write(kept, piece)
+        files.fsync(kept)
+    finally:
+        files.close(kept)
+    files.sync_directory(plan.directory)
+    plan.kept_in = str(path)
+    plan.kept.append(name)
+
+
+def free_name(files: Files, directory: Path, base_offset: int, position: int) -> str:
+    """A name for cut bytes that no earlier cut has taken."""
+    names = set(files.listdir(directory))
+    return next(
+        name
+        for number in count()
+        if (name := filenames.cut_name(base_offset, position, number)) not in names
+    )
+
+
+def _has_data(files: Files, fd: int, start: int, end: int) -> bool:
+    return any(
+        any(files.pread(fd, min(PIECE, end - position), position))
+        for position in range(start, end, PIECE)
+    )
+
+
+def _replace(files: Files, path: Path, data: bytes, sync: bool) -> bool:
+    """Write an index under a temporary name and rename it: readers may have the old one mapped."""
+    if files.exists(path) and files.size_of(path) == len(data) and files.read(path) == data:
+        return False
+    temporary = Path(f"{path}{TEMPORARY_SUFFIX}")
+    fd = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
+    try:
+        files.write(fd, data)
+        if sync:
+            files.fsync(fd)
+    finally:
+        files.close(fd)
+    files.rename(temporary, path)
+    return True
+
+
+def _cut_transactions(files: Files, plan: Plan) -> None:
+    """Forget aborted transactions and producer states that end behind the cut."""
+    assert plan.torn is not None
+    end_offset = plan.scans[plan.torn].next_offset
+    path = plan.directory / filenames.transaction_index_name(plan.torn)
+    if files.exists(path):
+        data = files.read(path)
+        size = 0
+        while size + _TRANSACTION_ENTRY_SIZE <= len(data):
+            entry = data[size : size + _TRANSACTION_ENTRY_SIZE]
+            if int.from_bytes(entry[_TRANSACTION_LAST_OFFSET], "big", signed=True) >= end_offset:
+                break
+            size += _TRANSACTION_ENTRY_SIZE
+        if size < len(data):
+            files.write_atomically(path, data[:size])
+    for name in files.listdir(plan.directory):
+        found = filenames.parse(name)
+        if found is not None and found.kind == SNAPSHOT and found.base_offset > end_offset:
+            files.remove(plan.directory / name)
+
+
+# --- leader epochs ---------------------------------------------------------------------------
+
+
+def recover_epochs(files: Files, plan: Plan, config: LogConfig) -> LeaderEpochs:
+    """Epochs from the file, with those the scans found and without those behind a cut.
+
+    A file that is missing or does not parse is written anew from the batches: Kafka takes a
+    missing one for an empty one, and does not start on one that does not parse. The unreadable
+    one is kept aside.
+    """
+    path = plan.directory / LEADER_EPOCHS
+    lost = not files.exists(path) and any(plan.sizes.values())
+    try:
+        epochs = LeaderEpochs.load(files, path)
+    except CorruptFileError as error:
+        epochs = LeaderEpochs()
+        lost = True
+        plan.notes.append(f"{LEADER_EPOCHS} does not parse ({error.reason})")
+        plan.kept.append(keep_unreadable(files, plan.directory, LEADER_EPOCHS))
+    changed = lost
+    for epoch, start_offset in _epochs_in_log(files, plan, config, whole=lost):
+        if epochs.latest is None or epoch > epochs.latest.epoch:
+            changed |= epochs.assign(epoch, start_offset)
+    if plan.end_offset is not None:
+        changed |= epochs.truncate_from_end(plan.end_offset)
+    if changed:
+        epochs.save(files, path)
+        plan.rebuilt.append(LEADER_EPOCHS)
+        if lost and len(epochs):
+            plan.notes.append(f"{LEADER_EPOCHS} was lost and made from the batches")
+    return epochs
+
+
+def _epochs_in_log(
+    files: Files, plan: Plan, config: LogConfig, *, whole: bool
+) -> list[tuple[int, int]]:
+    """(epoch, offset) where epochs may begin: in the scanned segments, or in the whole log.
+
+    Epochs never go back, so a segment that begins with the one the next begins with holds no
+    other: of those only the first batch is looked at.
+    """
+    bases = [base for base in sorted(plan.sizes) if base not in plan.dropped]
+    if not whole:
+        return [entry for base in bases if base in plan.scans for entry in plan.scans[base].epochs]
+    firsts = [_first_epoch(files, plan, base) for base in bases]
+    found: list[tuple[int, int]] = []
+    for slot, base in enumerate(bases):
+        if slot + 1 < len(bases) and firsts[slot][0] == firsts[slot + 1][0]:
+            found += [firsts[slot]] if firsts[slot][0] >= 0 else []
+            continue
+        scan = plan.scans.get(base)
+        if scan is None:
+            path = plan.directory / filenames.log_name(base)
+            scan = scan_segment(files, path, base, config)
+        found += scan.epochs
+    return found
+
+
+def _first_epoch(files: Files, plan: Plan, base: int) -> tuple[int, int]:
+    """(leader epoch, base offset) of a segment's first batch; -1 before v2, or without one."""
+    fd = files.open(plan.directory / filenames.log_name(base))
+    try:
+        header = files.pread(fd, _EPOCH_END, 0)
+    finally:
+        files.close(fd)
+    if len(header) < _EPOCH_END or header[-1] != 2:
+        return -1, base
+    return (
+        int.from_bytes(header[12:16], "big", signed=True),
+        int.from_bytes(header[:8], "big", signed=True),
+    )
+
+
+def keep_unreadable(files: Files, directory: str | os.PathLike[str], name: str) -> str:
+    """Rename a side file that does not parse, so that it can be looked at; returns the name."""
+    names = set(files.listdir(directory))
+    kept = next(
+        kept for number in count() if (kept := f"kstore.unreadable.{name}.{number}") not in names
+    )
+    files.rename(Path(directory) / name, Path(directory) / kept)
+    return kept

@@ -1,0 +1,59 @@
+"""What recovery says it did. Immutable values; :mod:`kstore.log.recovery` makes them."""
+
+import os
+from dataclasses import dataclass
+
+from kstore.log.leader_epochs import LeaderEpochs
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecoveryReport:
+    """What opening a partition for writing found and changed. Immutable; ``str`` tells it.
+
+    ``steps`` says in sentences what was done, in that order; empty where nothing had to be.
+    """
+
+    path: str = ""
+    clean: bool = True  # left by a clean stop: only what looked wrong was scanned
+    segments_scanned: int = 0
+    batches: int = 0
+    bytes_scanned: int = 0
+    cut_size: int = 0  # bytes taken from the end of the last segment
+    cut_offset: int | None = None  # the log ended here after the cut
+    cut_reason: str | None = None
+    kept_in: str | None = None  # the file with the cut bytes; None if they were all zero
+    kept: tuple[str, ...] = ()  # names of all files that were put aside, kept_in's included
+    indexes_rebuilt: int = 0
+    rebuilt: tuple[str, ...] = ()  # names of side files that were written anew
+    removed: tuple[str, ...] = ()  # names of leftovers
+    swapped: tuple[str, ...] = ()  # names of files that finished an interrupted compaction
+    steps: tuple[str, ...] = ()
+    milliseconds: float = 0.0
+
+    @property
+    def changed(self) -> bool:
+        """Whether any file is another one than before."""
+        return bool(self.cut_size or self.kept or self.rebuilt or self.removed or self.swapped)
+
+    def __str__(self) -> str:
+        name = os.path.basename(self.path)
+        return f"{name}: {'; '.join(self.steps) or 'nothing to recover'}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecoveredSegment:
+    """A segment that is there; what only a scan can tell is None where none was needed."""
+
+    base_offset: int
+    size: int
+    next_offset: int | None = None  # the offset after its last batch
+    max_timestamp: int | None = None  # ms; -1: it has no timestamps
+    max_timestamp_offset: int | None = None
+    first_timestamp: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recovered:
+    report: RecoveryReport
+    segments: tuple[RecoveredSegment, ...]  # by base offset
+    epochs: LeaderEpochs

@@ -1,0 +1,217 @@
+"""kstore opens what brokers left unclean, and reaches what each broker made of it itself.
+
+Left out of the comparison is what a broker adds after its recovery: the leader epoch that it
+begins, and the markers by which its coordinator ends transactions. Where kstore does better on
+purpose, the difference has a name here (`BETTER`), and is listed in docs/compatibility.md.
+"""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import kstore
+from kstore.errors import CorruptRecordError, RecoveryNeededError
+from oracle.reader import read_log
+from strangers.sets import RecoveredPartition, digest
+from strangers.test_store_reads_all import as_expected, contents
+
+# Cases whose `after` Kafka's consumer described, in full.
+DESCRIBED = ("killed", "cut", "derived", "swap-cleaned", "swap-swap", "swap-deleted", "dirs")
+MODES = ("careful", "kafka")
+
+# (case, partition): what kstore does better there than the broker did.
+BETTER = {
+    ("derived", "plain-gzip-0"): "a lost time index is made from the log; Kafka leaves it empty",
+    ("derived", "plain-zstd-0"): "a doubled index entry is seen and goes; Kafka keeps it",
+    ("derived", "epochs-0"): "lost leader epochs are made from the batches; Kafka forgets them",
+}
+
+
+def restored(recovered, case: str, target: Path) -> list[Path]:
+    """A copy of what the broker left, as the log.dirs of a store."""
+    shutil.copytree(recovered.before(case), target)
+    return [target / "d1", target / "d2"] if case == "dirs" else [target]
+
+
+def find(roots: list[Path], name: str) -> Path:
+    (found,) = (root / name for root in roots if (root / name).is_dir())
+    return found
+
+
+def opened(roots: list[Path], mode: str = "careful", interval: int = 4096) -> kstore.Store:
+    log = kstore.LogConfig(index_interval_bytes=interval)
+    return kstore.open(roots, config=kstore.StoreConfig(background=False, recovery=mode, log=log))
+
+
+def logs_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("*.log"))}
+
+
+def epochs_of(folder: Path) -> list[tuple[int, int]]:
+    path = folder / "leader-epoch-checkpoint"
+    lines = path.read_text().split("\n")[2:] if path.exists() else []
+    return [(int(epoch), int(start)) for epoch, start in (line.split() for line in lines if line)]
+
+
+def check_times(partition: RecoveredPartition, log, folder: Path, better: bool) -> None:
+    young = [path for path in sorted(folder.glob("*.log"))[:-1] if path.stat().st_size == 0]
+    for when, offset, _ in partition.offsets_for_times:
+        found = log.offset_at(when)
+        if offset is not None:
+            assert found == offset, (partition.name, when)
+        elif better:
+            later = [record.offset for record in log if record.timestamp >= when]
+            assert found == (later[0] if later else partition.end_offset), (partition.name, when)
+        elif not young:  # an emptied segment is as old as its file, which archives do not keep
+            assert found == partition.end_offset, (partition.name, when)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("case", DESCRIBED)
+def test_what_the_broker_reached(recovered, case, mode, tmp_path):
+    """Start, end, every record, offsets by time: as Kafka's consumer said after the recovery."""
+    roots = restored(recovered, case, tmp_path / "store")
+    expected = recovered.expected[case]
+    with opened(roots, mode) as store:
+        for partition in expected.values():
+            topic, number = partition.place
+            log = store[topic][number]
+            assert log.start_offset == partition.beginning_offset, partition.name
+            assert log.end_offset == partition.end_offset, partition.name
+            found = tuple(
+                (record.offset, digest(as_expected(record, epochs=True))) for record in log
+            )
+            assert found == partition.records, partition.name
+            folder = find(roots, partition.name)
+            check_times(partition, log, folder, (case, partition.name) in BETTER)
+    assert len(expected) == {"derived": 9, "dirs": 8}.get(case, 1 if "swap" in case else 7)
+
+
+# index.interval.bytes of the topics (the internal ones have 4096), which shapes what is rebuilt.
+INTERVALS = {"killed": 1024, "cut": 1024, "derived": 512, "dirs": 4096}
+
+
+@pytest.mark.parametrize("case", DESCRIBED)
+def test_the_files_that_are_left(recovered, case, tmp_path):
+    """After our clean stop: the broker's segments, abort indexes, epochs, and index entries."""
+    roots = restored(recovered, case, tmp_path / "store")
+    with opened(roots, interval=INTERVALS.get(case, 256)) as store:
+        for partition in recovered.expected[case].values():
+            topic, number = partition.place
+            assert store[topic][number].writable
+    theirs = sorted(recovered.after(case).glob("d?")) or [recovered.after(case)]
+    for partition in recovered.expected[case].values():
+        ours, after = find(roots, partition.name), find(theirs, partition.name)
+        assert logs_of(ours) == logs_of(after), partition.name
+        if (case, partition.name) in BETTER:
+            continue
+        kinds = ("txnindex",) if partition.name.startswith("__") else ("txn", "", "time")
+        for kind in kinds:
+            pattern = f"*.{kind.removesuffix('index')}index"
+            assert contents(ours, pattern) == contents(after, pattern), (partition.name, pattern)
+        end = partition.end_offset
+        assert [entry for entry in epochs_of(ours) if entry[1] < end] == [
+            entry for entry in epochs_of(after) if entry[1] < end
+        ], partition.name
+
+
+def test_what_was_acknowledged_is_there(recovered, tmp_path):
+    roots = restored(recovered, "killed", tmp_path / "store")
+    with opened(roots) as store:
+        for name, offset in recovered.damage["acked"].items():
+            topic, _, number = name.rpartition("-")
+            assert store[topic][int(number)].end_offset > offset, name
+
+
+def test_what_is_cut_is_kept_aside(recovered, tmp_path):
+    """A batch cut in two, a header cut in two, a flipped bit, zeros, garbage: byte for byte."""
+    roots = restored(recovered, "cut", tmp_path / "store")
+    with opened(roots) as store:
+        for damage in recovered.damage["cut"]:
+            name, _, file = damage["file"].partition("/")
+            topic, _, number = name.rpartition("-")
+            before = (recovered.before("cut") / damage["file"]).read_bytes()
+            report = store[topic][int(number)].recovery
+            now = (roots[0] / damage["file"]).read_bytes()
+            assert report.cut_size == len(before) - len(now) > 0
+            assert file in str(report)
+            assert "cut" in str(report)
+            if damage["how"] == "zeros":
+                assert (report.kept_in, before) == (None, now + bytes(report.cut_size))
+            else:
+                assert now + Path(report.kept_in).read_bytes() == before
+    assert {damage["how"] for damage in recovered.damage["cut"]} == {
+        "cut", "cut-header", "flip", "zeros", "garbage",
+    }  # fmt: skip
+
+
+# ---- a bad byte in the middle -----------------------------------------------------------------
+
+
+def test_in_the_middle_kafka_s_way(recovered, tmp_path):
+    """``recovery="kafka"`` cuts where the broker did; every byte of it is kept."""
+    roots = restored(recovered, "middle", tmp_path / "store")
+    after = recovered.after("middle")
+    with opened(roots, "kafka", 1024) as store:
+        for damage in recovered.damage["middle"]:
+            name = damage["file"].partition("/")[0]
+            topic, _, number = name.rpartition("-")
+            log = store[topic][int(number)]
+            if damage["recovery_point_is"] == "after the segment":
+                assert not log.recovery.cut_size
+                continue
+            assert log.end_offset == damage["base_offset"]
+            assert log.recovery.cut_offset == damage["base_offset"]
+            before = logs_of(recovered.before("middle") / name)
+            kept = [path.read_bytes() for path in sorted((roots[0] / name).glob("kstore.cut.*"))]
+            whole = b"".join(logs_of(roots[0] / name).values()) + b"".join(kept)
+            assert whole == b"".join(before.values()), name
+    for folder in sorted(path.name for path in after.iterdir() if path.is_dir()):
+        ours, theirs = logs_of(roots[0] / folder), logs_of(after / folder)
+        assert list(ours) == list(theirs), folder
+        for name, data in ours.items():  # what their coordinator added are markers
+            assert theirs[name].startswith(data), (folder, name)
+            assert all(r.control for r in read_log(theirs[name][len(data) :]).records), folder
+
+
+def test_in_the_middle_nothing_is_cut_unasked(recovered, tmp_path):
+    """The damage is named; every other partition opens; a reader passes over one batch."""
+    roots = restored(recovered, "middle", tmp_path / "store")
+    refused = 0
+    with opened(roots) as store:
+        for damage in recovered.damage["middle"]:
+            name = damage["file"].partition("/")[0]
+            topic, _, number = name.rpartition("-")
+            if damage["recovery_point_is"] == "after the segment":
+                # Kafka serves the batch as it is; here whoever comes to it is told.
+                log = store[topic][int(number)]
+                with pytest.raises(CorruptRecordError) as caught:
+                    list(log)
+                assert caught.value.position == damage["batch_at"]
+                findings = log.verify().findings
+                assert [finding.position for finding in findings] == [damage["batch_at"]]
+                continue
+            with pytest.raises(RecoveryNeededError) as needed:
+                store[topic][int(number)]
+            refused += 1
+            assert needed.value.path == str(roots[0] / damage["file"])
+            assert needed.value.position == damage["batch_at"]
+            assert needed.value.offset == damage["base_offset"]
+            assert "recovery='kafka'" in str(needed.value)
+    assert refused >= 2
+    for damage in recovered.damage["middle"]:
+        name = damage["file"].partition("/")[0]
+        assert logs_of(roots[0] / name) == logs_of(recovered.before("middle") / name)
+    with kstore.open(roots, mode="r") as store:
+        for damage in recovered.damage["middle"]:
+            topic, _, number = damage["file"].partition("/")[0].rpartition("-")
+            whole = recovered.expected["killed"][f"{topic}-{number}"].records
+            records = store[topic][int(number)].view().records(on_damage="skip")
+            found = [
+                (record.offset, digest(as_expected(record, epochs=True))) for record in records
+            ]
+            sound = read_log((recovered.before("killed") / damage["file"]).read_bytes())
+            (batch,) = (each for each in sound.batches if each.position == damage["batch_at"])
+            lost = {record.offset for record in batch.records if not record.control}
+            assert found == [entry for entry in whole if entry[0] not in lost], topic
