@@ -9,7 +9,7 @@ from interop.node import Consumed, Node
 from interop.samples import batch_bytes, sample_records
 from kstore import LogConfig
 from kstore.config import CODECS
-from kstore.log.filenames import cut_name
+from kstore.log.filenames import cut_name, seal_name
 from oracle import files
 
 
@@ -69,6 +69,9 @@ def fill_codecs(log, codec):
 def leave_one_of_each(log_dir, topic):
     """Every kind of file of kstore's own, for a broker to start on."""
     (log_dir / f"{topic}-0" / cut_name(0, 0, 0)).write_bytes(b"cut")
+    with kstore.open(log_dir) as store:
+        store[topic][0].roll()
+        store[topic][0].flush()
     with kstore.open(log_dir, "r") as reader, reader.consumer("billing", topics=[topic]) as reads:
         assert reads.poll()
         reads.commit()
@@ -77,6 +80,7 @@ def leave_one_of_each(log_dir, topic):
         "kstore.offsets.billing",
         "kstore.offsets-lock.billing",
         cut_name(0, 0, 0),
+        seal_name(0),
     }
 
 

@@ -369,6 +369,28 @@ def test_verify_finds_a_flipped_bit(filled):
     assert filled("verify", "--topic", "orders", "--partition", 1)[0] == 0
 
 
+def test_verify_seals_what_is_all_right(tool):
+    with kstore.open(tool.path) as store:
+        for name in ("good", "bad"):
+            log = store.create_topic(name)[0]
+            for number in range(10):
+                log.append(b"%d" % number)
+            log.roll()
+            log.append(b"last")
+    for path in tool.path.glob("*/kstore.seal.*"):
+        path.unlink()
+    path = tool.path / "bad-0" / "00000000000000000000.log"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    _, lines, _ = tool("verify", "--topic", "good")
+    assert lines[0].endswith("11 batches without a seal)")
+    assert tool("verify", "--seal")[0] == 1
+    assert [path.parent.name for path in tool.path.glob("*/kstore.seal.*")] == ["good-0"]
+    _, lines, _ = tool("verify", "--topic", "good")
+    assert lines[0].endswith(", 1 batch without a seal)")
+
+
 def test_verify_of_nothing_is_not_all_ok(tool):
     tool.path.mkdir()
     status, lines, (complaint,) = tool("verify")

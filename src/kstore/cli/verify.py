@@ -27,10 +27,13 @@ examples:
   kstore verify --log-dir /var/kafka-logs
   kstore verify --topic 'orders.*' --threads 2 --log-dir data
   kstore verify --json --log-dir data > report.json
+  kstore verify --seal --log-dir data
 
 Checks every checksum, every record, the order of offsets, every entry of the offset and time
-indexes and the leader epochs. Changes nothing and works beside a running broker or writer: an
-incomplete batch at the very end is not damage, it is not there yet. Exit status: 0 if all is
+indexes and the leader epochs, and of sealed segments the bytes that checksums leave out. Changes
+nothing and works beside a running broker or writer: an incomplete batch at the very end is not
+damage, it is not there yet. --seal opens the directory for writing, and seals the rolled segments
+of partitions that are all right (kstore seals its own as it goes). Exit status: 0 if all is
 well, 1 if not; what is wrong is told by file, position and offset.
 """
 
@@ -47,13 +50,16 @@ def describe(parser: ToolParser) -> None:
         metavar="COUNT",
         help="how many check at the same time (default: one a processor, at most 8)",
     )
+    parser.add_argument(
+        "--seal", action="store_true", help="seal rolled segments, where nothing is wrong"
+    )
     parser.add_argument("--json", action="store_true", help="the report as JSON on stdout")
 
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.threads < 1:
         raise WrongOptionsError("--threads must be at least 1")
-    with open_store(arguments) as store:
+    with open_store(arguments, "a" if arguments.seal else "r") as store:
         logs = chosen(store, arguments)
         if not logs:
             raise KStoreError(f"nothing was verified: no partitions in {', '.join(store.paths)}")
@@ -61,6 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
         reports = []
         for log in logs:
             reports.append((log, audit(log, arguments.threads, progress)))
+            if arguments.seal and reports[-1][1].ok:
+                log.seal()
         progress.clear()
         ok = all(report.ok for _, report in reports)
         if arguments.json:
@@ -110,10 +118,12 @@ def tell(reports: "list[tuple[Log, VerifyReport]]") -> None:
     """One line a partition, its findings below it, and the sum."""
     for log, report in reports:
         state = "ok" if report.ok else f"{_count(report.finding_count, 'finding')}"
+        bare = report.unsealed_batches
+        sealed = f", {_count(bare, 'batch', 'es')} without a seal" if bare else ""
         tail = f", {report.not_yet_there} bytes not there yet" if report.not_yet_there else ""
         print(
             f"{log.topic}-{log.partition}: {state} ({_count(report.segments, 'segment')}, "
-            f"{_count(report.batches, 'batch', 'es')}, {report.bytes} bytes{tail})"
+            f"{_count(report.batches, 'batch', 'es')}, {report.bytes} bytes{tail}{sealed})"
         )
         for finding in report.findings:
             at = "" if finding.position is None else f" position {finding.position}"

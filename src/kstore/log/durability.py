@@ -6,6 +6,7 @@ from kstore._native.locate import SegmentView
 from kstore.errors import (
     StorageError,
 )
+from kstore.log import seal
 from kstore.log import segment as segments_on_disk
 from kstore.log.writer_base import WriterBase
 
@@ -40,6 +41,7 @@ class DurableWriter(WriterBase):
             self._sync(fd if target > base else -1, sealed, dirty or self.recovery_point <= base)
         finally:
             self.files.close(fd)
+        self._seal(sealed)
         with self.lock:
             self._unsynced = [view for view in self._unsynced if view not in sealed]
             self._directory_synced = max(self._directory_synced, changes)
@@ -54,6 +56,22 @@ class DurableWriter(WriterBase):
         data_end, end = self._gap
         now = self.segments.end_offset
         return data_end if now == end else now
+
+    def _seal(self, synced: list[SegmentView]) -> None:
+        """Guard the headers of segments that are rolled and on disk; appends go on meanwhile."""
+        for view in synced:
+            seal.write(self.files, self.directory, view.base_offset)
+        if synced:
+            with self.lock:  # retention may have dropped some of them while they were read
+                bases = [view.base_offset for view in self.segments.views]
+                seal.remove_others(self.files, self.directory, bases)
+
+    def seal_all(self) -> int:
+        """Seal every segment but the active one; returns how many there are then with a seal."""
+        self.flush()
+        with self._flush_lock:
+            rolled = self.segments.views[:-1]
+            return sum(seal.write(self.files, self.directory, v.base_offset) for v in rolled)
 
     def _sync(self, active_fd: int, sealed: list[SegmentView], directory: bool) -> None:
         """Sync these files and the directory; only a failed sync makes the log fail."""

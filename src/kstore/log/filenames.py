@@ -36,6 +36,8 @@ DELETE = "delete"
 FUTURE = "future"
 STRAY = "stray"
 
+SEAL = "kstore.seal."
+
 MAX_TOPIC_LENGTH = 249
 _MAX_NAME_LENGTH = 255  # of the file systems
 _INT64_MAX = 2**63 - 1
@@ -124,6 +126,11 @@ def cut_name(base_offset: int, position: int, number: int) -> str:
 def parse_cut_name(name: str) -> CutName | None:
     match = _CUT_FILE.fullmatch(name)
     return None if match is None else CutName(int(match[1]), int(match[2]), int(match[3]))
+
+
+def seal_name(base_offset: int) -> str:
+    """The file that guards a rolled segment's headers."""
+    return f"{SEAL}{base_offset:020d}"
 
 
 # --- topics and partition directories --------------------------------------------------------

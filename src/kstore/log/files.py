@@ -116,6 +116,14 @@ class Files:
         except OSError as error:
             raise _storage_error("cannot stat", fd, error) from error
 
+    def stamp(self, fd: int) -> tuple[int, int, int]:
+        """Inode, change time in nanoseconds and size: another file, or other bytes, differ."""
+        try:
+            about = os.fstat(fd)
+        except OSError as error:
+            raise _storage_error("cannot stat", fd, error) from error
+        return about.st_ino, about.st_ctime_ns, about.st_size
+
     def modified_ms(self, fd: int) -> int:
         """Time of the last modification, in milliseconds since 1970."""
         try:

@@ -12,7 +12,7 @@ from kstore._native.index import OffsetIndex, TimeIndex
 from kstore._native.locate import FileMap, SegmentView, Slice, find_end, first_batch_timestamp
 from kstore.config import LogConfig
 from kstore.errors import CorruptRecordError, StorageError
-from kstore.log import filenames
+from kstore.log import filenames, seal
 from kstore.log.files import Files
 
 _ENTRY = 8
@@ -197,6 +197,7 @@ def finish_cut(files: Files, directory: str, cut: Cut, config: LogConfig) -> Non
             path = os.path.join(directory, name)
             if files.kind(path) is not None:
                 files.remove(path)
+        seal.remove(files, directory, base)
         files.rename(cut.copy, cut.view.path)
     elif files.kind(cut.view.path) is None:
         create(files, directory, base, config)
@@ -270,7 +271,9 @@ def remove(files: Files, directory: str, base_offset: int, suffix: str = "") -> 
 
 
 def remove_files(files: Files, directory: str, base_offset: int, suffix: str = "") -> None:
-    """Remove the log and the indexes of a segment; missing ones do not matter."""
+    """Remove the log, indexes and seal of a segment; missing ones do not matter."""
+    if not suffix:
+        seal.remove(files, directory, base_offset)
     for kind in filenames.SEGMENT_KINDS:
         path = os.path.join(directory, filenames.file_name(base_offset, kind, suffix))
         if files.kind(path) is not None:
@@ -279,6 +282,7 @@ def remove_files(files: Files, directory: str, base_offset: int, suffix: str = "
 
 def retire(files: Files, directory: str, base_offset: int) -> None:
     """Rename a segment's files to ``.deleted``: gone for every loader, still there for readers."""
+    seal.remove(files, directory, base_offset)
     names = [filenames.file_name(base_offset, kind) for kind in filenames.SEGMENT_KINDS]
     names.append(filenames.snapshot_name(base_offset))
     for name in names:

@@ -5,19 +5,24 @@ end of the last segment is not damage: it is not yet there.
 """
 
 import os
+import sys
+from array import array
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from kstore._native.audit import BatchAudit
 from kstore._native.decode import Scanner
 from kstore._native.index import OffsetIndex, TimeIndex
+from kstore._native.seal import SealCheck
 from kstore._native.status import reason
 from kstore.errors import CorruptFileError, CorruptRecordError
-from kstore.log import filenames
+from kstore.log import filenames, seal
 from kstore.log.filenames import INDEX, LEADER_EPOCHS, LOG, TIME_INDEX
 from kstore.log.files import Files
 from kstore.log.leader_epochs import LeaderEpochs
@@ -43,12 +48,13 @@ _EVENTS = {
 }
 
 Progress = Callable[[int, int], None]  # bytes done, bytes in all
+_Bad = tuple[int, int, int, str]  # position, size, offset, sentence
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong: ``kind`` is structure, batch, offsets, index, time index or
-    epochs; ``position`` is a byte in the file ``path``."""
+    """One thing that is wrong: ``kind`` is structure, batch, offsets, seal, index, time index
+    or epochs; ``position`` is a byte in the file ``path``."""
 
     kind: str
     path: str
@@ -65,6 +71,8 @@ class VerifyReport:
     batches: int = 0
     bytes: int = 0  # of log files
     not_yet_there: int = 0  # bytes of an incomplete batch at the end of the last segment
+    unsealed_segments: int = 0  # without a seal that fits; the last one never has one
+    unsealed_batches: int = 0  # offset, size and leader epoch of these are cross-checked only
     finding_count: int = 0
     findings: list[Finding] = field(default_factory=list)  # at most MAX_FINDINGS of them
 
@@ -201,68 +209,62 @@ class _Audit:
         index = self._index(filenames.index_name(base), names, base, size, last)
         times = self._time_index(filenames.time_index_name(base), names, base)
         audit = BatchAudit(base, size, index, times)
-        jobs: deque[tuple[Future[list[tuple[int, int, int, str]]], memoryview]] = deque()
-        spare: list[memoryview] = []
+        guard = None if last else seal.load(self.files, self.directory, base, fd)
+        walk = _Walk(self, base, fd, size, last, audit, guard)
         done = self.report.bytes
-        for window, position in self._windows(audit, fd, size, last, spare):
-            count, events = audit.walk(window)
-            self._note_events(base, events, audit, fd, size, last)
-            job = (window[:count], position, self._path(base))
-            if pool is None:
-                self._note_damage(base, _damage(*job))
-                spare.append(window)
-            else:
-                jobs.append((pool.submit(_damage, *job), window))
-                if len(jobs) > 2 * self.threads:
-                    finished, window = jobs.popleft()
-                    self._note_damage(base, finished.result())
-                    spare.append(window)
-            self._tell(done + audit.position)
-        for finished, _ in jobs:
-            self._note_damage(base, finished.result())
-        self._note_events(base, audit.finish(), audit, fd, size, last)
+        if pool is None:
+            walk.on(size, done)
+        else:
+            self._in_chunks(walk, pool, _chunks(index, size), done)
+        if not walk.cut_short:
+            walk.note_events(audit.finish())
+        if guard is not None and not walk.cut_short:
+            walk.note_seal(guard.finish())
         if audit.tail_position >= 0:
             self._note_tail(base, audit, size, last)
         self.report.segments += 1
         self.report.batches += audit.batches
         self.report.bytes += size
+        if guard is None:
+            self.report.unsealed_segments += 1
+            self.report.unsealed_batches += audit.batches
         self._tell(self.report.bytes)
         return audit.last_offset + 1
 
-    def _windows(
-        self, audit: BatchAudit, fd: int, size: int, last: bool, spare: list[memoryview]
-    ) -> Iterator[tuple[memoryview, int]]:
-        """Windows of the file, each where the audit wants it; mapped ones are not copied.
+    def _in_chunks(
+        self,
+        walk: "_Walk",
+        pool: ThreadPoolExecutor,
+        chunks: list[tuple[int, int]],
+        done: int,
+    ) -> None:
+        """Have chunks read and checked side by side; their headers are walked here, in order.
 
-        Others are read into a buffer that came back in spare, or a new one: fresh memory would
-        cost as much as the reading.
+        Where a chunk begins and ends the index says, or a guess does. If the walk comes to
+        another place, what was found in the chunk does not count, and its bytes are looked at
+        one after the other.
         """
-        whole = None
-        if self.map_sealed and self.files.native and not last and size > 0:
-            whole = memoryview(self.files.map(fd, size))
-        while not audit.at_end:
-            position = audit.position
-            wanted = max(audit.wanted, min(WINDOW, size - position))
-            if whole is not None:
-                yield whole[position : position + wanted], position
-                continue
-            buffer = spare.pop() if spare else memoryview(bytearray(wanted))
-            if len(buffer) < wanted:
-                buffer = memoryview(bytearray(wanted))
-            found = self.files.preadv_into(fd, buffer[:wanted], position)
-            if found < min(audit.wanted, size - position):
-                return  # cut meanwhile by its owner
-            yield buffer[:found], position
+        jobs: deque[tuple[int, int, Future[tuple[memoryview, list[_Bad]]]]] = deque()
+        waiting = iter(chunks)
+        while True:
+            while len(jobs) < 2 * self.threads and (chunk := next(waiting, None)) is not None:
+                jobs.append((*chunk, pool.submit(walk.look, *chunk)))
+            if not jobs:
+                return
+            start, end, job = jobs.popleft()
+            window, damage = job.result()
+            taken = 0
+            if walk.audit.position == start:
+                taken = walk.take(window)
+            walk.note_damage([bad for bad in damage if bad[0] < start + taken])
+            walk.give_back(window)
+            walk.on(end, done)
 
     def _tell(self, done: int) -> None:
         if self.progress is not None:
             self.progress(min(done, self.total), self.total)
 
     # --- findings -----------------------------------------------------------------------------
-
-    def _note_damage(self, base: int, damage: list[tuple[int, int, int, str]]) -> None:
-        for position, _, offset, sentence in damage:
-            self.report.add("batch", self._path(base), position, offset, sentence)
 
     def _note_tail(self, base: int, audit: BatchAudit, size: int, last: bool) -> None:
         if last:
@@ -274,35 +276,6 @@ class _Audit:
             audit.tail_position,
             audit.last_offset + 1,
             "the segment ends within a batch, but there are later segments",
-        )
-
-    def _note_events(
-        self,
-        base: int,
-        events: list[tuple[str, int, int, int]],
-        audit: BatchAudit,
-        fd: int,
-        size: int,
-        last: bool,
-    ) -> None:
-        for kind, position, offset, other in events:
-            if kind == "epoch":
-                self._check_epoch(base, position, offset, other)
-            elif kind == "structure":
-                if last and audit.at_end and self._only_zeros(fd, position, size):
-                    self.report.not_yet_there += size - position
-                else:
-                    self.report.add(kind, self._path(base), position, offset, reason(other))
-            else:
-                kind, file_kind, sentence = _EVENTS[kind]
-                path = self.directory / filenames.file_name(base, file_kind)
-                self.report.add(kind, path, position, offset, sentence)
-
-    def _only_zeros(self, fd: int, position: int, size: int) -> bool:
-        """Zeros at a log's end were allocated and not written yet."""
-        return not any(
-            any(self.files.pread(fd, min(WINDOW, size - at), at))
-            for at in range(position, size, WINDOW)
         )
 
     def _check_epoch(self, base: int, position: int, offset: int, epoch: int) -> None:
@@ -352,7 +325,143 @@ class _Audit:
         return data[: 12 * index.count]
 
 
-def _damage(window: memoryview, position: int, path: Path) -> list[tuple[int, int, int, str]]:
+class _Walk:
+    """One segment on its way: windows of it, walked in order, and what they show."""
+
+    def __init__(
+        self,
+        audit_of: _Audit,
+        base: int,
+        fd: int,
+        size: int,
+        last: bool,
+        audit: BatchAudit,
+        guard: SealCheck | None,
+    ) -> None:
+        self.of = audit_of
+        self.files = audit_of.files
+        self.report = audit_of.report
+        self.path = audit_of.directory / filenames.log_name(base)
+        self.base, self.fd, self.size, self.last = base, fd, size, last
+        self.audit = audit
+        self.guard = guard
+        self.cut_short = False  # its owner cut the file meanwhile
+        self.spare: deque[memoryview] = deque()  # buffers: fresh memory costs as much as reading
+        self.whole: memoryview | None = None
+        if audit_of.map_sealed and self.files.native and not last and size > 0:
+            self.whole = memoryview(self.files.map(fd, size))
+
+    def read(self, position: int, size: int) -> memoryview:
+        """A window of the file: of its map, or read into a buffer; shorter where it ends."""
+        if self.whole is not None:
+            return self.whole[position : position + size]
+        try:
+            buffer = self.spare.pop()
+        except IndexError:
+            buffer = memoryview(bytearray(max(size, WINDOW + WINDOW // 8)))
+        if len(buffer) < size:
+            buffer = memoryview(bytearray(size))
+        found = self.files.preadv_into(self.fd, buffer[:size], position)
+        return buffer[:found]
+
+    def give_back(self, window: memoryview) -> None:
+        if self.whole is None:
+            self.spare.append(memoryview(window.obj))
+
+    def look(self, start: int, end: int) -> tuple[memoryview, list["_Bad"]]:
+        """Read a chunk and check what is in it; any thread."""
+        window = self.read(start, end - start)
+        return window, _damage(window, start, self.path)
+
+    def on(self, until: int, done: int) -> None:
+        """Walk and check one window after the other, up to a position or the end."""
+        audit = self.audit
+        while not audit.at_end and audit.position < until and not self.cut_short:
+            position = audit.position
+            wanted = max(audit.wanted, min(WINDOW, until - position, self.size - position))
+            window = self.read(position, wanted)
+            if len(window) < min(audit.wanted, self.size - position):
+                self.cut_short = True
+                return
+            taken = self.take(window)
+            self.note_damage(_damage(window[:taken], position, self.path))
+            self.give_back(window)
+            self.of._tell(done + audit.position)
+        self.of._tell(done + audit.position)
+
+    def take(self, window: memoryview) -> int:
+        """Walk the whole batches at the beginning of a window; returns their size."""
+        audit, taken = self.audit, 0
+        while not audit.at_end:
+            position = audit.position
+            rest = window[taken:]
+            if len(rest) < min(audit.wanted, self.size - position):
+                break
+            count, events = audit.walk(rest)
+            self.note_events(events)
+            if count and self.guard is not None:
+                self.note_seal(self.guard.feed(rest[:count], position))
+            taken += count
+            if audit.position != position + count or not (count or events):
+                break  # behind damage, or a batch larger than the window
+        return taken
+
+    # --- findings -----------------------------------------------------------------------------
+
+    def note_damage(self, damage: list["_Bad"]) -> None:
+        for position, _, offset, sentence in damage:
+            self.report.add("batch", self.path, position, offset, sentence)
+
+    def note_seal(self, groups: list[tuple[int, int]]) -> None:
+        for start, end in groups:
+            self.report.add(
+                "seal",
+                self.path,
+                start,
+                None,
+                f"up to position {end} an offset, a size or a leader epoch of a batch is not what "
+                "it was when the segment was sealed",
+            )
+
+    def note_events(self, events: list[tuple[str, int, int, int]]) -> None:
+        for kind, position, offset, other in events:
+            if kind == "epoch":
+                self.of._check_epoch(self.base, position, offset, other)
+            elif kind == "structure":
+                if self.last and self.audit.at_end and self._only_zeros(position):
+                    self.report.not_yet_there += self.size - position
+                else:
+                    self.report.add(kind, self.path, position, offset, reason(other))
+            else:
+                kind, file_kind, sentence = _EVENTS[kind]
+                path = self.of.directory / filenames.file_name(self.base, file_kind)
+                self.report.add(kind, path, position, offset, sentence)
+
+    def _only_zeros(self, position: int) -> bool:
+        """Zeros at a log's end were allocated and not written yet."""
+        return not any(
+            any(self.files.pread(self.fd, min(WINDOW, self.size - at), at))
+            for at in range(position, self.size, WINDOW)
+        )
+
+
+def _chunks(index: bytes, size: int) -> list[tuple[int, int]]:
+    """Parts of a segment that begin where the index knows of batches, about a window each."""
+    if size == 0:
+        return []
+    numbers = array("i", index)
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    positions = numbers[1::2]
+    starts = [0]
+    while (slot := bisect_left(positions, starts[-1] + WINDOW)) < len(positions):
+        if positions[slot] >= size:
+            break
+        starts.append(positions[slot])
+    return list(pairwise([*starts, size]))
+
+
+def _damage(window: memoryview, position: int, path: Path) -> list[_Bad]:
     """Check sums and records of whole batches; (position, size, offset, sentence) of bad ones."""
     scanner = Scanner(
         window,

@@ -1,0 +1,121 @@
+"""The seal of a rolled segment: checksums over what Kafka's own leave out.
+
+A batch's checksum covers neither its offset nor its size nor (v2) its leader epoch. So a file
+``kstore.seal.<base offset>`` holds a CRC-32C over the first 21 bytes of every 64 batches. It
+names inode, change time and size of the segment it was made of, and counts for that one only:
+Kafka's cleaner writes another file under the same name. It is disposable: without it the
+segment is as safe as Kafka's. Format: docs/format/kstore-files.md.
+"""
+
+import json
+import logging
+import os
+from collections.abc import Iterable
+
+from kstore._native.checksum import crc32c
+from kstore._native.seal import ENTRY_SIZE, SealCheck, SealMaker
+from kstore.errors import StorageError
+from kstore.log import filenames
+from kstore.log.files import TEMPORARY_SUFFIX, Files
+
+FORMAT = 1
+WINDOW = 1 << 20  # bytes read at a time
+_LOGGER = logging.getLogger("kstore")
+_MOST = 1 << 30  # bytes of a seal: more than any segment can have
+
+
+def path_of(directory: str | os.PathLike[str], base_offset: int) -> str:
+    return os.path.join(directory, filenames.seal_name(base_offset))
+
+
+def write(files: Files, directory: str | os.PathLike[str], base_offset: int) -> bool:
+    """Seal a segment that nobody writes to any more; False where that cannot be done.
+
+    The file appears whole or not at all, and is not synced: after a power cut it may be gone.
+    Nothing here is worth failing for, so errors of the disk are logged only.
+    """
+    path = path_of(directory, base_offset)
+    try:
+        data = _make(files, os.path.join(directory, filenames.log_name(base_offset)))
+        if data is None:
+            return False
+        fd = files.open(path + TEMPORARY_SUFFIX, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            files.write(fd, data)
+        finally:
+            files.close(fd)
+        files.rename(path + TEMPORARY_SUFFIX, path)
+    except StorageError as error:
+        _LOGGER.warning("no seal was made for a segment: %s", error)
+        return False
+    return True
+
+
+def _make(files: Files, path: str) -> bytes | None:
+    fd = files.open(path)
+    try:
+        stamp = files.stamp(fd)
+        size = stamp[2]
+        maker = SealMaker(size)
+        while maker.position < size:
+            if not maker.feed(files.pread(fd, min(WINDOW, size - maker.position), maker.position)):
+                return None
+        if files.stamp(fd) != stamp:
+            return None
+    finally:
+        files.close(fd)
+    groups = maker.finish()
+    about = {
+        "format": FORMAT,
+        "inode": stamp[0],
+        "ctime_ns": stamp[1],
+        "size": size,
+        "batches": maker.batches,
+    }
+    data = json.dumps(about).encode() + b"\n" + groups
+    return data + crc32c(data).to_bytes(4, "big")
+
+
+def load(files: Files, directory: str | os.PathLike[str], base: int, fd: int) -> SealCheck | None:
+    """The seal of an open segment; None if there is none, or none that is whole and fits."""
+    path = path_of(directory, base)
+    try:
+        data = files.read(path, limit=_MOST) if files.exists(path) else b""
+    except StorageError:
+        return None
+    stamp = files.stamp(fd)
+    if _stamp_of(data) != stamp:
+        return None
+    return SealCheck(data[data.index(b"\n") + 1 : -4], stamp[2])
+
+
+def _stamp_of(data: bytes) -> tuple[int, int, int] | None:
+    """Inode, change time and size that a seal was made for; None of bytes that are none."""
+    end = data.find(b"\n", 0, 4096)
+    if end < 0 or (len(data) - end - 1 - 4) % ENTRY_SIZE or len(data) < end + 5:
+        return None
+    if crc32c(data[:-4]) != int.from_bytes(data[-4:], "big"):
+        return None
+    about = json.loads(data[:end])
+    if about["format"] != FORMAT:
+        return None
+    return about["inode"], about["ctime_ns"], about["size"]
+
+
+def remove(files: Files, directory: str | os.PathLike[str], base_offset: int) -> None:
+    path = path_of(directory, base_offset)
+    if files.exists(path):
+        files.remove(path)
+
+
+def remove_others(
+    files: Files, directory: str | os.PathLike[str], base_offsets: Iterable[int]
+) -> None:
+    """Remove the seals of all segments but these: the segments are gone. Errors are logged."""
+    kept = {filenames.seal_name(base) for base in base_offsets}
+    try:
+        for name in files.listdir(directory):
+            if name.startswith(filenames.SEAL) and name not in kept:
+                files.remove(os.path.join(directory, name))
+    except StorageError as error:
+        _LOGGER.warning("a seal of a segment that is gone stays: %s", error)
