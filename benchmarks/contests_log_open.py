@@ -28,6 +28,7 @@ def contests() -> Iterator[Contest]:
 
             def by_kafka() -> Timed:
                 result = peer.load()
+                assert result["end_offsets"] == count  # one record each
                 return Timed(float(result["seconds"]), result=int(result["count"]))
 
             calls["Kafka, all loaded"] = by_kafka

@@ -1,16 +1,75 @@
-"""Recovery and verification of one segment in page cache, beside a plain read of it."""
+"""Recovery and verification in page cache: one segment beside a plain read of it, and an
+unclean store of four partitions against Kafka's log manager, two threads each."""
 
+import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 from kstore.bench import recovery
-from kstore.bench.contest import Contest, scaled
+from kstore.bench.contest import Contest, Timed, scaled
+from kstore.bench.log_read import Unsynced
 from kstore.log import filenames
+from peers.here import kafka_log
+from peers.kafka import KafkaLog
+
+GIB = 1 << 30
+PARTITIONS = 4
+BARS = {"16 KB batches": 1.5, "1.1 KB batches": 4.0, "one-record batches": 10.0}
 
 
 def contests() -> Iterator[Contest]:
+    yield from segments()
+    yield from stores()
+
+
+def stores() -> Iterator[Contest]:
+    """An unclean open of all of it; nobody syncs."""
+    with tempfile.TemporaryDirectory() as path, kafka_log(Path(path)) as peer:
+        for name, (records, value_size) in recovery.SHAPES.items():
+            size = scaled(GIB, 1 << 16)
+            short = name.replace(" ", "-").replace(".", "")
+            root = Path(path) / short
+            calls: dict[str, Callable[[], object]] = {}
+            bars: list[tuple[str, str, float | None]] = []
+            if peer is None:
+                expected = recovery.write_store(root, PARTITIONS, records, value_size, size)
+            else:
+                made = peer.partitions(PARTITIONS, name=short, records=records, size=size)
+                expected = int(peer.load(short)["end_offsets"])
+                assert made["directory"] == str(root)
+                calls["Kafka, two threads"] = partial(by_kafka, peer, root)
+            for threads, called in ((2, "kstore, two threads"), (1, "kstore, one thread")):
+                calls[called] = partial(by_kstore, root, threads)
+                if peer is not None:
+                    wanted = BARS[name] if threads == 2 else None
+                    bars.append((called, "Kafka, two threads", wanted))
+            bars.append(("kstore, two threads", "kstore, one thread", None))
+            total = sum(path.stat().st_size for path in root.glob("*/*.log"))
+            yield Contest(
+                name=f"unclean open, {PARTITIONS} partitions of {name}, {total:,} bytes",
+                calls=calls,
+                amount=total,
+                expected=expected,
+                bars=tuple(bars),
+                rounds=5,
+            )
+            shutil.rmtree(root)
+
+
+def by_kafka(peer: KafkaLog, root: Path) -> Timed:
+    recovery.kill(root)
+    result = peer.load(root.name)
+    return Timed(float(result["seconds"]), result=int(result["end_offsets"]))
+
+
+def by_kstore(root: Path, threads: int) -> Timed:
+    recovery.kill(root)
+    return recovery.open_unclean(root, threads, Unsynced())
+
+
+def segments() -> Iterator[Contest]:
     for name, (records, value_size) in recovery.SHAPES.items():
         with tempfile.TemporaryDirectory() as folder:
             directory = Path(folder)

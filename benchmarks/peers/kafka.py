@@ -109,13 +109,17 @@ class KafkaLog:
         """Close a filled log and load it as after a kill: checksums, both indexes."""
         return self.ask("recover", name=name)
 
-    def partitions(self, count: int) -> Result:
-        """Make cleanly closed partitions `many-N` of one record each, in `directory`. Slow."""
-        return self.ask("partitions", count=count)
+    def partitions(
+        self, count: int, *, name: str = "partitions", records: int = 1, size: int = 0
+    ) -> Result:
+        """Make cleanly closed partitions `many-N` in `directory`, each with one batch of
+        `records`, or `size` bytes of them. Many are slow."""
+        return self.ask("partitions", name=name, count=count, records=records, bytes=size)
 
-    def load(self) -> Result:
-        """Start a log manager (two threads) on those until every end offset is known."""
-        return self.ask("load")
+    def load(self, name: str = "partitions") -> Result:
+        """Start a log manager (two threads) on those until every end offset is known; it recovers
+        them first where the directory has no clean-shutdown marker. `end_offsets` is their sum."""
+        return self.ask("load", name=name)
 
     def close(self) -> None:
         assert self._process.stdin is not None

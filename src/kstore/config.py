@@ -98,12 +98,14 @@ class StoreConfig:
     background: bool = True  # one thread for flush.ms and retention, started when first needed
     retention_check_interval_ms: int = 300_000
     recovery: str = "careful"  # "kafka": cut at damage as Kafka does (what is cut is kept aside)
+    num_recovery_threads_per_data_dir: int = 2  # partitions recovered at once after an unclean stop
     max_open_logs: int = 256  # beyond this, idle logs give their files back
     max_mapped_segments: int = 256
 
     def __post_init__(self) -> None:
         _check_range(self, "retention_check_interval_ms", 1, INT64_MAX)
         _check_choice(self, "recovery", ("careful", "kafka"))
+        _check_range(self, "num_recovery_threads_per_data_dir", 1, 1 << 10)
         _check_range(self, "max_open_logs", 1, 1 << 20)
         _check_range(self, "max_mapped_segments", 1, 1 << 20)
 

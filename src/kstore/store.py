@@ -22,6 +22,7 @@ from kstore.log.files import DISK, Files
 from kstore.log.log import Log
 from kstore.log.log_dir import absolute_paths
 from kstore.log.manager import LogManager, attempt
+from kstore.log.recover_all import Progress, StoreRecovery
 from kstore.topic import Partitioner, Topic, TopicPartition, as_place
 
 if TYPE_CHECKING:
@@ -31,7 +32,13 @@ if TYPE_CHECKING:
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
-def open(path: Paths, mode: str = "a", *, config: StoreConfig | None = None) -> "Store":
+def open(
+    path: Paths,
+    mode: str = "a",
+    *,
+    config: StoreConfig | None = None,
+    progress: Progress | None = None,
+) -> "Store":
     """Open a log directory, or several that make one store.
 
     Parameters
@@ -43,12 +50,15 @@ def open(path: Paths, mode: str = "a", *, config: StoreConfig | None = None) -> 
         ``"r"``: read beside a writer or a running Kafka broker; no lock, no byte changed.
     config
         Settings of the store; those of its topics are given where they are created.
+    progress
+        Called while what was not closed cleanly is recovered, with the bytes looked at and the
+        bytes in all; in one thread or another, one call at a time.
 
     Raises StoreLockedError (naming the directory) where somebody else writes, CorruptFileError
     where two directories have the same partition, NewerFormatError where a newer kstore was
     here, StorageError for what the system says.
     """
-    return Store(path, mode, config=config)
+    return Store(path, mode, config=config, progress=progress)
 
 
 class Store(Mapping[str, Topic]):
@@ -67,6 +77,7 @@ class Store(Mapping[str, Topic]):
         *,
         config: StoreConfig | None = None,
         files: Files = DISK,
+        progress: Progress | None = None,
     ) -> None:
         self._closed = True  # until everything stands
         self._forked = False
@@ -87,6 +98,7 @@ class Store(Mapping[str, Topic]):
         lifetime.opened(self)
         if self.writable:
             try:
+                self._manager.recover(progress)
                 self._take_over_offsets()
             except BaseException:
                 self.close()
@@ -100,6 +112,15 @@ class Store(Mapping[str, Topic]):
     def strangers(self) -> tuple[str, ...]:
         """Directories that are nobody's partition: a Kafka broker refuses to start on them."""
         return self._catalog.strangers
+
+    @property
+    def recovery(self) -> StoreRecovery:
+        """What became of the partitions opened so far, for a writer; ``str`` tells it.
+
+        After an unclean stop all of them were opened with the store. One that could not be
+        recovered is in ``failed``, and raises its error when it is asked for.
+        """
+        return self._manager.recovery
 
     @property
     def closed(self) -> bool:
@@ -344,7 +365,7 @@ class Store(Mapping[str, Topic]):
         """The end offset of every partition (of one topic), without keeping files open.
 
         After a clean stop, and in mode "r", a partition that is not open yet is only looked at.
-        After an unclean one a writer opens each, which recovers it.
+        After an unclean one a writer has opened each, which recovered it.
         """
         self._check()
         ends = self._manager.end_offsets(topic)

@@ -81,7 +81,12 @@ is_file is_dir stat
 DISK_FREE = ("kstore.cli", "kstore.bench", "kstore.__main__")
 # The steady append is one native call on a descriptor that log/files.py hands out; a located
 # batch is read the same way. frames asks for huge pages for memory of its own: no disk.
-NATIVE_DISK = {"kstore._native.write", "kstore._native.locate", "kstore._native.frames"}
+NATIVE_DISK = {
+    "kstore._native.write",
+    "kstore._native.locate",
+    "kstore._native.frames",
+    "kstore._native.pages",
+}
 NATIVE_DISK_HEADERS = {"unistd.h", "sys/uio.h", "sys/mman.h", "fcntl.h", "stdio.h"}
 NATIVE_DISK_MODULES = ("posix.unistd", "posix.mman", "posix.fcntl", "posix.stat", "libc.stdio")
 

@@ -1,13 +1,17 @@
 """A segment that a crash left behind: batches of one size, to be checked and indexed anew."""
 
+import os
 from pathlib import Path
+from time import perf_counter
 
 from kstore._native.encode import BatchBuffer
-from kstore.config import LogConfig
+from kstore.bench.contest import Timed
+from kstore.config import LogConfig, StoreConfig
 from kstore.log import filenames
-from kstore.log.files import DISK
+from kstore.log.files import DISK, Files
 from kstore.log.recovery import recover_partition
 from kstore.log.verify import verify_partition
+from kstore.store import Store
 
 # name: (records in a batch, bytes of a value); about 16 KB, 1.1 KB and 170 bytes a batch.
 SHAPES = {"16 KB batches": (150, 100), "1.1 KB batches": (10, 100), "one-record batches": (1, 100)}
@@ -76,3 +80,41 @@ def verify(directory: Path, threads: int) -> int:
     report = verify_partition(DISK, directory, threads=threads)
     report.raise_if_corrupt()
     return report.batches
+
+
+# --- a whole store ------------------------------------------------------------------------------
+
+SIDE_FILES = ("*/*.index", "*/*.timeindex")
+
+
+def write_store(root: Path, partitions: int, records: int, value_size: int, size: int) -> int:
+    """Partitions ``many-N`` of about size bytes each; returns the sum of their end offsets."""
+    return sum(
+        write_partition(root / f"many-{number}", records, value_size, size)
+        for number in range(partitions)
+    )
+
+
+def kill(root: Path) -> None:
+    """Make a closed log directory what a kill leaves of it when nothing was ever flushed.
+
+    Indexes are there, as large as they were, and hold zeros (Kafka recovers a segment twice
+    where they are missing); producer snapshots at the ends are not.
+    """
+    for pattern in (".kafka_cleanshutdown", "*-checkpoint", "*/*.snapshot"):
+        for path in root.glob(pattern):
+            path.unlink()
+    for pattern in SIDE_FILES:
+        for path in root.glob(pattern):
+            path.write_bytes(bytes(os.stat(path).st_size))
+
+
+def open_unclean(root: Path, threads: int, files: Files = DISK) -> Timed:
+    """Open a store after a kill: all of it recovered; the sum of end offsets is the result."""
+    config = StoreConfig(background=False, num_recovery_threads_per_data_dir=threads)
+    started = perf_counter()
+    with Store(root, config=config, files=files) as store:
+        seconds = perf_counter() - started
+        if store.recovery.failed or not store.recovery.unclean:
+            raise AssertionError(str(store.recovery))
+        return Timed(seconds, result=sum(store.end_offsets().values()))

@@ -123,6 +123,11 @@ def cut_name(base_offset: int, position: int, number: int) -> str:
     return f"kstore.cut.{base_offset:020d}.{position}.{number}"
 
 
+def unreadable_name(name: str, number: int) -> str:
+    """Where a side file is kept that does not parse."""
+    return f"kstore.unreadable.{name}.{number}"
+
+
 def parse_cut_name(name: str) -> CutName | None:
     match = _CUT_FILE.fullmatch(name)
     return None if match is None else CutName(int(match[1]), int(match[2]), int(match[3]))

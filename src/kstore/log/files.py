@@ -240,14 +240,13 @@ class Files:
         A disk that cannot read it raises StorageError here; later it would kill the process.
         The descriptor only names the file in the error.
         """
-        try:
-            mapped.madvise(_MADV_POPULATE_READ, position, size)
-        except OSError as error:
-            if error.errno == errno.EINVAL:  # before Linux 5.14: the pages come when touched
-                return
-            if error.errno == errno.EFAULT:
-                error = OSError(errno.EIO, os.strerror(errno.EIO))
-            raise _storage_error("cannot read", fd, error) from error
+        from kstore._native.pages import populate
+
+        failed = populate(mapped, position, size, _MADV_POPULATE_READ)
+        if failed in (0, errno.EINVAL):  # before Linux 5.14: the pages come when touched
+            return
+        code = errno.EIO if failed == errno.EFAULT else failed
+        raise _storage_error("cannot read", fd, OSError(code, os.strerror(code)))
 
     def raise_errno(self, code: int, path: str | os.PathLike[str], position: int) -> None:
         """Raise the StorageError for a system call that a kernel made itself."""

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from os.path import dirname, join
 from typing import NamedTuple
 
-from kstore.errors import InvalidConfigError, KStoreError
+from kstore.errors import CorruptFileError, InvalidConfigError
 from kstore.log import filenames
+from kstore.log.aside import keep_unreadable
 from kstore.log.checkpoint import (
     read_clean_shutdown,
     read_offsets,
@@ -72,6 +73,7 @@ class LogDir:
         self.path = path
         self.files = files
         self.partition_count = 0
+        self.notes: list[str] = []  # what was wrong in it, in sentences
         self._writable = writable
         self._lock: Lock | None = None
         self._marker: bytes | None = None  # content of the clean shutdown marker as found
@@ -163,8 +165,13 @@ class LogDir:
         # everything is recovered from the beginning.
         try:
             return read_offsets(self.files, self.join(name))
-        except KStoreError as error:
-            _LOGGER.warning("%s; going on without it, logs are recovered from their start", error)
+        except CorruptFileError as error:
+            note = f"{error}; going on without it"
+            if self._writable:  # the next checkpoint would write over it
+                note += f", kept as {keep_unreadable(self.files, self.path, name)}"
+            if note not in self.notes:
+                self.notes.append(note)
+                _LOGGER.warning("%s", note)
             return {}
 
     def checkpoint(self, states: Mapping[PartitionKey, LogState]) -> None:

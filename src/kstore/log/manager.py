@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from kstore.config import INT64_MAX, LogConfig, StoreConfig
+from kstore.errors import KStoreError
 from kstore.log.catalog import Catalog
 from kstore.log.chores import chores
 from kstore.log.filenames import partition_directory
@@ -19,6 +20,8 @@ from kstore.log.log_dir import LogDir, LogState
 from kstore.log.maps import MapBudget
 from kstore.log.open_logs import OpenLogs
 from kstore.log.opening import open_for_reading, open_for_writing, peek_end_offset
+from kstore.log.recover_all import Progress, StoreRecovery, recover_all
+from kstore.log.segment_scan import Tell
 from kstore.log.upkeep import Schedule, Upkeep
 
 PartitionKey = tuple[str, int]
@@ -50,6 +53,7 @@ class LogManager:
         self._maps = MapBudget(config.max_mapped_segments)
         self._upkeep: Upkeep | None = None
         self._dirs: list[LogDir] = []
+        self._unrecovered: dict[PartitionKey, KStoreError] = {}
         try:
             for each in paths:
                 self._dirs.append(LogDir(files, each, writable=writable))
@@ -71,10 +75,47 @@ class LogManager:
                 if log is None:
                     log = self._load(topic, partition)
                     self.logs.add(log)
+                    self._unrecovered.pop((topic, partition), None)
             self.start_upkeep(log.config.flush_ms)
         return log
 
-    def _load(self, topic: str, partition: int) -> Log:
+    def recover(self, progress: Progress | None) -> None:
+        """Load every partition of the directories that were not closed cleanly, side by side."""
+        with self.lock:
+            due = [
+                ((topic, partition), place)
+                for topic, partition, place in self.catalog.partitions()
+                if not place.clean
+            ]
+            logs, self._unrecovered = recover_all(
+                self._files,
+                due,
+                self._load,
+                threads=self.config.num_recovery_threads_per_data_dir,
+                progress=progress,
+            )
+            for log in logs:
+                self.logs.add(log)
+        if logs:
+            self.start_upkeep(min(log.config.flush_ms for log in logs))
+
+    @property
+    def recovery(self) -> StoreRecovery:
+        """What opening each of the logs found and did; grows as logs are opened."""
+        return StoreRecovery(
+            reports={
+                (log.topic, log.partition): log.recovery
+                for log in self.logs
+                if log.recovery is not None
+            },
+            failed=dict(self._unrecovered),
+            notes=(
+                *(f"{path}: no partition; left alone" for path in self.catalog.strangers),
+                *(note for place in self._dirs for note in place.notes),
+            ),
+        )
+
+    def _load(self, topic: str, partition: int, tell: Tell | None = None) -> Log:
         place = self.catalog.place(topic, partition)
         config = self.catalog.config(topic)
         files, maps = self._files, self._maps
@@ -84,7 +125,7 @@ class LogManager:
             reader.opened = partial(self.logs.woken, log)
             return log
         mode = self.config.recovery
-        log, writer = open_for_writing(files, maps, place, topic, partition, config, mode)
+        log, writer = open_for_writing(files, maps, place, topic, partition, config, mode, tell)
         writer.opened = partial(self.logs.woken, log)
         writer.shortened = partial(self._note_shortened, self._keeper())
         return log

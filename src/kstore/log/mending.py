@@ -6,13 +6,13 @@ Nothing that was in a log is deleted: bytes that leave it are first made durable
 
 import os
 from dataclasses import dataclass, field
-from itertools import count
 from pathlib import Path
 
 from kstore._native.recover import SegmentScan
 from kstore.config import LogConfig
 from kstore.errors import CorruptFileError
 from kstore.log import filenames
+from kstore.log.aside import free_name, keep_unreadable
 from kstore.log.filenames import (
     CLEANED_SUFFIX,
     LEADER_EPOCHS,
@@ -130,16 +130,6 @@ def _keep_tail(files: Files, fd: int, plan: Plan, scan: SegmentScan) -> None:
     plan.kept.append(name)
 
 
-def free_name(files: Files, directory: Path, base_offset: int, position: int) -> str:
-    """A name for cut bytes that no earlier cut has taken."""
-    names = set(files.listdir(directory))
-    return next(
-        name
-        for number in count()
-        if (name := filenames.cut_name(base_offset, position, number)) not in names
-    )
-
-
 def _has_data(files: Files, fd: int, start: int, end: int) -> bool:
     return any(
         any(files.pread(fd, min(PIECE, end - position), position))
@@ -255,13 +245,3 @@ def _first_epoch(files: Files, plan: Plan, base: int) -> tuple[int, int]:
         int.from_bytes(header[12:16], "big", signed=True),
         int.from_bytes(header[:8], "big", signed=True),
     )
-
-
-def keep_unreadable(files: Files, directory: str | os.PathLike[str], name: str) -> str:
-    """Rename a side file that does not parse, so that it can be looked at; returns the name."""
-    names = set(files.listdir(directory))
-    kept = next(
-        kept for number in count() if (kept := f"kstore.unreadable.{name}.{number}") not in names
-    )
-    files.rename(Path(directory) / name, Path(directory) / kept)
-    return kept

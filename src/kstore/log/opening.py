@@ -11,6 +11,7 @@ from kstore.log.loader import base_offsets, load, walk_end
 from kstore.log.log import Log
 from kstore.log.log_dir import LogDir
 from kstore.log.maps import MapBudget
+from kstore.log.segment_scan import Tell
 from kstore.log.shared import SharedReader
 from kstore.log.writer import LogWriter
 
@@ -23,6 +24,7 @@ def open_for_writing(
     partition: int,
     config: LogConfig,
     mode: str,
+    tell: Tell | None = None,
 ) -> tuple[Log, LogWriter]:
     """Load a log, recovering it where its directory was not left by a clean stop."""
     key = (topic, partition)
@@ -37,6 +39,7 @@ def open_for_writing(
         recovery_point=0 if place.clean else place.recovery_point(key),
         log_start_offset=place.log_start(key),
         mode=mode,
+        tell=tell,
     )
     jitter = randrange(min(config.segment_jitter_ms, config.segment_ms - 1) + 1)
     writer = LogWriter(path, loaded, config=config, files=files, maps=maps, jitter=jitter)

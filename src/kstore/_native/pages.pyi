@@ -1,0 +1,3 @@
+from typing_extensions import Buffer
+
+def populate(mapped: Buffer, start: int, size: int, advice: int) -> int: ...

@@ -1,0 +1,28 @@
+"""Pages of a mapped file, brought in while other threads work."""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.errno cimport errno
+from libc.stdint cimport uint8_t
+
+
+cdef extern from "<sys/mman.h>" nogil:
+    int madvise(void* address, size_t size, int advice)
+
+
+def populate(object mapped, Py_ssize_t start, Py_ssize_t size, int advice):
+    """madvise on a part of a map without the GIL (Python's own keeps it); 0, or the errno.
+
+    start is a multiple of the page size.
+    """
+    cdef Py_buffer view
+    cdef int failed = 0
+    PyObject_GetBuffer(mapped, &view, PyBUF_SIMPLE)
+    try:
+        if not 0 <= start <= start + size <= view.len:
+            raise ValueError(f"{start} to {start + size} is not within the {view.len} bytes given")
+        with nogil:
+            if madvise(<uint8_t*>view.buf + start, size, advice) != 0:
+                failed = errno
+    finally:
+        PyBuffer_Release(&view)
+    return failed
