@@ -84,6 +84,10 @@ unit: build $(VENV)/.group-test  ## the quick tests only
 interop: build $(VENV)/.group-test  ## real Apache Kafka reads what kstore wrote and the other way (Java 17, Maven)
 	@KSTORE_INTEROP=require $(BIN)/python -m pytest tests/interop $(PYTEST_ARGS)
 
+.PHONY: interop-all
+interop-all: build $(VENV)/.group-test  ## the same with every version of Kafka, 0.8.2 and 0.10.2 to 2.8 included (ten minutes)
+	@KSTORE_INTEROP=require KSTORE_INTEROP_ALL=1 $(BIN)/python -m pytest tests/interop $(PYTEST_ARGS)
+
 .PHONY: interop-jars
 interop-jars: build $(VENV)/.group-test  ## fetch Kafka's jars from Maven Central, once
 	@PYTHONPATH=tests $(BIN)/python -c 'from interop.kafka_jars import VERSIONS, prepare; import sys; \

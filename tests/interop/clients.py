@@ -14,6 +14,7 @@ from typing import Any
 from interop.judged import Judged, partition_of
 from interop.kafka_jars import ToolError, compiled, java_command
 from interop.node import Node
+from interop.old_node import OldNode
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -54,7 +55,7 @@ class Clients:
             raise ToolError(f"Kafka's clients {self.version}: {answer} {said}")
         return answer[3:]
 
-    def use(self, node: Node) -> None:
+    def use(self, node: Node | OldNode) -> None:
         """Speak to this broker from now on, with new clients."""
         self._ask("bootstrap", node.address)
 
@@ -62,6 +63,9 @@ class Clients:
         if self.version >= "4" and "segment_bytes" in config:  # it takes no small ones by that name
             config["internal_segment_bytes"] = config.pop("segment_bytes")
         self._ask("create", topic, partitions, *_settings(config))
+
+    def alter_topic(self, topic: str, **config: object) -> None:
+        self._ask("alter", topic, *_settings(config))
 
     def producer(self, name: str, **config: object) -> None:
         self._ask("producer", name, *_settings(config))

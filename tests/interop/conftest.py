@@ -1,15 +1,22 @@
 """Interop tests run against each version of Kafka in turn; all of them carry the marker."""
 
+import os
+
 import pytest
 
 from interop.kafka_jars import VERSIONS, libs
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if os.environ.get("KSTORE_INTEROP_ALL") != "1":
+        left_out = [item for item in items if item.get_closest_marker("all_versions")]
+        config.hook.pytest_deselected(items=left_out)  # counted in the last line: not in silence
+        items[:] = [item for item in items if item not in left_out]
     for item in items:
         if "interop" in item.path.parts:
             item.add_marker(pytest.mark.interop)
-            item.add_marker(pytest.mark.timeout(180))
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(180))
 
 
 @pytest.fixture(scope="session", params=VERSIONS)

@@ -28,9 +28,9 @@ class Judged:
     """One partition in the words of Kafka's own clients."""
 
     plain: ExpectedPartition
-    last_stable_offset: int
-    committed: tuple[int, ...]  # the offsets that a read_committed consumer gets
-    producers: tuple[Producer, ...]  # by their ids
+    last_stable_offset: int | None
+    committed: tuple[int, ...] | None  # the offsets that a read_committed consumer gets
+    producers: tuple[Producer, ...] | None  # by their ids; None: the broker is too old to say
 
     @property
     def records(self) -> tuple[ExpectedRecord, ...]:
@@ -43,6 +43,8 @@ class Judged:
 
 def partition_of(name: str, stored: dict[str, Any]) -> Judged:
     """From the shape of an expectations.json, which java/Clients.java writes too."""
+    told = stored.get("producers")
+    committed = stored.get("read_committed_offsets")
     producers = [
         Producer(
             producer_id=each["producer_id"],
@@ -52,14 +54,18 @@ def partition_of(name: str, stored: dict[str, Any]) -> Judged:
             coordinator_epoch=each["coordinator_epoch"],
             current_transaction_first_offset=_none_as_minus_one(each["current_txn_start_offset"]),
         )
-        for each in stored["producers"]
+        for each in told or ()
     ]
     return Judged(
         plain=expected_partition(name, stored),
-        last_stable_offset=stored["last_stable_offset"],
-        committed=tuple(stored["read_committed_offsets"]),
-        producers=tuple(sorted(producers, key=lambda each: each.producer_id)),
+        last_stable_offset=stored.get("last_stable_offset"),
+        committed=None if committed is None else tuple(committed),
+        producers=None if told is None else tuple(sorted(producers, key=_id)),
     )
+
+
+def _id(producer: Producer) -> int:
+    return producer.producer_id
 
 
 def _none_as_minus_one(offset: int | None) -> int:
@@ -83,9 +89,22 @@ def assert_same_records(log: Log, said: Judged) -> None:
     name, plain = said.plain.name, said.plain
     assert (log.start_offset, log.end_offset) == (plain.beginning_offset, plain.end_offset), name
     assert tuple(as_expected(record) for record in log) == plain.records, name
-    for when, offset, _ in plain.offsets_for_times:
-        expected = plain.end_offset if offset is None else offset
-        assert log.offset_at(when) == expected, (name, when)
+    times = [
+        (when, plain.end_offset if offset is None else offset)
+        for when, offset, _ in plain.offsets_for_times
+    ]
+    wrong = [(w, log.offset_at(w), o) for w, o in times if log.offset_at(w) != o]
+    assert not wrong, f"{name}: (time, found, expected) {wrong}"
+
+
+def assert_same_transactions(log: Log, said: Judged) -> None:
+    """The last stable offset, and what a read_committed reader is given."""
+    if said.committed is None:
+        return  # a broker from before transactions
+    name = said.plain.name
+    assert log.last_stable_offset == said.last_stable_offset, name
+    found = tuple(record.offset for record in log.view(isolation="read_committed"))
+    assert found == said.committed, name
 
 
 def batches_of(folder: Path, start: int = 0) -> list[tuple[PlainBatch, bytes]]:

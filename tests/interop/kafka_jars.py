@@ -17,6 +17,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 VERSIONS = ("3.9.2", "4.3.0")
+OLD_VERSIONS = ("0.8.2.2", "0.10.2.2", "0.11.0.3", "2.8.2")  # with ZooKeeper; `make interop-all`
 # One small JVM that starts quickly: the tools run for a second or two each.
 JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 # What the tools read and print is UTF-8 whatever the locale says (the names changed with Java 19).
@@ -51,7 +52,10 @@ def _complete(directory: Path, version: str) -> bool:
 def _download(version: str, target: Path, attempts: int = 3) -> str | None:
     """Fetch a version's jars; None when they are there, else why not."""
     part = target.with_name(target.name + ".part")
-    command = ["mvn", "-q", "-B", "-f", str(HERE / "pom.xml"), f"-Dkafka.version={version}"]
+    pom = HERE / ("pom-old.xml" if version in OLD_VERSIONS else "pom.xml")
+    scala = "2.11" if version.startswith("0.") else "2.13"
+    command = ["mvn", "-q", "-B", "-f", str(pom), f"-Dkafka.version={version}"]
+    command += [f"-Dscala.version={scala}"]
     command += ["dependency:copy-dependencies", "-DincludeScope=runtime"]
     said = ""
     for attempt in range(attempts):

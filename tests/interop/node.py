@@ -29,7 +29,7 @@ class Consumed(NamedTuple):
     timestamp_type: str = "CreateTime"
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
@@ -48,7 +48,7 @@ class Node:
         self._properties = root / "server.properties"
         self._output = root / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
-        self._port, controller = _free_ports(2)
+        self._port, controller = free_ports(2)
         self._controller = controller
         self._write_properties()
         standalone = ["--standalone"] if version >= "4" else []

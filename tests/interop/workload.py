@@ -9,7 +9,7 @@ from random import Random
 from interop.clients import Clients
 from kstore.config import CODECS
 
-SEGMENT = 8000  # bytes: a round makes several segments, and no batch is larger
+SEGMENT = 4000  # bytes: a round makes several segments, and no batch is larger
 OLD = 1_600_000_000_000  # a time far in the past
 LATER = "900000"  # ms until a coordinator gives a transaction up: never here
 
@@ -72,7 +72,9 @@ def _headers(random: Random) -> tuple[tuple[str, bytes | None], ...]:
 def _codecs(clients: Clients, random: Random) -> None:
     for partition, codec in enumerate(CODECS):
         idempotent = str(partition % 2 == 0).lower()
-        clients.producer("codec", compression_type=codec, enable_idempotence=idempotent)
+        clients.producer(
+            "codec", compression_type=codec, enable_idempotence=idempotent, batch_size=SEGMENT // 2
+        )
         for _ in range(random.randrange(5, 9)):
             for _ in range(random.choice((1, 2, 30))):
                 clients.send(
@@ -89,7 +91,7 @@ def _codecs(clients: Clients, random: Random) -> None:
 
 def _times(clients: Clients, random: Random) -> None:
     """Old times, times that go back, jumps that roll a segment; the broker's own times."""
-    clients.producer("plain", enable_idempotence="false", linger_ms=0)
+    clients.producer("plain", enable_idempotence="false", linger_ms=0, batch_size=SEGMENT // 2)
     when = OLD
     for _ in range(random.randrange(6, 10)):
         when += random.choice((1000, 7_200_000, -5_000_000, 0))

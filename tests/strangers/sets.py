@@ -52,6 +52,8 @@ class Long:
         if isinstance(other, bytes):
             digest = hashlib.sha256(other).hexdigest()
             return (len(other), digest) == (self.length, self.sha256)
+        if isinstance(other, Long):
+            return (other.length, other.sha256) == (self.length, self.sha256)
         return NotImplemented
 
 

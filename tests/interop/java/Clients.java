@@ -8,6 +8,7 @@
  *
  *   bootstrap ADDRESS                         the broker; forgets the clients of the one before
  *   create TOPIC PARTITIONS [NAME=VALUE]...   a topic and its settings
+ *   alter TOPIC [NAME=VALUE]...               change settings of a topic
  *   producer NAME [NAME=VALUE]...             a producer, its transactions initialised
  *   begin | commit | abort NAME
  *   send NAME TOPIC PARTITION TIMESTAMP KEY VALUE [HEADER=VALUE]...
@@ -45,8 +46,9 @@ import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.LongConsumer;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AlterConfigOp;
+import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.NewTopic;
-import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.ProducerState;
 import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -57,6 +59,8 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.UnsupportedVersionException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
@@ -140,6 +144,17 @@ public class Clients {
         admin.createTopics(List.of(topic.configs(configs))).all().get();
     }
 
+    static void alter(String[] words) throws Exception {
+        List<AlterConfigOp> changes = new ArrayList<>();
+        settings(words, 2).forEach((name, value) -> {
+            if (name.equals("bootstrap.servers")) return;
+            ConfigEntry entry = new ConfigEntry((String) name, (String) value);
+            changes.add(new AlterConfigOp(entry, AlterConfigOp.OpType.SET));
+        });
+        ConfigResource topic = new ConfigResource(ConfigResource.Type.TOPIC, words[1]);
+        admin.incrementalAlterConfigs(Map.of(topic, changes)).all().get();
+    }
+
     static void producer(String[] words) {
         Properties settings = settings(words, 2);
         settings.put("key.serializer", ByteArraySerializer.class.getName());
@@ -206,7 +221,6 @@ public class Clients {
         settings.put("isolation.level", isolation);
         settings.put("enable.auto.commit", "false");
         settings.put("auto.offset.reset", "none");
-        settings.put("allow.auto.create.topics", "false");
         settings.put("fetch.max.wait.ms", "10");
         settings.put("max.poll.records", "5000");
         return new KafkaConsumer<>(settings);
@@ -307,25 +321,26 @@ public class Clients {
         }
     }
 
+    /** Everything of one partition; what an old broker cannot answer is left out. */
     static void dumpOne(Writer out, TopicPartition place, KafkaConsumer<byte[], byte[]> uncommitted,
             KafkaConsumer<byte[], byte[]> committed) throws Exception {
         long begin = uncommitted.beginningOffsets(List.of(place)).get(place);
         long end = uncommitted.endOffsets(List.of(place)).get(place);
-        long stable = committed.endOffsets(List.of(place)).get(place);
         var records = read(uncommitted, place, end);
         out.write("{\"beginning_offset\":" + begin + ",\"end_offset\":" + end
-            + ",\"last_stable_offset\":" + stable
             + ",\n\"offsets_for_times\":[" + times(uncommitted, place, records) + "]");
-        var highest = admin.listOffsets(Map.of(place, OffsetSpec.maxTimestamp()))
-            .partitionResult(place).get();
-        if (highest.offset() >= 0) {
-            out.write(",\n\"max_timestamp\":{\"offset\":" + highest.offset()
-                + ",\"timestamp\":" + highest.timestamp() + "}");
+        try { // before 0.11 there are no transactions, before 2.8 nobody tells of the producers
+            long stable = committed.endOffsets(List.of(place)).get(place);
+            List<String> offsets = new ArrayList<>();
+            read(committed, place, stable).forEach(r -> offsets.add(Long.toString(r.offset())));
+            out.write(",\n\"last_stable_offset\":" + stable
+                + ",\n\"read_committed_offsets\":[" + String.join(",", offsets) + "]");
+            out.write(",\n\"producers\":[" + producers(place) + "]");
+        } catch (UnsupportedVersionException old) {
+            out.flush();
+        } catch (ExecutionException old) {
+            if (!(old.getCause() instanceof UnsupportedVersionException)) throw old;
         }
-        out.write(",\n\"producers\":[" + producers(place) + "]");
-        List<String> offsets = new ArrayList<>();
-        read(committed, place, stable).forEach(r -> offsets.add(Long.toString(r.offset())));
-        out.write(",\n\"read_committed_offsets\":[" + String.join(",", offsets) + "]");
         out.write(",\n\"read_uncommitted\":[\n");
         String comma = "";
         for (var record : records) {
@@ -350,6 +365,7 @@ public class Clients {
             case "burst": burst(words); return "";
             case "rest": return Long.toString(sender.rest());
             case "acked": return Long.toString(sender.acked.get());
+            case "alter": alter(words); return "";
             case "delete":
                 TopicPartition place = new TopicPartition(words[1], Integer.parseInt(words[2]));
                 RecordsToDelete before = RecordsToDelete.beforeOffset(Long.parseLong(words[3]));
