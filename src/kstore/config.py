@@ -35,6 +35,7 @@ class LogConfig:
     message_timestamp_type: str = "CreateTime"
     message_timestamp_before_max_ms: int = INT64_MAX
     message_timestamp_after_max_ms: int = INT64_MAX
+    producer_id_expiration_ms: int = 86_400_000  # a setting of the whole broker in Kafka
     # Not Kafka's topic settings: how kstore's own append and extend build batches
     # (a Kafka producer's batch.size and compression.type).
     batch_size: int = 131_072
@@ -54,6 +55,7 @@ class LogConfig:
         _check_range(self, "flush_ms", 0, INT64_MAX)
         _check_range(self, "message_timestamp_before_max_ms", 0, INT64_MAX)
         _check_range(self, "message_timestamp_after_max_ms", 0, INT64_MAX)
+        _check_range(self, "producer_id_expiration_ms", 1, INT64_MAX)
         _check_range(self, "batch_size", 1, INT32_MAX)
         _check_choice(self, "compression_type", (*CODECS, "uncompressed", "producer"))
         _check_choice(self, "batch_compression", CODECS)

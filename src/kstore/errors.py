@@ -131,6 +131,30 @@ class UnsupportedForMessageFormatError(KStoreError, ValueError):
     code = 43
 
 
+class OutOfOrderSequenceError(KStoreError, ValueError):
+    """A producer's batch does not follow the last one that the log has of it."""
+
+    code = 45
+
+
+class InvalidProducerEpochError(KStoreError, ValueError):
+    """A batch or marker with an older epoch than the producer has by now: somebody took over."""
+
+    code = 47
+
+
+class InvalidTxnStateError(KStoreError, ValueError):
+    """A plain batch of a producer whose transaction is open, or the other way round."""
+
+    code = 48
+
+
+class TransactionCoordinatorFencedError(KStoreError, ValueError):
+    """A marker of a coordinator that another one has replaced."""
+
+    code = 52
+
+
 class PolicyViolationError(KStoreError, ValueError):
     """What the topic's policy forbids, or whose owner is somebody else."""
 

@@ -12,7 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from kstore.log import loader, log, segment, writer
+from kstore.log import (
+    durability,
+    loader,
+    log,
+    producer_state,
+    segment,
+    shortening,
+    writer,
+    writer_base,
+)
 from kstore.log.log import Log
 from oracle import writer as oracle
 from oracle.plain import PlainRecord
@@ -21,7 +30,7 @@ from support.disks import HastyDisk
 from support.interrupts import Interrupt
 from support.logs import log_bytes, open_log, read_log
 
-MODULES = [writer, log, segment, loader]
+MODULES = [writer, writer_base, durability, shortening, producer_state, log, segment, loader]
 ERRORS: list[type[BaseException]] = [KeyboardInterrupt, MemoryError]
 TORTURE = bool(os.environ.get("KSTORE_TORTURE"))
 DISK = HastyDisk()

@@ -42,6 +42,7 @@ EVERYTHING = LogConfig(
     message_timestamp_type="LogAppendTime",
     message_timestamp_before_max_ms=11,
     message_timestamp_after_max_ms=12,
+    producer_id_expiration_ms=14,
     batch_size=13,
     batch_compression="lz4",
 )

@@ -120,12 +120,7 @@ REFUSED = {
         87,
     ),
     "codec": (damaged(22, 5), {}, KStoreError, None),
-    "idempotent": (
-        batch(rows(2), producer_id=9, producer_epoch=0, base_sequence=0),
-        {},
-        InvalidRecordError,
-        87,
-    ),
+    "no sequence": (batch(rows(2), producer_id=9, producer_epoch=0), {}, InvalidRecordError, 87),
 }
 
 

@@ -5,6 +5,7 @@ from libc.stdint cimport int64_t, uint8_t
 from kstore._native.batch cimport LeaderCheck, LeaderRules
 from kstore._native.header cimport BatchHeader
 from kstore._native.log_end cimport LogEnd
+from kstore._native.producers cimport Marker, Verdict
 from kstore._native.status cimport Status
 
 
@@ -17,7 +18,15 @@ cdef class Admission(LogEnd):
     cdef object _append_compressed(
         self, data, Py_buffer* view, LeaderRules* rules, LeaderCheck* check
     )
-    cdef object _append_checked(self, const uint8_t* data, Py_ssize_t size, LeaderCheck* check)
+    cdef object _append_checked(
+        self, const uint8_t* data, Py_ssize_t size, LeaderCheck* check, bint client
+    )
+    cdef object _append_validated(self, batch, bint client)
+    cdef object _judged(self, LeaderCheck* check, bint client)
+    cdef int _refuse_producer(
+        self, Verdict verdict, int64_t producer_id, int epoch, int sequence
+    ) except -1
+    cdef void _end_marker(self, uint8_t* batch, BatchHeader* header, Marker* marker) noexcept
     cdef object _append_trusted(self, data)
     cdef Py_ssize_t _append_run(
         self, const uint8_t* data, Py_ssize_t start, Py_ssize_t count

@@ -8,21 +8,28 @@ timestamp type and largest timestamp). Rules: Kafka's LogValidator and UnifiedLo
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport INT64_MAX, int16_t, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, realloc
+from libc.string cimport memset
 
 from kstore._native.batch cimport LeaderCheck, LeaderRules, validate_leader, validate_records
-from kstore._native.cursor cimport wrapping_add
-from kstore._native.header cimport BatchHeader, crc_matches, read_header
+from kstore._native.cursor cimport put_i32, wrapping_add
+from kstore._native.header cimport BatchHeader, crc_matches, read_header, write_header
 from kstore._native.info cimport new_info
-from kstore._native.layout cimport CODEC_MASK, LOG_APPEND_TIME_BIT, V2_HEADER_SIZE
+from kstore._native.layout cimport (
+    CODEC_MASK, CONTROL_BIT, LOG_APPEND_TIME_BIT, TRANSACTIONAL_BIT, V2_HEADER_SIZE,
+)
 from kstore._native.log_end cimport MAX_RELATIVE, LogEnd
+from kstore._native.producers cimport (
+    ACCEPTED, BATCHES_KEPT, DUPLICATE, FENCED, KeptBatch, Marker, Producer, Verdict,
+)
 from kstore._native.stamp cimport restamp, stamp_prefix
 from kstore._native.status cimport (
-    BAD_CRC, BAD_OFFSET, MESSAGE_TOO_LARGE, OK, Status, raise_for_status,
+    BAD_CRC, BAD_OFFSET, CONTROL_BATCH, MESSAGE_TOO_LARGE, OK, Status, raise_for_status,
 )
 
 cdef enum:
     # Checking fewer bytes than this takes less time than giving the GIL up and taking it back.
     GIL_THRESHOLD = 4096
+    END_MARKER_SIZE = 78
 
 
 cdef class Admission(LogEnd):
@@ -36,8 +43,19 @@ cdef class Admission(LogEnd):
 
         Takes the log's lock once the checks are through. Nothing of the caller's bytes is
         changed: what the log must write into them goes into a header of its own. Returns an
-        `info` of (first offset, last offset, largest timestamp, bytes); `refuse` raises.
+        `info` of (first offset, last offset, largest timestamp, bytes); `refuse` and
+        `refuse_producer` raise. A producer's repeated batch is answered with the offsets it
+        has, and 0 bytes.
         """
+        return self._append_validated(batch, True)
+
+    def append_as_coordinator(self, batch):
+        """As append_as_leader, for a batch of this process's own coordinator: of a producer
+        only the epoch is checked, not the sequence (offsets that belong to a transaction have
+        none)."""
+        return self._append_validated(batch, False)
+
+    cdef object _append_validated(self, batch, bint client):
         cdef Py_buffer view
         cdef LeaderRules rules
         cdef LeaderCheck check
@@ -47,16 +65,19 @@ cdef class Admission(LogEnd):
         PyObject_GetBuffer(batch, &view, PyBUF_SIMPLE)
         try:
             self._rules(&rules)
+            rules.from_client = client
             if view.len >= GIL_THRESHOLD:
                 with nogil:
                     status = validate_leader(<const uint8_t*>view.buf, view.len, &rules, &check)
             else:
                 status = validate_leader(<const uint8_t*>view.buf, view.len, &rules, &check)
-            if status != OK or check.header.size != view.len or check.header.producer_id >= 0:
+            if status == OK and check.header.attributes & CONTROL_BIT:
+                status = CONTROL_BATCH
+            if status != OK or check.header.size != view.len:
                 self._refuse(status, &check, view.len)
             if check.header.attributes & CODEC_MASK or self.target_codec >= 0:
                 return self._append_compressed(batch, &view, &rules, &check)
-            return self._append_checked(<const uint8_t*>view.buf, view.len, &check)
+            return self._append_checked(<const uint8_t*>view.buf, view.len, &check, client)
         finally:
             PyBuffer_Release(&view)
 
@@ -95,16 +116,19 @@ cdef class Admission(LogEnd):
             if status != OK:
                 self._refuse(status, check, view.len)
         if self.target_codec < 0 or self.target_codec == codec:
-            return self._append_checked(<const uint8_t*>view.buf, view.len, check)
+            return self._append_checked(
+                <const uint8_t*>view.buf, view.len, check, rules.from_client)
         rebuilt = self.recompress(
             memoryview(data).cast("B")[:V2_HEADER_SIZE], records, self.target_codec)
         if rebuilt.shape[0] > self.max_message_bytes:
             self._refuse(MESSAGE_TOO_LARGE, check, rebuilt.shape[0])
         check.restamp = True
         check.header.attributes = (check.header.attributes & ~CODEC_MASK) | self.target_codec
-        return self._append_checked(&rebuilt[0], rebuilt.shape[0], check)
+        return self._append_checked(&rebuilt[0], rebuilt.shape[0], check, rules.from_client)
 
-    cdef object _append_checked(self, const uint8_t* data, Py_ssize_t size, LeaderCheck* check):
+    cdef object _append_checked(
+        self, const uint8_t* data, Py_ssize_t size, LeaderCheck* check, bint client
+    ):
         cdef uint8_t[V2_HEADER_SIZE] head
         cdef Py_ssize_t split
         cdef int64_t first, last
@@ -117,6 +141,10 @@ cdef class Admission(LogEnd):
         try:
             if not self.ready:
                 self.prepare()
+            if check.header.producer_id >= 0:
+                answer = self._judged(check, client)
+                if answer is not None:
+                    return answer
             last = wrapping_add(self.next_offset, delta)
             self._make_room(size, self.next_offset, last, check.max_timestamp)
             first = self.next_offset
@@ -128,13 +156,111 @@ cdef class Admission(LogEnd):
             else:
                 split = stamp_prefix(head, data, first, self.leader_epoch)
             self._write(head, split, data + split, size - split)
-            self._publish(size, last, check.max_timestamp)
+            # Published and noted before anything can be interrupted; then it is indexed.
+            self._move_end(size, last)
+            if check.header.producer_id >= 0:
+                self.producers.add_batch(&check.header, first, last, check.max_timestamp)
+            self._index(self.active.size - size, size, last, check.max_timestamp)
             flush = self.next_offset >= self.flush_at
         finally:
             self.lock.give()
         if flush:
             self.flush_due()
         return new_info(self.info, first, last, check.max_timestamp, size)
+
+    cdef object _judged(self, LeaderCheck* check, bint client):
+        """None where the producer may append this batch; the answer to a repeated one."""
+        cdef const KeptBatch* kept = NULL
+        cdef Verdict verdict = self.producers.judge(&check.header, client, &kept)
+        if verdict == DUPLICATE:
+            return new_info(
+                self.info, kept.last_offset - kept.offset_delta, kept.last_offset,
+                kept.timestamp, 0)
+        if verdict != ACCEPTED:
+            self._refuse_producer(
+                verdict, check.header.producer_id, check.header.producer_epoch,
+                check.header.base_sequence)
+        self.producers.reserve(1)
+        return None
+
+    cdef int _refuse_producer(
+        self, Verdict verdict, int64_t producer_id, int epoch, int sequence
+    ) except -1:
+        """Call `refuse_producer`, which raises."""
+        cdef Producer* known = self.producers.find(producer_id)
+        cdef int last = -1
+        if known.kept > 0:
+            last = known.batches[(known.oldest + known.kept - 1) % BATCHES_KEPT].last_sequence
+        if verdict == FENCED:
+            last = known.coordinator_epoch
+        self.refuse_producer(<int>verdict, producer_id, epoch, sequence, known.epoch, last)
+        raise RuntimeError("a refused batch was not refused")
+
+    def append_end_marker(
+        self, int64_t producer_id, int16_t producer_epoch, *, bint commit,
+        int32_t coordinator_epoch=0, int transaction_version=0,
+    ):
+        """Append the control batch that ends a transaction, as a coordinator has it written.
+
+        Takes the log's lock. Returns an `info` as append_as_leader; `refuse_producer` raises.
+        """
+        cdef uint8_t[END_MARKER_SIZE] batch
+        cdef BatchHeader header
+        cdef Marker marker
+        cdef Verdict verdict
+        cdef bint flush
+        if producer_id < 0 or producer_epoch < 0 or coordinator_epoch < 0:
+            raise ValueError("producer id, its epoch and the coordinator's epoch are 0 or more")
+        self.lock.take(True)
+        try:
+            if not self.ready:
+                self.prepare()
+            marker.producer_id, marker.epoch = producer_id, producer_epoch
+            marker.coordinator_epoch, marker.commit = coordinator_epoch, commit
+            verdict = self.producers.judge_marker(&marker, transaction_version)
+            if verdict != ACCEPTED:
+                self._refuse_producer(verdict, producer_id, producer_epoch, coordinator_epoch)
+            self.producers.reserve(1)
+            marker.timestamp = self._now()
+            self._make_room(
+                END_MARKER_SIZE, self.next_offset, self.next_offset, marker.timestamp)
+            self._end_marker(batch, &header, &marker)
+            self._write(batch, END_MARKER_SIZE, NULL, 0)
+            self._move_end(END_MARKER_SIZE, marker.offset)
+            aborts = self.producers.add_marker(&marker)
+            self._index(
+                self.active.size - END_MARKER_SIZE, END_MARKER_SIZE, marker.offset,
+                marker.timestamp)
+            if aborts:
+                self.aborted()
+            flush = self.next_offset >= self.flush_at
+        finally:
+            self.lock.give()
+        if flush:
+            self.flush_due()
+        return new_info(
+            self.info, marker.offset, marker.offset, marker.timestamp, END_MARKER_SIZE)
+
+    cdef void _end_marker(self, uint8_t* batch, BatchHeader* header, Marker* marker) noexcept:
+        """Write the batch of one end marker at the log's end (EndTransactionMarker, KIP-98)."""
+        cdef uint8_t* record = batch + V2_HEADER_SIZE
+        memset(batch, 0, END_MARKER_SIZE)
+        marker.offset = self.next_offset
+        header.base_offset = header.last_offset = marker.offset
+        header.size = END_MARKER_SIZE
+        header.leader_epoch = self.leader_epoch
+        header.attributes = TRANSACTIONAL_BIT | CONTROL_BIT
+        if self.log_append_time:
+            header.attributes |= LOG_APPEND_TIME_BIT
+        header.base_timestamp = header.max_timestamp = marker.timestamp
+        header.producer_id, header.producer_epoch = marker.producer_id, marker.epoch
+        header.base_sequence, header.count = -1, 1
+        record[0] = (END_MARKER_SIZE - V2_HEADER_SIZE - 1) * 2      # lengths are zigzag varints
+        record[4] = 4 * 2               # the key: version 0, type
+        record[8] = 1 if marker.commit else 0
+        record[9] = 6 * 2               # the value: version 0, coordinator epoch
+        put_i32(record + 12, marker.coordinator_epoch)
+        write_header(batch, header)
 
     def append_as_follower(self, batches):
         """Append whole batches as they are, offsets and epochs kept (a leader checked them).
@@ -187,6 +313,7 @@ cdef class Admission(LogEnd):
         cdef int64_t first = row.base_offset
         cdef int64_t position, size = 0, largest = -1
         cdef Py_ssize_t stop = start
+        cdef bint aborts = False
         while stop < count and self.rows[stop].last_offset - first <= MAX_RELATIVE:
             size += self.rows[stop].size
             largest = max(largest, self.rows[stop].max_timestamp)
@@ -194,6 +321,7 @@ cdef class Admission(LogEnd):
         if row.magic < 2:               # a wrapper tells only its last offset
             first = self.rows[stop - 1].last_offset - MAX_RELATIVE
         self._make_room(size, first, self.rows[stop - 1].last_offset, largest)
+        self.producers.reserve(stop - start)
         try:
             for row in self.rows[start:stop]:
                 if row.leader_epoch > self.leader_epoch:
@@ -206,8 +334,12 @@ cdef class Admission(LogEnd):
         position = self.active.size
         self._move_end(size, self.rows[stop - 1].last_offset)
         for row in self.rows[start:stop]:
+            aborts |= self.producers.add_replicated(data, row)
+        for row in self.rows[start:stop]:
             self._index(position, row.size, row.last_offset, row.max_timestamp)
             position += row.size
+        if aborts:
+            self.aborted()
         return stop
 
     cdef Py_ssize_t _scan(

@@ -7,6 +7,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 
 from kstore._native.locate cimport SegmentView
 from kstore._native.lock cimport ReentrantLock
+from kstore._native.producers cimport ProducerTable
 
 
 cdef enum:
@@ -28,12 +29,16 @@ cdef class LogEnd:
     cdef public object prepare, roll, flush_due, wake, epoch_begins
     # (status, size, declared size, magic, bad position, bad record, producer id) -> raises
     cdef public object refuse
+    # (verdict, producer id, epoch, sequence, known epoch, known sequence) -> raises
+    cdef public object refuse_producer
+    cdef public object aborted              # called when a transaction was aborted: write its entry
     cdef public object refuse_own           # (what is wrong, value, limit) -> raises
     cdef object decompress, recompress
     cdef bint key_required
     cdef int target_codec                   # compression.type, -1: the producer's
     cdef object files, path, info, clock, compress, to_ms
     cdef ReentrantLock lock
+    cdef public ProducerTable producers
     cdef int fd, index_fd, time_fd
     cdef bint native
     cdef int16_t codec

@@ -3,6 +3,7 @@ from typing import Any
 
 from kstore._native.locate import SegmentView
 from kstore._native.lock import ReentrantLock
+from kstore._native.producers import ProducerTable
 
 class LogEnd:
     active: SegmentView
@@ -22,6 +23,9 @@ class LogEnd:
     wake: Callable[[], None]
     epoch_begins: Callable[[int, int], None]
     refuse: Callable[[int, int, int, int, int, int, int], None]
+    refuse_producer: Callable[[int, int, int, int, int, int], None]
+    aborted: Callable[[], None]
+    producers: ProducerTable
     refuse_own: Callable[[str, int, int], None]
     def __init__(
         self,

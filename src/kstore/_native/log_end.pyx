@@ -11,6 +11,7 @@ from kstore._native.clock cimport now_ms
 from kstore._native.layout cimport OFFSET_INDEX_ENTRY_SIZE, TIME_INDEX_ENTRY_SIZE
 from kstore._native.locate cimport SegmentView
 from kstore._native.lock cimport ReentrantLock
+from kstore._native.producers cimport ProducerTable
 from kstore._native.write cimport write_all
 
 cdef enum:
@@ -29,6 +30,7 @@ cdef class LogEnd:
         self.path = path
         self.info = tuple
         self.files = files
+        self.producers = ProducerTable()
         self.native = files.native
         self.to_ms = to_ms
         self.fd = self.index_fd = self.time_fd = -1

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from kstore.log.manager import LogManager
 
 CHECKPOINT_INTERVAL_MS = 60_000  # log.flush.offset.checkpoint.interval.ms
+EXPIRATION_CHECK_INTERVAL_MS = 600_000  # producer.id.expiration.check.interval.ms
 
 
 def chores(manager: "LogManager") -> Iterator[Chore]:
     """The work of a store as its settings and open logs are now; each from its first period on."""
     yield Chore("checkpoint", CHECKPOINT_INTERVAL_MS, manager.checkpoint)
     yield Chore("retention", manager.config.retention_check_interval_ms, manager.apply_retention)
+    yield Chore("producers", EXPIRATION_CHECK_INTERVAL_MS, partial(_expire_producers, manager))
     for log in manager.logs:
         flush_ms = log.config.flush_ms
         if flush_ms < INT64_MAX:
@@ -34,3 +36,9 @@ def chores(manager: "LogManager") -> Iterator[Chore]:
 def _flush(log: "Log") -> None:
     with suppress(LogFailedError, ClosedError):  # told before, and not its last word
         log.flush()
+
+
+def _expire_producers(manager: "LogManager") -> None:
+    for log in manager.logs:
+        with suppress(LogFailedError, ClosedError):
+            log.expire_producers()

@@ -75,7 +75,8 @@ class DurableWriter(WriterBase):
 
     def _sync(self, active_fd: int, sealed: list[SegmentView], directory: bool) -> None:
         """Sync these files and the directory; only a failed sync makes the log fail."""
-        opened: list[int] = []
+        with self.lock:
+            snapshots, opened = self.producers.open_snapshots()
         try:
             for view in sealed:
                 try:
@@ -89,6 +90,8 @@ class DurableWriter(WriterBase):
                         self.files.fdatasync(fd)
                 if directory:
                     self.files.sync_directory(self.directory)
+                with self.lock:
+                    self.producers.are_synced(snapshots)
             except OSError as error:
                 # Without a free descriptor nothing was asked of the disk: try again later.
                 if error.errno not in (errno.EMFILE, errno.ENFILE):

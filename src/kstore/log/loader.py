@@ -7,6 +7,7 @@ recover what may be torn, make the first segment if there is none. What differs 
 
 import itertools
 import os
+import time
 from dataclasses import dataclass
 
 from kstore._native.locate import SegmentList, SegmentView, find_end
@@ -15,6 +16,7 @@ from kstore.log import filenames
 from kstore.log import segment as segments_on_disk
 from kstore.log.files import Files
 from kstore.log.leader_epochs import LeaderEpochs
+from kstore.log.producer_state import ProducerState
 from kstore.log.recovery import recover_partition
 from kstore.log.recovery_report import RecoveryReport
 from kstore.log.segment_scan import Tell
@@ -30,6 +32,7 @@ class LoadedLog:
     epochs: LeaderEpochs
     recovery_point: int
     recovery: RecoveryReport
+    producers: ProducerState
     data_end: int  # the offset after the last batch; the log start may lie beyond
     epochs_changed: bool  # their file says more: to be written before the first append
 
@@ -93,8 +96,15 @@ def load(
     segments = SegmentList((*views, active), start)
     shorter = epochs.truncate_from_end(segments.end_offset)
     shorter = epochs.truncate_from_start(start) or shorter
-    known = data_end if clean and sound else recovery_point
-    return LoadedLog(segments, epochs, min(known, data_end), recovered.report, data_end, shorter)
+    clean = clean and sound
+    known = min(data_end if clean else recovery_point, data_end)
+    producers = ProducerState(files, directory, config.producer_id_expiration_ms)
+    producers.load(
+        segments,
+        time.time_ns() // 1_000_000,
+        trusted_end=None if clean else known,
+    )
+    return LoadedLog(segments, epochs, known, recovered.report, producers, data_end, shorter)
 
 
 def base_offsets(files: Files, directory: str) -> list[int]:

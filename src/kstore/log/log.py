@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from kstore._native.locate import SegmentList, Slice
 from kstore._native.record import holds_records
-from kstore.config import LogConfig
+from kstore.config import INT64_MAX, LogConfig
 from kstore.errors import OffsetOutOfRangeError, PolicyViolationError, ReadOnlyError
 from kstore.log import retention, search
 from kstore.log.files import Files
+from kstore.log.producer_snapshot import ProducerEntry
+from kstore.log.producer_state import ProducerState, collect_aborted
 from kstore.log.shared import SharedReader
+from kstore.log.transaction_index import AbortedTransaction
 from kstore.log.transactions import UNCOMMITTED, StableEnd, check_isolation
 from kstore.log.writer import LogWriter
 from kstore.record import Record, timestamp
@@ -75,6 +78,10 @@ class Log:
             # The kernel's own methods: a frame of Python would be a tenth of a small append.
             self.append = appender.append  # type: ignore[method-assign]
             self.append_as_leader = appender.append_as_leader  # type: ignore[method-assign]
+            self.append_as_coordinator = (  # type: ignore[method-assign]
+                appender.append_as_coordinator
+            )
+            self.append_end_marker = appender.append_end_marker  # type: ignore[method-assign]
             self.append_as_follower = appender.append_as_follower  # type: ignore[method-assign]
 
     def __repr__(self) -> str:
@@ -98,9 +105,11 @@ class Log:
     def last_stable_offset(self) -> int:
         """Where read_committed ends: first offset of the earliest open transaction, or the end.
 
-        A reader walks the headers behind the newest producer snapshot the first time, later
-        only what was appended since.
+        The writer knows it. A reader walks the headers behind the newest producer snapshot the
+        first time, later only what was appended since.
         """
+        if self._writer is not None and not self._writer.producers.stale:
+            return self._writer.producers.last_stable_offset(self._writer.segments)
         return self._stable_end.offset()
 
     @property
@@ -202,6 +211,11 @@ class Log:
         The log gives it offsets; the bytes are stored as they came but for offset and leader
         epoch (and, where Kafka does so too, timestamp type and largest timestamp).
 
+        Of an idempotent or transactional producer's batch epoch and sequence are checked. One of
+        its last five batches, sent again, is answered with the offsets and timestamp it has in
+        the log and ``size`` 0: nothing is written. A transactional batch opens its producer's
+        transaction in this log, which :meth:`append_end_marker` ends.
+
         Parameters
         ----------
         batch
@@ -212,6 +226,47 @@ class Log:
         CorruptRecordError, InvalidRecordError, InvalidTimestampError, MessageTooLargeError,
         UnsupportedCompressionTypeError, UnsupportedForMessageFormatError
             As Kafka's LogValidator; nothing was appended. ``code`` is Kafka's error code.
+        OutOfOrderSequenceError, InvalidProducerEpochError, InvalidTxnStateError
+            As Kafka's ProducerAppendInfo; likewise.
+        """
+        raise self._read_only()
+
+    def append_as_coordinator(self, batch: Any) -> AppendInfo:
+        """As :meth:`append_as_leader`, for a batch of this process's own coordinator.
+
+        Of a producer's batch only the epoch is checked: offsets that are committed within a
+        transaction carry no sequence (Kafka's AppendOrigin.COORDINATOR).
+        """
+        raise self._read_only()
+
+    def append_end_marker(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        *,
+        commit: bool,
+        coordinator_epoch: int = 0,
+        transaction_version: int = 0,
+    ) -> AppendInfo:
+        """End a producer's transaction in this log: append the control batch that says so.
+
+        As a transaction coordinator has it written (WriteTxnMarkers; KIP-98). An aborted
+        transaction goes into the transaction index of the marker's segment. Where the producer
+        has none open the marker is written all the same and changes only its epochs.
+
+        Parameters
+        ----------
+        producer_epoch
+            The producer's, or a higher one, with which its next transaction begins (KIP-890).
+        coordinator_epoch
+            Leader epoch of the coordinator's partition of ``__transaction_state``.
+        transaction_version
+            From 2 on the epoch has to be higher than that of the records (KIP-1228).
+
+        Raises
+        ------
+        InvalidProducerEpochError, TransactionCoordinatorFencedError
+            An older epoch than the log has seen; nothing was appended.
         """
         raise self._read_only()
 
@@ -336,6 +391,42 @@ class Log:
             return self._writer.wait_beyond(offset, timeout)
         assert self._reader is not None
         return self._reader.wait_beyond(offset, timeout)
+
+    # --- producers and transactions -----------------------------------------------------------
+
+    def producers(self) -> list[ProducerEntry]:
+        """What the log knows of each idempotent or transactional producer, in no order.
+
+        A reader, in another process, sees the newest snapshot and what the log has behind it.
+        """
+        if self._writer is not None:
+            with self._writer.lock:
+                self._writer.producers.refresh(self._writer.segments, self._writer.now_ms())
+                entries = self._writer.producers.table.entries()
+        else:
+            entries = self._outside_state().table.entries()
+        return [ProducerEntry(*entry) for entry in entries]
+
+    def aborted_transactions(self, start: int, stop: int) -> list[AbortedTransaction]:
+        """Aborted transactions that may have records in [start, stop), oldest abort first.
+
+        What a broker adds to a fetch with read_committed: from the transaction indexes, as
+        Kafka's UnifiedLog.collectAbortedTransactions. An index that was lost is made anew from
+        the log; a reader, which changes no file, does so in memory.
+        """
+        segments = self.segments
+        if self._writer is not None:
+            return collect_aborted(self._writer.producers, segments, start, stop)
+        return collect_aborted(self._outside_state(), segments, start, stop)
+
+    def expire_producers(self) -> int:
+        """Forget producers idle for ``producer.id.expiration.ms`` (a store does, by and by)."""
+        return self._writing().expire_producers()
+
+    def _outside_state(self) -> ProducerState:
+        state = ProducerState(self._files, self.path, INT64_MAX, writes=False)
+        state.load(self.segments, 0)
+        return state
 
     # --- upkeep ----------------------------------------------------------------------------
 

@@ -101,7 +101,7 @@ def open_for_sync(files: Files, directory: str, view: SegmentView) -> list[int]:
     base = view.base_offset
     opened: list[int] = []
     try:
-        for kind in (filenames.LOG, filenames.INDEX, filenames.TIME_INDEX):
+        for kind in filenames.SEGMENT_KINDS:
             path = os.path.join(directory, filenames.file_name(base, kind))
             if files.kind(path) is not None:
                 opened.append(files.open(path))

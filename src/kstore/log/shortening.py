@@ -38,6 +38,7 @@ class ShorteningWriter(DurableWriter):
                 self._cut_at(offset)
             self._finish_cut()
             self._epochs_changed(self.epochs.truncate_from_end(offset))
+            self.producers.refresh(self.segments, self.now_ms())
             self.files.sync_directory(self.directory)
             self._wake()
         if self.shortened is not None:
@@ -73,6 +74,7 @@ class ShorteningWriter(DurableWriter):
     ) -> None:
         """The log ends with the cut's view from now on; its files follow in _finish_cut."""
         views = self.segments.views
+        self.producers.stale = True
         cut.view.opener = self._map
         self._cut = cut
         self._gap = (data_end, cut.view.next_offset)

@@ -3,6 +3,7 @@
 Layout and rules: Kafka's TransactionIndex, AbortedTxn.
 """
 
+from collections.abc import Iterable
 from struct import Struct
 from typing import NamedTuple
 
@@ -37,3 +38,8 @@ def parse(data: bytes, *, path: str | None = None) -> list[AbortedTransaction]:
                 position=number * _ENTRY.size,
             )
     return entries
+
+
+def encode(entries: Iterable[AbortedTransaction]) -> bytes:
+    """The file of these entries."""
+    return b"".join(_ENTRY.pack(*entry) for entry in entries)

@@ -11,12 +11,16 @@ from kstore._native import status as native_status
 from kstore._native.checksum import crc32c
 from kstore.errors import (
     CorruptRecordError,
+    InvalidProducerEpochError,
     InvalidRecordError,
     InvalidTimestampError,
+    InvalidTxnStateError,
     KStoreError,
     MessageTooLargeError,
     OffsetOutOfRangeError,
+    OutOfOrderSequenceError,
     RecordListTooLargeError,
+    TransactionCoordinatorFencedError,
     UnsupportedCompressionTypeError,
     UnsupportedForMessageFormatError,
 )
@@ -24,6 +28,7 @@ from kstore.record import codec
 
 _ATTRIBUTES = struct.Struct(">h")
 _CRC_START = 21
+_OUT_OF_ORDER, _OLD_EPOCH, _FENCED = 2, 3, 5  # producers.pxd, Verdict
 
 
 def refuse(
@@ -38,15 +43,8 @@ def refuse(
     """Raise the error for a batch that a leader does not take. The arguments are the kernel's."""
     name = native_status.name(status)
     if name == "OK":
-        if declared_size != size:
-            raise InvalidRecordError(
-                f"exactly one batch is taken at a time: it has {declared_size} bytes, "
-                f"the buffer {size}"
-            )
         raise InvalidRecordError(
-            f"the batch is from an idempotent or transactional producer (id {producer_id}), and "
-            "this log keeps no producer state; use a plain producer, or append_as_follower for "
-            "batches that a leader has already taken"
+            f"exactly one batch is taken at a time: it has {declared_size} bytes, the buffer {size}"
         )
     kind: type[KStoreError] = InvalidRecordError
     sentence = native_status.reason(status)
@@ -64,6 +62,34 @@ def refuse(
     if bad_record >= 0:
         sentence = f"record {bad_record} of the batch: {sentence}"
     raise kind(sentence, position=bad_position if bad_position >= 0 else None)
+
+
+def refuse_producer(
+    verdict: int, producer_id: int, epoch: int, sequence: int, known_epoch: int, known: int
+) -> None:
+    """Raise the error for a producer's batch, or a marker, that does not fit what is known of it.
+
+    The arguments are the kernel's: its verdict, what the batch says, what the log knows.
+    """
+    if verdict == _OUT_OF_ORDER:
+        last = f"{known}, epoch {known_epoch}" if known >= 0 else f"none, epoch {known_epoch}"
+        raise OutOfOrderSequenceError(
+            f"producer {producer_id}: sequence {sequence} of epoch {epoch} does not follow the "
+            f"last one in the log ({last}); batches are missing, or are sent twice"
+        )
+    if verdict == _OLD_EPOCH:
+        raise InvalidProducerEpochError(
+            f"producer {producer_id}: epoch {epoch} is over, the log has seen {known_epoch}; "
+            "another instance of the producer took over, or a marker came late"
+        )
+    if verdict == _FENCED:
+        raise TransactionCoordinatorFencedError(
+            f"producer {producer_id}: coordinator epoch {sequence} is over, "
+            f"the log has seen {known}"
+        )
+    raise InvalidTxnStateError(
+        f"producer {producer_id}: a batch outside a transaction while its transaction is open"
+    )
 
 
 def refuse_own(what: str, value: int, limit: int) -> None:

@@ -51,8 +51,10 @@ class LogWriter(ShorteningWriter):
                         self._discard_unfinished()
                     self._flush_locked()
                     with self.lock:
+                        self._save_producers()
                         self._close_files()
-                        self._sync(-1, [self.active], False)
+                        dirty = self._directory_changes != self._directory_synced
+                        self._sync(-1, [self.active], dirty)
                     clean = True
             finally:
                 with self.lock:
@@ -63,3 +65,9 @@ class LogWriter(ShorteningWriter):
                     self._wake()
             self._clean = clean and self._failure is None and not self.appender.broken
             return self._clean
+
+    def _save_producers(self) -> None:
+        """Write the state of producers down, so that who opens the log need not replay it."""
+        self.producers.refresh(self.segments, self.now_ms())
+        end = self.segments.end_offset
+        self._directory_changes += self.producers.take_snapshot(end, sync=True)

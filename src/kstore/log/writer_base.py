@@ -15,6 +15,7 @@ import time
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 
 from kstore._native.append import Appender
 from kstore._native.locate import SegmentList, SegmentView
@@ -62,6 +63,7 @@ class WriterBase(ABC):
         # (offset after the last batch, log end) where nothing was appended since they differed.
         self._gap = (loaded.data_end, self.segments.end_offset)
         self.epochs: LeaderEpochs = loaded.epochs
+        self.producers = loaded.producers
         self.opened: Callable[[], None] | None = None  # told when files are opened (store's LRU)
         self.shortened: Callable[[], None] | None = None  # told when the recovery point went down
         self._maps = maps
@@ -95,7 +97,10 @@ class WriterBase(ABC):
         appender.flush_due = self.flush
         appender.wake = self._wake
         appender.epoch_begins = self._epoch_begins
+        appender.producers = self.producers.table
+        appender.aborted = self._write_aborted
         appender.refuse = validator.refuse
+        appender.refuse_producer = validator.refuse_producer
         appender.refuse_own = validator.refuse_own
         appender.reset(self.segments.views[-1])
         return appender
@@ -125,6 +130,7 @@ class WriterBase(ABC):
         """Take other settings over, from the next append on."""
         with self.lock:
             self.config = config
+            self.producers.expiration_ms = config.producer_id_expiration_ms
             self._configure(self.appender, min(self._jitter, config.segment_jitter_ms))
             self.appender.flush_at = self._flush_at()
 
@@ -192,6 +198,7 @@ class WriterBase(ABC):
             self._files = segments_on_disk.open_for_append(
                 self.files, self.directory, active, self.config
             )
+        self.producers.attach(self.segments, self.now_ms())
         if self.epochs.latest is None:  # kstore never raises an epoch, it only begins the first
             self._epochs_changed(self.epochs.assign(0, active.next_offset))
         self.appender.leader_epoch = self._latest_epoch()
@@ -247,6 +254,20 @@ class WriterBase(ABC):
         self._epochs_changed(self.epochs.assign(epoch, start_offset))
         self.appender.leader_epoch = self._latest_epoch()
 
+    def _write_aborted(self) -> None:
+        """Write the entry of a transaction that was just aborted.
+
+        A failure is not the append's: the entry stays in memory and is tried again, at the
+        latest when the segment is sealed.
+        """
+        with suppress(StorageError):
+            self._directory_changes += self.producers.write_aborted()
+
+    def expire_producers(self) -> int:
+        """Forget producers idle for ``producer.id.expiration.ms``; returns how many."""
+        with self.lock:
+            return self.producers.expire(self.now_ms())
+
     def _latest_epoch(self) -> int:
         latest = self.epochs.latest
         return 0 if latest is None else latest.epoch
@@ -263,6 +284,7 @@ class WriterBase(ABC):
             if self._files.base_offset == active.base_offset:
                 active.close_time_index()
                 segments_on_disk.trim_indexes(self.files, active, self._files)
+                self._directory_changes += self.producers.write_aborted()
         self._drop_files()
 
     def _drop_files(self) -> None:
@@ -325,6 +347,9 @@ class WriterBase(ABC):
         try:
             old.close_time_index()
             segments_on_disk.trim_indexes(self.files, old, old_files)
+            self.producers.write_aborted()
+            self.producers.expire(self.now_ms())
+            self.producers.take_snapshot(base)
         except BaseException:
             opened.close(self.files)
             raise
@@ -332,6 +357,7 @@ class WriterBase(ABC):
         self._unsynced.append(old)
         self.segments = SegmentList((*self.segments.views, view), self.segments.start_offset)
         self._files = opened
+        self.producers.seal(old, base)
         old.sealed = True
         self._unfinished = None
         self.appender.created_ms = self.now_ms()

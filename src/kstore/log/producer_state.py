@@ -1,0 +1,389 @@
+"""What a log knows of its producers, and the files that keep it: snapshots, transaction index.
+
+Kafka's ProducerStateManager. The state itself is native (:mod:`kstore._native.producers`) and
+changes with the appends; here it is loaded when a log opens, replayed from the log where the
+snapshots end, and written down when a segment is full and when the log closes.
+
+Both kinds of files are derived: every one can be made anew from the log. A snapshot that does not
+parse is removed, and the one before it and the log tell the same. A transaction index that lacks
+what the log tells is written anew: after an unclean stop for every segment that recovery looks
+at, else when it is first asked for (:meth:`ProducerState.aborted`). Kafka leaves a lost one lost,
+and then shows aborted records.
+"""
+
+import os
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from kstore._native.locate import SegmentList, SegmentView
+from kstore._native.producers import ProducerTable
+from kstore.errors import CorruptFileError
+from kstore.log import filenames, producer_snapshot, transaction_index
+from kstore.log.files import Files
+from kstore.log.transaction_index import AbortedTransaction
+
+_PIECE = 8 << 20  # bytes read at a time where nothing is mapped
+_LIMIT = 1 << 30  # no snapshot or transaction index is larger
+
+
+class ProducerState:
+    """The producers of one log that is open for writing. The log's lock is held, but for reads.
+
+    ``table`` changes with the appends; ``snapshot_offset`` is the newest snapshot's, so that a
+    state that was not changed since is not written again.
+    """
+
+    def __init__(
+        self, files: Files, directory: str, expiration_ms: int, *, writes: bool = True
+    ) -> None:
+        self.table = ProducerTable()
+        self.snapshot_offset = 0
+        self.expiration_ms = expiration_ms
+        self.stale = False  # the log was shortened: to be loaded again before it is used
+        self.unsynced: list[int] = []  # snapshots that were written and not synced
+        self.replayed = 0  # bytes of log that were looked at to load it
+        self._writes = writes  # False: no file is changed, only what is in memory
+        self._files = files
+        self._directory = directory
+        self._aborted: dict[SegmentView, list[AbortedTransaction]] = {}
+
+    # --- loading -----------------------------------------------------------------------------
+
+    def load(
+        self,
+        segments: SegmentList,
+        now_ms: int,
+        *,
+        trusted_end: int | None = None,
+    ) -> None:
+        """Bring the state to the log's end: newest good snapshot, then what the log has behind it.
+
+        Kafka's removeStraySnapshots and UnifiedLog.rebuildProducerState, with one difference:
+        a cleanly closed log without any snapshot is replayed from its start, where Kafka takes
+        it that no producer ever wrote to it. May be called again, where it failed as well.
+
+        Parameters
+        ----------
+        trusted_end
+            After an unclean stop: snapshots beyond this offset are passed over where there is an
+            older one, and transaction indexes of the segments from there on are compared with
+            the log, because they may not have been on disk.
+        """
+        views, start, end = segments.views, segments.start_offset, segments.end_offset
+        offsets = self._sort_out_snapshots([view.base_offset for view in views], start, end)
+        self.table.clear()
+        self.table.begin_segment(-1)
+        self.replayed = 0
+        self.snapshot_offset = start
+        self._load_snapshot(offsets, now_ms, trusted_end)
+        self._replay(views, self.snapshot_offset, end, trusted_end)
+        self._aborted.clear()
+        self._begin(segments)
+        self.stale = False
+
+    def _sort_out_snapshots(self, bases: Sequence[int], start: int, end: int) -> list[int]:
+        """Remove snapshots that belong to nothing; returns the offsets of the others, ascending.
+
+        One that lies on no segment's base was left by a log's close: only the newest of them
+        may count, and only above the active segment's base.
+        """
+        found = [
+            parsed.base_offset
+            for parsed in map(filenames.parse, self._files.listdir(self._directory))
+            if parsed is not None and parsed.kind == filenames.SNAPSHOT and not parsed.suffix
+        ]
+        stray = [offset for offset in sorted(found) if offset not in bases]
+        keep = stray[-1:] if stray and stray[-1] >= bases[-1] else []
+        kept = []
+        for offset in sorted(found):
+            if start < offset <= end and (offset in keep or offset not in stray):
+                kept.append(offset)
+            else:
+                self._remove(self._path(offset))
+        return kept
+
+    def _load_snapshot(self, offsets: list[int], now_ms: int, trusted_end: int | None) -> None:
+        """Load the newest snapshot that is good; bad ones go."""
+        good = list(offsets)
+        if trusted_end is not None:
+            older = [offset for offset in good if offset <= trusted_end]
+            good = older or good[:1]
+        while good:
+            offset = good.pop()
+            try:
+                data = self._files.read(self._path(offset), _LIMIT)
+                entries = producer_snapshot.parse(data, path=self._path(offset))
+            except CorruptFileError:
+                self._remove(self._path(offset))
+                continue
+            self.table.load(entries)
+            self.expire(now_ms)
+            self.snapshot_offset = offset
+            return
+
+    def _replay(
+        self,
+        views: Sequence[SegmentView],
+        start: int,
+        end: int,
+        trusted_end: int | None,
+    ) -> None:
+        """Replay the log from an offset; the bases of the last two segments get snapshots then."""
+        if start >= end:
+            return
+        bases = [view.base_offset for view in views]
+        for view in views[max(0, bisect_right(bases, start) - 1) :]:
+            first = max(start, view.base_offset)
+            if view.base_offset in bases[-2:]:
+                self.take_snapshot(first)
+            self.table.begin_segment(view.base_offset)
+            self.replayed += replay_segment(
+                self._files, self.table, view, first, mapped=self._writes
+            )
+            if trusted_end is not None and view.next_offset > trusted_end:
+                self._mend_index(view, self.table.aborted, first)
+
+    def _mend_index(self, view: SegmentView, found: bytes, start: int) -> None:
+        """Make a segment's transaction index say what the log says from start on."""
+        path = os.path.join(self._directory, filenames.transaction_index_name(view.base_offset))
+        there = b""
+        if self._files.kind(path) is not None:
+            there = self._files.read(path, _LIMIT)
+        try:
+            before = [each for each in transaction_index.parse(there) if each.last_offset < start]
+        except CorruptFileError:
+            before = []
+        wanted = transaction_index.encode(before) + found
+        if wanted != there:
+            self._replace(path, wanted)
+
+    def _begin(self, segments: SegmentList) -> None:
+        """Hold the active segment's transaction index, without what lies beyond the log's end.
+
+        It is made anew where it does not parse, or is missing though there were transactions.
+        """
+        active = segments.views[-1]
+        path = os.path.join(self._directory, filenames.transaction_index_name(active.base_offset))
+        there = self._files.kind(path) is not None
+        if there or not self._knows_markers():
+            entries = self._read(active, segments) if there else []
+        else:
+            entries = self._rebuild(active, segments, path)
+        seen = self.table.aborted_of(active.base_offset)
+        if seen:  # by the replay: a reader may be ahead of the file
+            entries = sorted({*entries, *transaction_index.parse(seen)}, key=_by_last_offset)
+        entries = [entry for entry in entries if entry.last_offset < segments.end_offset]
+        data = transaction_index.encode(entries)
+        if there and self._files.size_of(path) != len(data):
+            self._replace(path, data)
+        self.table.begin_segment(active.base_offset, data)
+
+    def _knows_markers(self) -> bool:
+        """Whether any producer ever ended a transaction."""
+        return any(coordinator >= 0 for *_, coordinator, _ in self.table.entries())
+
+    def attach(self, segments: SegmentList, now_ms: int) -> None:
+        """Be ready for appends to the last segment, whatever was interrupted before."""
+        self.refresh(segments, now_ms)
+        if self.table.aborted_base != segments.views[-1].base_offset:
+            self._begin(segments)
+
+    def refresh(self, segments: SegmentList, now_ms: int) -> None:
+        """Load again what a truncation made stale."""
+        if self.stale:
+            self.load(segments, now_ms)
+
+    def seal(self, old: SegmentView, base_offset: int) -> None:
+        """A new segment counts from now on: the old one's transaction index is complete."""
+        self._aborted[old] = transaction_index.parse(self.table.aborted)
+        self.table.begin_segment(base_offset)
+
+    # --- writing -------------------------------------------------------------------------------
+
+    def take_snapshot(self, offset: int, *, sync: bool = False) -> bool:
+        """Write down the state as it is before offset, unless the newest snapshot says that.
+
+        Returns whether it did. As Kafka straight under its name: one that was cut short does
+        not pass its checksum.
+        """
+        if offset <= self.snapshot_offset or not self._writes:
+            return False
+        path = self._path(offset)
+        fd = self._files.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            self._files.write(fd, self.table.snapshot())
+            if sync:
+                self._files.fsync(fd)
+        finally:
+            self._files.close(fd)
+        self.snapshot_offset = offset
+        if not sync:
+            self.unsynced.append(offset)
+        return True
+
+    def write_aborted(self) -> bool:
+        """Write entries of the active segment's transaction index that are only in memory.
+
+        Returns whether that made the file; raises StorageError, and may be called again.
+        """
+        table = self.table
+        pending = table.aborted[table.aborted_written :]
+        if not pending:
+            return False
+        path = os.path.join(self._directory, filenames.transaction_index_name(table.aborted_base))
+        fd = self._files.open(path, os.O_WRONLY | os.O_CREAT)
+        try:
+            self._files.pwrite(fd, pending, table.aborted_written)
+        finally:
+            self._files.close(fd)
+        made = table.aborted_written == 0
+        table.aborted_written += len(pending)
+        return made
+
+    def expire(self, now_ms: int) -> int:
+        """Forget producers that wrote nothing for so long; returns how many."""
+        return self.table.expire(now_ms, self.expiration_ms)
+
+    def open_snapshots(self) -> tuple[list[int], list[int]]:
+        """The snapshots that are to be synced: their offsets, and descriptors to be closed.
+
+        One that is gone went with its segment.
+        """
+        offsets, opened = list(self.unsynced), []
+        try:
+            for offset in offsets:
+                if self._files.kind(self._path(offset)) is not None:
+                    opened.append(self._files.open(self._path(offset)))
+        except BaseException:
+            for fd in opened:
+                self._files.close(fd)
+            raise
+        return offsets, opened
+
+    def are_synced(self, offsets: list[int]) -> None:
+        self.unsynced = [offset for offset in self.unsynced if offset not in offsets]
+
+    def _remove(self, path: str) -> None:
+        if self._writes:
+            self._files.remove(path)
+
+    def _replace(self, path: str, data: bytes) -> None:
+        if self._writes:
+            self._files.write_atomically(path, data)
+
+    def _path(self, offset: int) -> str:
+        return os.path.join(self._directory, filenames.snapshot_name(offset))
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def last_stable_offset(self, segments: SegmentList) -> int:
+        """First offset of the oldest open transaction, or the log end (Kafka: the high watermark,
+        which is the log end here). Takes no lock: the end is asked for first."""
+        end = segments.end_offset
+        first = self.table.first_open
+        return end if first < 0 else min(max(first, segments.start_offset), end)
+
+    def aborted(self, view: SegmentView, segments: SegmentList) -> list[AbortedTransaction]:
+        """The aborted transactions whose markers are in one segment.
+
+        A sealed segment without a transaction index is looked through once, by its headers: if
+        it has abort markers the index was lost, and is written anew.
+        """
+        held = self.table.aborted_of(view.base_offset)
+        if held is not None:
+            return transaction_index.parse(held)
+        known = self._aborted.get(view)
+        if known is None:
+            known = self._read(view, segments)
+            if len(self._aborted) > 2 * len(segments.views):  # of segments that are gone by now
+                self._aborted.clear()
+            self._aborted[view] = known
+        return known
+
+    def _read(self, view: SegmentView, segments: SegmentList) -> list[AbortedTransaction]:
+        path = os.path.join(self._directory, filenames.transaction_index_name(view.base_offset))
+        if self._files.kind(path) is None:
+            return self._rebuild(view, segments, path)
+        try:
+            return transaction_index.parse(self._files.read(path, _LIMIT), path=path)
+        except CorruptFileError:
+            return self._rebuild(view, segments, path)
+
+    def _rebuild(
+        self, view: SegmentView, segments: SegmentList, path: str
+    ) -> list[AbortedTransaction]:
+        """Make a lost transaction index anew from the segment and the snapshot before it."""
+        state = ProducerState(self._files, self._directory, self.expiration_ms, writes=self._writes)
+        views = segments.views
+        at = views.index(view)
+        while at > 0:  # back to a segment at whose base everything is known
+            snapshot = state._path(views[at].base_offset)
+            if self._files.kind(snapshot) is not None:
+                try:
+                    state.table.load(producer_snapshot.parse(self._files.read(snapshot, _LIMIT)))
+                    break
+                except CorruptFileError:
+                    self._remove(snapshot)
+            at -= 1
+        for each in views[at:]:
+            state.table.begin_segment(each.base_offset)
+            replay_segment(self._files, state.table, each, each.base_offset, mapped=self._writes)
+            if each is view:
+                break
+        data = state.table.aborted
+        if data:
+            self._replace(path, data)
+        return transaction_index.parse(data)
+
+
+def replay_segment(
+    files: Files, table: ProducerTable, view: SegmentView, start: int, *, mapped: bool
+) -> int:
+    """Note a segment's published batches from an offset on; returns how many bytes it has.
+
+    Only headers and markers are looked at. mapped: nobody cuts the file, so it may be.
+    """
+    size = view.size
+    if size == 0:
+        return 0
+    fd = files.open(view.path)
+    try:
+        if mapped and files.native:
+            with files.map(fd, size) as pages, memoryview(pages) as data:
+                table.replay(data, start)
+            return size
+        position = 0
+        while position < size:
+            step = _PIECE
+            done = table.replay(files.pread(fd, min(step, size - position), position), start)
+            while done == 0 and step < size - position:
+                step *= 8  # one batch is larger than a piece
+                done = table.replay(files.pread(fd, min(step, size - position), position), start)
+            if done == 0:
+                break
+            position += done
+    finally:
+        files.close(fd)
+    return size
+
+
+def collect_aborted(
+    state_of: ProducerState, segments: SegmentList, start: int, stop: int
+) -> list[AbortedTransaction]:
+    """Aborted transactions with offsets in [start, stop), oldest abort first.
+
+    Kafka's LocalLog.collectAbortedTransactions and TransactionIndex.collectAbortedTxns: from the
+    segment that holds start on, until an entry says that nothing below stop was undecided.
+    """
+    found: list[AbortedTransaction] = []
+    for view in segments.views[max(0, segments.floor(start)) :]:
+        for entry in state_of.aborted(view, segments):
+            if entry.last_offset >= start and entry.first_offset < stop:
+                found.append(entry)
+            if entry.last_stable_offset >= stop:
+                return found
+    return found
+
+
+def _by_last_offset(entry: AbortedTransaction) -> int:
+    return entry.last_offset
