@@ -198,6 +198,13 @@ class LogFailedError(StorageError):
     """
 
 
+class LogDirOfflineError(LogFailedError):
+    """The disk of a log directory failed: its logs are read-only until the store is reopened.
+
+    Kafka's KAFKA_STORAGE_ERROR. Logs in other directories of the store go on.
+    """
+
+
 class StoreLockedError(KStoreError, OSError):
     """Another process has the store open for writing."""
 

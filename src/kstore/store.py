@@ -21,7 +21,8 @@ from kstore.log.catalog import check_partitions
 from kstore.log.files import DISK, Files
 from kstore.log.log import Log
 from kstore.log.log_dir import absolute_paths
-from kstore.log.manager import LogManager, attempt
+from kstore.log.manager import LogDirInfo, LogManager, attempt
+from kstore.log.moves import MoveInfo
 from kstore.log.recover_all import Progress, StoreRecovery
 from kstore.topic import Partitioner, Topic, TopicPartition, as_place
 
@@ -139,7 +140,8 @@ class Store(Mapping[str, Topic]):
             places = self._catalog.places.get(name)
             if places is None:
                 raise self._catalog.unknown(name)
-            return self._topics.setdefault(name, Topic(self, name, places))
+            topic = Topic(self, name, places, self._catalog.partition_count(name))
+            return self._topics.setdefault(name, topic)
 
     def _look_again(self, name: object) -> None:
         """A reader has no part in what a writer elsewhere makes: it looks when it misses."""
@@ -234,6 +236,49 @@ class Store(Mapping[str, Topic]):
             self._catalog.check_deletable(name, foreign=foreign)
             self._topics.pop(name, None)
             self._manager.delete(name)
+
+    # --- log directories ------------------------------------------------------------------
+
+    @property
+    def log_dirs(self) -> tuple[LogDirInfo, ...]:
+        """The store's directories in their order: what is in each, and which are offline."""
+        self._check()
+        return tuple(self._manager.log_dirs())
+
+    def move(
+        self,
+        topic: str,
+        partition: int,
+        path: str | os.PathLike[str],
+        *,
+        max_bytes_per_second: int | None = None,
+        progress: Progress | None = None,
+    ) -> MoveInfo:
+        """Move a partition to another directory of the store (Kafka's alterReplicaLogDirs).
+
+        The partition is read and appended meanwhile; appends wait only for the last piece. A
+        move that was cut short, Kafka's too, is gone on with where it stands. To "move" a
+        partition to where it is drops what an earlier move left.
+
+        Parameters
+        ----------
+        path
+            One of the paths that the store was opened with.
+        max_bytes_per_second
+            How fast to copy, to leave some of the disks for others; None: as fast as it goes.
+        progress
+            Called with (bytes in place, bytes of the log) after each piece.
+
+        Returns when the new copy is on disk and counts, and the old one is gone. Raises
+        InvalidConfigError for a path that is not the store's, LogDirOfflineError, StorageError;
+        PolicyViolationError where the partition is being moved already.
+        """
+        self._check_writable()
+        if max_bytes_per_second is not None and max_bytes_per_second <= 0:
+            raise InvalidConfigError(
+                f"max_bytes_per_second must be above 0, not {max_bytes_per_second!r}"
+            )
+        return self._manager.move(topic, partition, path, max_bytes_per_second, progress)
 
     # --- producers and consumers ----------------------------------------------------------
 

@@ -80,16 +80,19 @@ class Topic:
 
     ``topic[2]`` is the log of partition 2, opened on first use; ``len(topic)`` is the number of
     partitions; iterating gives the logs in order. In a directory of a Kafka broker that hosts
-    only some partitions the others are missing: ``partitions`` tells which are there, and the
-    length counts up to the highest. Safe to share between threads.
+    only some partitions, or where a log directory is offline, the others are missing:
+    ``partitions`` tells which are there, and the length is what ``kstore.topics`` says, else it
+    counts up to the highest that is there. Safe to share between threads.
     """
 
-    def __init__(self, store: "Store", name: str, partitions: Iterable[int]) -> None:
+    def __init__(
+        self, store: "Store", name: str, partitions: Iterable[int], count: int = 0
+    ) -> None:
         self._store = store
         self.name = name
         self.partitions = tuple(sorted(partitions))
         """The partitions that are here, ascending."""
-        self._length = self.partitions[-1] + 1
+        self._length = max(self.partitions[-1] + 1, count)
         self._partitioner: Partitioner | None = None
 
     @property

@@ -20,6 +20,8 @@ CHANGES = (
     "write_atomically",
     "copy",
     "make_directory",
+    "remove_directory",
+    "set_modified_ns",
 )
 
 
@@ -37,11 +39,15 @@ class HastyDisk(Files):
 
 
 class FaultyDisk(Files):
-    """Counts changing calls and raises at the n-th; a failing write leaves half its bytes."""
+    """Counts changing calls and raises at the n-th; a failing write leaves half its bytes.
+
+    With a path given, only calls that name something below it, or a descriptor of it, count.
+    """
 
     native = False
 
-    def __init__(self) -> None:
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        self.path = None if path is None else os.fspath(path)
         self.calls: list[str] = []
         self.fail_at = -1
         self.sticky = False
@@ -58,8 +64,20 @@ class FaultyDisk(Files):
         self.calls.append(name)
         return number == self.fail_at or (self.sticky and 0 <= self.fail_at < number)
 
+    def step(self, name: str, where: Any) -> None:
+        """Count a call on a path or descriptor; raise if it is the one that fails."""
+        if self._concerns(where) and self._step(name):
+            raise self.error()
+
+    def _concerns(self, where: Any) -> bool:
+        if self.path is None:
+            return True
+        if isinstance(where, int):
+            where = os.readlink(f"/proc/self/fd/{where}")
+        return os.fspath(where).startswith(self.path)
+
     def write(self, fd: int, *buffers: Any) -> int:
-        if self._step("write"):
+        if self._concerns(fd) and self._step("write"):
             data = b"".join(bytes(buffer) for buffer in buffers)
             os.write(fd, data[: len(data) // 2])
             raise self.error()
@@ -70,8 +88,7 @@ def _failing(name: str) -> Callable[..., Any]:
     original = getattr(Files, name)
 
     def call(self: FaultyDisk, *arguments: Any, **named: Any) -> Any:
-        if self._step(name):
-            raise self.error()
+        self.step(name, arguments[0])
         return original(self, *arguments, **named)
 
     return call

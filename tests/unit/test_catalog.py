@@ -51,7 +51,7 @@ TOPIC_ID = "AAAAAAAAQACAAAAAAAAAqg"
 
 def catalog(*paths: Path, files: Files = DISK, writable: bool = False) -> Catalog:
     dirs = [LogDir(files, str(path), writable=writable) for path in paths]
-    return Catalog(files, dirs, LogConfig())
+    return Catalog(dirs, LogConfig())
 
 
 def snapshot(path: Path) -> dict[str, bytes]:
@@ -166,7 +166,7 @@ def test_a_foreign_topic_keeps_everything_whatever_the_store_says(tmp_path: Path
     (tmp_path / "kafka-0").mkdir()
     dirs = [LogDir(DISK, str(tmp_path), writable=False)]
     default = LogConfig(retention_ms=1, retention_bytes=1, cleanup_policy="compact", segment_ms=5)
-    config = Catalog(DISK, dirs, default).config("kafka")
+    config = Catalog(dirs, default).config("kafka")
     assert (config.retention_ms, config.retention_bytes) == (-1, -1)
     assert config.cleanup_policy == "delete"
     assert config.segment_ms == 5

@@ -79,6 +79,11 @@ cdef class LogEnd:
         self.active = active
         self.next_offset = active.next_offset
 
+    def relocate(self, files, path):
+        """Write through other files, in another directory, from the next `attach` on."""
+        self.detach()
+        self.files, self.path, self.native = files, path, files.native
+
     def make_ready(self):
         """Call `prepare` unless the appender may write as it is; the caller holds the lock."""
         if not self.ready:

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from difflib import get_close_matches
+from typing import NamedTuple
 
 from kstore.config import LogConfig, check_log_config
 from kstore.errors import (
@@ -13,11 +14,15 @@ from kstore.errors import (
     InvalidConfigError,
     InvalidTopicError,
     PolicyViolationError,
+    StorageError,
     TopicExistsError,
     UnknownTopicOrPartitionError,
 )
 from kstore.log.filenames import (
     DELETE,
+    FUTURE,
+    MOVED,
+    PartitionName,
     check_topic_name,
     collision_key,
     partition_directory,
@@ -25,13 +30,23 @@ from kstore.log.filenames import (
 )
 from kstore.log.files import Files
 from kstore.log.identity import is_reserved_uuid, random_uuid, read_topic_id, write_topic_id
-from kstore.log.log_dir import LogDir
+from kstore.log.log_dir import Contents, LogDir
+from kstore.log.opening import peek_end_offset
 from kstore.log.topics_file import CREATING, DELETING, LIVE, TopicEntry, TopicsFile
+from kstore.log.watched import keeps_from_opening
 
 MAX_PARTITIONS = 1_000_000
 _SYNCS_AT_ONCE = 16
 
 _LOGGER = logging.getLogger("kstore")
+
+
+class Retired(NamedTuple):
+    """A folder with one of Kafka's suffixes: ``-delete``, ``-future`` or ``-stray``."""
+
+    place: LogDir
+    folder: str
+    name: PartitionName
 
 
 class Catalog:
@@ -40,12 +55,13 @@ class Catalog:
     Not thread-safe: the store calls it under its own lock.
     """
 
-    def __init__(self, files: Files, dirs: list[LogDir], default: LogConfig) -> None:
-        self._files = files
+    def __init__(self, dirs: list[LogDir], default: LogConfig) -> None:
         self._dirs = dirs
         self._default = default
-        self._settings = TopicsFile(files, sorted(each.path for each in dirs))
+        self._settings = TopicsFile(dirs)
         self.places: dict[str, dict[int, LogDir]] = {}
+        self.retired: list[Retired] = []  # folders with Kafka's suffixes
+        self._superseded: list[tuple[LogDir, PartitionName]] = []  # a finished move's old copies
         self.strangers: tuple[str, ...] = ()
         self.loose_files: tuple[str, ...] = ()
         self.refresh()
@@ -58,31 +74,72 @@ class Catalog:
         places: dict[str, dict[int, LogDir]] = {}
         strangers: list[str] = []
         loose: list[str] = []
+        self.retired, self._superseded = [], []
         for directory in self._dirs:
-            contents = directory.scan()
+            contents = self._scan(directory)
+            if contents is None:
+                continue
             strangers += (directory.join(name) for name in contents.strangers)
             loose += (directory.join(name) for name in contents.files)
+            self.retired += (Retired(directory, *item) for item in contents.retired.items())
             for name in contents.partitions:
                 where = places.setdefault(name.topic, {})
-                if name.partition in where:
-                    raise CorruptFileError(
-                        f"partition {name.topic}-{name.partition} is in two log directories, here "
-                        f"and in {where[name.partition].path}; one of them must go (Kafka does "
-                        "not start either)",
-                        path=directory.join(partition_directory(name.topic, name.partition)),
-                    )
-                where[name.partition] = directory
+                first = where.get(name.partition)
+                where[name.partition] = (
+                    directory if first is None else self._choose(name, first, directory)
+                )
             if directory.recovery_due and not self.places and contents.partitions:
                 _LOGGER.warning(
                     "%s was not closed cleanly: recovery is due when it is next opened for "
                     "writing, until then torn tails are left out",
                     directory.path,
                 )
+        if all(each.offline is not None for each in self._dirs):
+            raise self._dirs[0].refusal()
         for path in set(strangers) - set(self.strangers):
             _LOGGER.warning("%s is no partition: left alone, but Kafka will not start on it", path)
         self.strangers, self.loose_files = tuple(sorted(strangers)), tuple(loose)
         self._settings.load()
         self.places = places
+
+    def _scan(self, directory: LogDir) -> Contents | None:
+        """What is in a directory; None where it is offline, or cannot be read while others can.
+
+        A writer asks only once: what failed stays out until the store is reopened.
+        """
+        if directory.offline is not None and directory.writable:
+            return None
+        try:
+            contents = directory.scan()
+        except StorageError as error:
+            if len(self._dirs) == 1 or not keeps_from_opening(error):
+                raise
+            directory.fail(error)
+            return None
+        directory.offline = None
+        return contents
+
+    def _choose(self, name: PartitionName, first: LogDir, second: LogDir) -> LogDir:
+        """Which of two copies of a partition counts, where a move of kstore's was cut short.
+
+        The new copy carries a file that says that it is whole, until the old one is gone. Without
+        it nobody can tell: Kafka does not start on such directories either.
+        """
+        folder = partition_directory(name.topic, name.partition)
+        ends = [
+            peek_end_offset(each.files, each.join(folder), 0)
+            for each in (first, second)
+            if each.files.kind(each.join(folder, MOVED)) is None
+        ]
+        whole = [e for e in (first, second) if e.files.kind(e.join(folder, MOVED)) is not None]
+        if len(whole) == 1 and peek_end_offset(whole[0].files, whole[0].join(folder), 0) >= ends[0]:
+            self._superseded.append((second if whole[0] is first else first, name))
+            return whole[0]
+        raise CorruptFileError(
+            f"partition {name.topic}-{name.partition} is in two log directories, here and in "
+            f"{first.path}; one of them must go (Kafka does not start either)",
+            path=second.join(folder),
+        )
 
     def place(self, topic: str, partition: int) -> LogDir:
         """The directory of a partition; UnknownTopicOrPartitionError suggests close names."""
@@ -91,10 +148,28 @@ class Catalog:
             raise self.unknown(topic)
         place = places.get(partition)
         if place is None:
+            count = self.partition_count(topic)
+            if isinstance(partition, int) and 0 <= partition < count:
+                for each in self.offline:
+                    raise each.refusal()
             raise UnknownTopicOrPartitionError(
                 f"topic {topic!r} has no partition {partition!r} here", path=self._dirs[0].path
             )
         return place
+
+    @property
+    def offline(self) -> list[LogDir]:
+        return [each for each in self._dirs if each.offline is not None]
+
+    @property
+    def live(self) -> list[LogDir]:
+        return [each for each in self._dirs if each.offline is None]
+
+    def partition_count(self, topic: str) -> int:
+        """How many partitions the topic has, those in directories that are offline included."""
+        entry = self._settings.get(topic)
+        here = max(self.places[topic]) + 1
+        return here if entry is None else max(entry.partitions, here)
 
     def partitions(self) -> Iterator[tuple[str, int, LogDir]]:
         for topic, places in self.places.items():
@@ -134,7 +209,7 @@ class Catalog:
 
     def topic_id(self, topic: str) -> str | None:
         partition, place = next(iter(self.places[topic].items()))
-        return read_topic_id(self._files, place.join(partition_directory(topic, partition)))
+        return read_topic_id(place.files, place.join(partition_directory(topic, partition)))
 
     # --- coming and going -----------------------------------------------------------------
 
@@ -151,6 +226,9 @@ class Catalog:
             raise TopicExistsError(f"Topic {topic!r} already exists.", path=self._dirs[0].path)
         self._check_collision(topic)
         begun = self._settings.get(topic)
+        if begun is not None:
+            for each in self.offline:  # its partitions may be there
+                raise each.refusal()
         if begun is not None and begun.state == CREATING:
             # An earlier attempt failed on the way: its directories carry its id.
             topic_id = topic_id or begun.topic_id
@@ -181,27 +259,37 @@ class Catalog:
             if partition not in places:
                 places[partition] = self._make_partition(partition_directory(topic, partition))
         self._identify(topic, entry, places)
-        for place in self._dirs:
-            self._files.sync_directory(place.path)
+        for place in self.live:
+            place.files.sync_directory(place.path)
         self._settings.mark(topic, entry, LIVE)
         self.places[topic] = places
 
     def _make_partition(self, name: str) -> LogDir:
-        """Make a directory where the fewest are, unless a failed attempt has made it."""
-        for place in self._dirs:
-            if self._files.exists(place.join(name)):
+        """Make a directory where the fewest are, unless a failed attempt has made it.
+
+        Directories are tried in that order until one is not offline (Kafka's LogManager).
+        """
+        for place in self.live:
+            if place.files.exists(place.join(name)):
                 return place
-        place = min(self._dirs, key=lambda each: each.partition_count)
-        self._files.make_directory(place.join(name))
-        place.partition_count += 1
-        return place
+        for place in sorted(self.live, key=lambda each: each.partition_count):
+            try:
+                place.files.make_directory(place.join(name))
+            except StorageError:
+                if place.offline is None:
+                    raise
+                continue
+            place.partition_count += 1
+            return place
+        raise self._dirs[0].refusal()
 
     def _identify(self, topic: str, entry: TopicEntry, places: dict[int, LogDir]) -> None:
         """Write the topic id into each partition. Two syncs each: together they take less time."""
 
         def write(partition: int) -> None:
-            path = places[partition].join(partition_directory(topic, partition))
-            write_topic_id(self._files, path, entry.topic_id or "")
+            place = places[partition]
+            path = place.join(partition_directory(topic, partition))
+            write_topic_id(place.files, path, entry.topic_id or "")
 
         if entry.topic_id is None:
             return
@@ -232,32 +320,119 @@ class Catalog:
 
     def _retire(self, topic: str, entry: TopicEntry) -> None:
         places = self.places.pop(topic, {})
-        for partition, place in places.items():
-            self._files.rename(
-                place.join(partition_directory(topic, partition)),
-                place.join(retired_directory(topic, partition, DELETE, entry.unique)),
-            )
+        gone = [
+            (place, partition, partition_directory(topic, partition))
+            for partition, place in places.items()
+        ]
+        gone += [
+            (each.place, each.name.partition, each.folder)
+            for each in self.retired
+            if each.name.topic == topic and each.name.state == FUTURE
+        ]
+        for place, partition, folder in gone:
+            retired = retired_directory(topic, partition, DELETE, entry.unique)
+            place.files.rename(place.join(folder), place.join(retired))
         ours = f".{entry.unique}-{DELETE}"
-        for place in self._dirs:
-            self._files.sync_directory(place.path)
+        for place in self.live:
+            place.files.sync_directory(place.path)
             place.forget((topic, partition) for partition in range(entry.partitions))
-            for name in self._files.list_directories(place.path):
+            for name in place.files.list_directories(place.path):
                 if name.endswith(ours):
-                    _remove_tree(self._files, place.join(name))
+                    remove_tree(place.files, place.join(name))
                     place.partition_count -= 1
         self._settings.remove(topic)
 
     def resume(self) -> None:
-        """Carry through what a crash cut short: creations and deletions that were begun."""
+        """Carry through what a crash cut short: moves, creations and deletions that were begun."""
+        for place, name in self._superseded:
+            self.retire_copy(place, (name.topic, name.partition))
+            self.finish_move((name.topic, name.partition))
+        self._superseded = []
         for topic in self._settings.unfinished():
             entry = self._settings.get(topic)
             if entry is None:
                 continue
+            if self.offline and entry.state == CREATING:
+                continue  # some of its partitions may be in a directory that is not here
             _LOGGER.info("topic %s: going on with what was begun (%s)", topic, entry.state)
             if entry.state == CREATING:
                 self._make(topic, entry)
             elif entry.unique:
                 self._retire(topic, entry)
+
+    # --- a partition changes its directory ------------------------------------------------
+
+    def directory(self, path: str | os.PathLike[str]) -> LogDir:
+        """One of the store's directories by its path; InvalidConfigError for any other."""
+        wanted = os.path.abspath(os.fspath(path))
+        for each in self._dirs:
+            if each.path == wanted:
+                return each
+        raise InvalidConfigError(
+            f"{wanted} is no log directory of this store; it has: "
+            + ", ".join(each.path for each in self._dirs)
+        )
+
+    def futures(self, key: tuple[str, int]) -> list[Retired]:
+        """Copies of a partition that a move, of Kafka's or kstore's, has not finished."""
+        return [
+            each
+            for each in self.retired
+            if each.name.state == FUTURE and (each.name.topic, each.name.partition) == key
+        ]
+
+    def begin_move(self, key: tuple[str, int], target: LogDir) -> str:
+        """The folder for a partition's copy in another directory: one that is there, or new."""
+        for each in self.futures(key):
+            if each.place is target:
+                return target.join(each.folder)
+        unique = uuid.uuid4().hex
+        folder = f"{partition_directory(*key)}.{unique}-{FUTURE}"
+        target.files.make_directory(target.join(folder))
+        target.partition_count += 1
+        self.retired.append(Retired(target, folder, PartitionName(*key, FUTURE, unique)))
+        return target.join(folder)
+
+    def drop_futures(self, key: tuple[str, int], *, but: LogDir | None = None) -> int:
+        """Remove unfinished copies of a partition, renamed first as Kafka does; how many."""
+        dropped = [each for each in self.futures(key) if each.place is not but]
+        for each in dropped:
+            if each.place.offline is None:
+                self._discard(each.place, each.folder, key)
+            self.retired.remove(each)
+        return len(dropped)
+
+    def remove_retired(self, each: Retired) -> None:
+        """Remove a folder that waits for deletion."""
+        if each.place.files.kind(each.place.join(each.folder)) is not None:
+            remove_tree(each.place.files, each.place.join(each.folder))
+            each.place.partition_count -= 1
+        self.retired = [other for other in self.retired if other is not each]
+
+    def retire_copy(self, place: LogDir, key: tuple[str, int]) -> None:
+        """Remove the copy that a partition left behind, and what checkpoints say of it there."""
+        if place.offline is None:
+            self._discard(place, partition_directory(*key), key)
+            place.forget([key])
+
+    def _discard(self, place: LogDir, folder: str, key: tuple[str, int]) -> None:
+        name = retired_directory(*key, DELETE, uuid.uuid4().hex)
+        place.files.rename(place.join(folder), place.join(name))
+        place.files.sync_directory(place.path)
+        remove_tree(place.files, place.join(name))
+        place.partition_count -= 1
+
+    def move(self, key: tuple[str, int], target: LogDir) -> None:
+        """The copy in target took the partition's place."""
+        self.retired = [each for each in self.retired if each not in self.futures(key)]
+        self.places[key[0]][key[1]] = target
+
+    def finish_move(self, key: tuple[str, int]) -> None:
+        """The old copy is gone: the new one needs no sign of being whole any more."""
+        place = self.place(*key)
+        sign = place.join(partition_directory(*key), MOVED)
+        if place.offline is None and place.files.kind(sign) is not None:
+            place.files.remove(sign)
 
 
 def check_partitions(partitions: int) -> None:
@@ -276,10 +451,10 @@ def _check_topic_id(topic_id: str) -> None:
         raise InvalidConfigError(f"Kafka keeps the topic id {topic_id} for itself")
 
 
-def _remove_tree(files: Files, path: str) -> None:
+def remove_tree(files: Files, path: str) -> None:
     """Remove a directory and what is in it; a link is removed, not followed."""
     for name in files.list_own_directories(path):
-        _remove_tree(files, os.path.join(path, name))
+        remove_tree(files, os.path.join(path, name))
     for name in files.listdir(path):
         files.remove(os.path.join(path, name))
     files.remove_directory(path)

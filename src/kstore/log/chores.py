@@ -15,7 +15,6 @@ from kstore.errors import ClosedError, LogFailedError
 from kstore.log.upkeep import Chore
 
 if TYPE_CHECKING:
-    from kstore.log.log import Log
     from kstore.log.manager import LogManager
 
 CHECKPOINT_INTERVAL_MS = 60_000  # log.flush.offset.checkpoint.interval.ms
@@ -30,12 +29,7 @@ def chores(manager: "LogManager") -> Iterator[Chore]:
     for log in manager.logs:
         flush_ms = log.config.flush_ms
         if flush_ms < INT64_MAX:
-            yield Chore(f"flush {log.path}", max(flush_ms, 1), partial(_flush, log))
-
-
-def _flush(log: "Log") -> None:
-    with suppress(LogFailedError, ClosedError):  # told before, and not its last word
-        log.flush()
+            yield Chore(f"flush {log.path}", max(flush_ms, 1), partial(manager.flush, log))
 
 
 def _expire_producers(manager: "LogManager") -> None:

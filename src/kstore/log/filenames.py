@@ -32,6 +32,8 @@ CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 
+MOVED = "kstore.moved"  # in a partition's folder: this copy is whole, another one has to go
+
 DELETE = "delete"
 FUTURE = "future"
 STRAY = "stray"

@@ -294,6 +294,13 @@ class Files:
         except OSError as error:
             raise _storage_error("cannot stat", path, error) from error
 
+    def set_modified_ns(self, path: str | os.PathLike[str], when: int) -> None:
+        """Set the time of the last modification: a copy of a segment is as old as the segment."""
+        try:
+            os.utime(path, ns=(when, when))
+        except OSError as error:
+            raise _storage_error("cannot set the time of", path, error) from error
+
     def size_of(self, path: str | os.PathLike[str]) -> int:
         try:
             return os.stat(path).st_size

@@ -6,11 +6,11 @@ entries of partitions that were never opened stay in the checkpoints as they wer
 
 import logging
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os.path import dirname, join
 from typing import NamedTuple
 
-from kstore.errors import CorruptFileError, InvalidConfigError
+from kstore.errors import CorruptFileError, InvalidConfigError, LogDirOfflineError, StorageError
 from kstore.log import filenames
 from kstore.log.aside import keep_unreadable
 from kstore.log.checkpoint import (
@@ -22,6 +22,7 @@ from kstore.log.checkpoint import (
 )
 from kstore.log.filenames import PartitionName, parse_partition_directory
 from kstore.log.files import Files, Lock
+from kstore.log.watched import WatchedFiles
 
 _LOGGER = logging.getLogger("kstore")
 
@@ -66,32 +67,63 @@ def absolute_paths(path: object) -> tuple[str, ...]:
 class LogDir:
     """A log directory, opened for writing (locked) or for reading (not a byte is changed).
 
-    Not thread-safe: the store calls it under its own lock.
+    Once ``offline`` it is let alone until the store is reopened: nothing is written to it, and
+    its logs refuse. With ``offline`` given it is so from the beginning.
+
+    Not thread-safe, but for ``fail``: the store calls it under its own lock.
     """
 
-    def __init__(self, files: Files, path: str, *, writable: bool) -> None:
+    def __init__(
+        self, files: Files, path: str, *, writable: bool, offline: StorageError | None = None
+    ) -> None:
         self.path = path
-        self.files = files
+        self.files = WatchedFiles(files, self.fail)
         self.partition_count = 0
         self.notes: list[str] = []  # what was wrong in it, in sentences
-        self._writable = writable
+        self.offline = offline
+        self.failed: Callable[[LogDir], None] | None = None  # told once, by the thread that saw it
+        self.unsettled = False  # something unfinished is left: the next to open it must recover
+        if offline is not None:
+            _LOGGER.error("%s is left out: %s", path, offline)
+        self.writable = writable
         self._lock: Lock | None = None
         self._marker: bytes | None = None  # content of the clean shutdown marker as found
         self._was_empty: bool | None = None  # not looked yet
         self._begun = False
         self._recovery_points: Mapping[PartitionKey, int] | None = None
         self._log_starts: Mapping[PartitionKey, int] | None = None
+        if offline is not None:
+            return
         if writable:
-            _make_directories(files, path)
-            self._lock = files.lock(self.join(filenames.LOCK))
+            _make_directories(self.files, path)
+            self._lock = self.files.lock(self.join(filenames.LOCK))
         try:
-            self._marker = read_clean_shutdown(files, path)
+            self._marker = read_clean_shutdown(self.files, path)
         except BaseException:
             self.release()
             raise
 
     def join(self, *names: str) -> str:
         return join(self.path, *names)
+
+    def fail(self, error: StorageError) -> None:
+        """Take the directory offline, once; any thread may see its disk fail."""
+        if self.offline is not None:
+            return
+        self.offline = error
+        _LOGGER.error("%s failed and is offline until the store is reopened: %s", self.path, error)
+        if self.failed is not None:
+            self.failed(self)
+
+    def refusal(self) -> LogDirOfflineError:
+        """The error for whoever wants to use a log of a directory that is offline."""
+        error = LogDirOfflineError(
+            f"the log directory is offline until the store is reopened ({self.offline})",
+            errno=None if self.offline is None else self.offline.errno,
+            path=self.path,
+        )
+        error.__cause__ = self.offline
+        return error
 
     @property
     def clean(self) -> bool:
@@ -135,7 +167,7 @@ class LogDir:
 
         From here on a crash means recovery. A directory in which no log was opened keeps it.
         """
-        if self._begun or not self._writable:
+        if self._begun or not self.writable:
             return
         self._begun = True
         self._marker = take_clean_shutdown(self.files, self.path)
@@ -167,7 +199,7 @@ class LogDir:
             return read_offsets(self.files, self.join(name))
         except CorruptFileError as error:
             note = f"{error}; going on without it"
-            if self._writable:  # the next checkpoint would write over it
+            if self.writable:  # the next checkpoint would write over it
                 note += f", kept as {keep_unreadable(self.files, self.path, name)}"
             if note not in self.notes:
                 self.notes.append(note)
@@ -187,6 +219,17 @@ class LogDir:
             else:
                 starts[key] = state.log_start
         self._write(points, starts, marks)
+
+    def cleaner_offset(self, key: PartitionKey) -> int | None:
+        """How far compaction of a partition came; None where it is not known."""
+        return self._read(filenames.CLEANER_OFFSETS).get(key)
+
+    def take_over(self, key: PartitionKey, state: LogState, cleaned: int | None) -> None:
+        """Write what checkpoints say of a partition that is about to be here."""
+        self.checkpoint({key: state})
+        if cleaned is not None:
+            offsets = {**self._read(filenames.CLEANER_OFFSETS), key: cleaned}
+            write_offsets(self.files, self.join(filenames.CLEANER_OFFSETS), offsets)
 
     def forget(self, keys: Iterable[PartitionKey]) -> None:
         """Drop the entries of deleted partitions, lest a new one of that name inherits them."""
@@ -236,7 +279,7 @@ class LogDir:
     def finish(self, *, clean: bool) -> None:
         """Write the marker back as it was found, if everything closed cleanly; unlock."""
         began = self._begun or (self._marker is None and self.partition_count > 0)
-        if self._writable and began and clean:
+        if self.writable and began and clean and not self.unsettled and self.offline is None:
             content = NEW_MARKER if self._marker is None else self._marker
             write_clean_shutdown(self.files, self.path, content)
         self.release()

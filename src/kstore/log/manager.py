@@ -5,26 +5,45 @@ The store in front of it is what people hold; here is what it does with director
 
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
+from typing import NamedTuple
 
 from kstore.config import INT64_MAX, LogConfig, StoreConfig
-from kstore.errors import KStoreError
-from kstore.log.catalog import Catalog
+from kstore.errors import ClosedError, KStoreError, LogFailedError, StorageError
+from kstore.log.catalog import Catalog, Retired
 from kstore.log.chores import chores
-from kstore.log.filenames import partition_directory
+from kstore.log.filenames import DELETE, FUTURE, STRAY, partition_directory
 from kstore.log.files import Files
 from kstore.log.log import Log
 from kstore.log.log_dir import LogDir, LogState
 from kstore.log.maps import MapBudget
+from kstore.log.moves import MoveInfo, Moves
 from kstore.log.open_logs import OpenLogs
 from kstore.log.opening import open_for_reading, open_for_writing, peek_end_offset
 from kstore.log.recover_all import Progress, StoreRecovery, recover_all
 from kstore.log.segment_scan import Tell
 from kstore.log.upkeep import Schedule, Upkeep
+from kstore.log.watched import keeps_from_opening
+from kstore.log.writer import LogWriter
 
 PartitionKey = tuple[str, int]
+_PATIENCE = 1.0  # seconds
+
+
+class LogDirInfo(NamedTuple):
+    """A log directory of a store, as it is now. Folders are named as they are on disk."""
+
+    path: str
+    offline: StorageError | None  # why it is left alone until the store is reopened
+    partitions: tuple[PartitionKey, ...]
+    futures: tuple[str, ...]  # -future: copies that a move has not finished
+    deleted: tuple[str, ...]  # -delete: wait for their removal
+    strays: tuple[str, ...]  # -stray: put aside by a Kafka broker, never touched
+    strangers: tuple[str, ...]  # nobody's: Kafka does not start beside them
 
 
 class LogManager:
@@ -52,17 +71,23 @@ class LogManager:
         self._keeper = keeper
         self._maps = MapBudget(config.max_mapped_segments)
         self._upkeep: Upkeep | None = None
+        self._moves = Moves(self)
+        self._writers: dict[PartitionKey, LogWriter] = {}
         self._dirs: list[LogDir] = []
         self._unrecovered: dict[PartitionKey, KStoreError] = {}
+        self._old_folders: list[tuple[int, Retired]] = []  # (when it may go in ms, which)
         try:
             for each in paths:
-                self._dirs.append(LogDir(files, each, writable=writable))
-            self.catalog = Catalog(files, self._dirs, config.log)
+                self._dirs.append(_open_dir(files, each, writable, alone=len(paths) == 1))
+            self.catalog = Catalog(self._dirs, config.log)
             if writable:
                 self.catalog.resume()
+                self._find_old_folders()
         except BaseException:
             self.release()
             raise
+        for place in self._dirs:
+            place.failed = partial(_go_offline, weakref.ref(self))
 
     # --- logs -----------------------------------------------------------------------------
 
@@ -73,6 +98,8 @@ class LogManager:
             with self.lock:
                 log = self.logs.get((topic, partition))
                 if log is None:
+                    if self.closed:
+                        raise ClosedError("the store is closed", path=self._dirs[0].path)
                     log = self._load(topic, partition)
                     self.logs.add(log)
                     self._unrecovered.pop((topic, partition), None)
@@ -82,10 +109,13 @@ class LogManager:
     def recover(self, progress: Progress | None) -> None:
         """Load every partition of the directories that were not closed cleanly, side by side."""
         with self.lock:
+            for place in self.catalog.live:
+                if not place.clean:
+                    self._in(place, place.begin)
             due = [
                 ((topic, partition), place)
                 for topic, partition, place in self.catalog.partitions()
-                if not place.clean
+                if not place.clean and place.offline is None
             ]
             logs, self._unrecovered = recover_all(
                 self._files,
@@ -111,32 +141,58 @@ class LogManager:
             failed=dict(self._unrecovered),
             notes=(
                 *(f"{path}: no partition; left alone" for path in self.catalog.strangers),
+                *(f"{place.path}: offline, {place.offline}" for place in self.catalog.offline),
                 *(note for place in self._dirs for note in place.notes),
             ),
         )
 
     def _load(self, topic: str, partition: int, tell: Tell | None = None) -> Log:
         place = self.catalog.place(topic, partition)
-        config = self.catalog.config(topic)
-        files, maps = self._files, self._maps
+        if place.offline is not None:
+            raise place.refusal()
+        config, maps = self.catalog.config(topic), self._maps
         if not self.writable:
             own = self.catalog.is_own(topic)
-            log, reader = open_for_reading(files, maps, place, topic, partition, config, own=own)
+            where = partial(self._place_now, topic, partition)
+            log, reader = open_for_reading(maps, where, topic, partition, config, own=own)
             reader.opened = partial(self.logs.woken, log)
             return log
         mode = self.config.recovery
-        log, writer = open_for_writing(files, maps, place, topic, partition, config, mode, tell)
+        log, writer = open_for_writing(maps, place, topic, partition, config, mode, tell)
+        self._writers[topic, partition] = writer
         writer.opened = partial(self.logs.woken, log)
-        writer.shortened = partial(self._note_shortened, self._keeper())
+        writer.shortened = partial(self._note_shortened, self._keeper(), log)
         return log
 
-    def _note_shortened(self, _keeper: object) -> None:
-        """A truncation lowered a recovery point: the checkpoint must not promise more (Kafka)."""
+    def _place_now(self, topic: str, partition: int) -> LogDir:
+        """Where a reader finds a partition that its owner, elsewhere, may have moved.
+
+        Called under a reader's lock, so it does not wait for ever for this one.
+        """
+        place = self.catalog.place(topic, partition)
+        folder = place.join(partition_directory(topic, partition))
+        if place.files.kind(folder) is None and self.lock.acquire(timeout=_PATIENCE):
+            try:
+                self.catalog.refresh()
+                place = self.catalog.place(topic, partition)
+            finally:
+                self.lock.release()
+        return place
+
+    def _note_shortened(self, _keeper: object, log: Log) -> None:
+        """A truncation lowered a recovery point: the checkpoint must not promise more (Kafka).
+
+        An unfinished copy of a move has records that are gone, and goes too.
+        """
         if not self.closed:
             self.checkpoint()
+            self._moves.forget_unfinished((log.topic, log.partition))
 
     def end_offsets(self, topic: str | None) -> dict[PartitionKey, int]:
-        """The end offset of every partition (of one topic), without keeping files open."""
+        """The end offset of every partition (of one topic), without keeping files open.
+
+        Partitions in a directory that is offline are left out, unless they were open before.
+        """
         with self.lock:
             if topic is not None and topic not in self.catalog.places:
                 raise self.catalog.unknown(topic)
@@ -148,12 +204,31 @@ class LogManager:
         ends: dict[PartitionKey, int] = {}
         for key, place in wanted:
             log = self.logs.get(key)
+            if log is None and place.offline is not None:
+                continue
             if log is None and (place.clean or not self.writable):
                 path = place.join(partition_directory(*key))
-                ends[key] = peek_end_offset(self._files, path, place.log_start(key))
+                ends[key] = peek_end_offset(place.files, path, place.log_start(key))
             else:
                 ends[key] = self.log(*key).end_offset
         return ends
+
+    def move(
+        self,
+        topic: str,
+        partition: int,
+        path: str | os.PathLike[str],
+        max_bytes_per_second: int | None,
+        progress: Progress | None,
+    ) -> MoveInfo:
+        """Move a partition to another directory of the store."""
+        log = self.log(topic, partition)
+        writer = self._writers[topic, partition]
+        return self._moves.move(log, writer, path, max_bytes_per_second, progress)
+
+    def is_moving(self, topic: str, partition: int) -> bool:
+        """Whether a partition is on its way to another directory."""
+        return self._moves.under_way((topic, partition))
 
     # --- topics ---------------------------------------------------------------------------
 
@@ -165,11 +240,37 @@ class LogManager:
                 log.configure(config)
         self.start_upkeep(config.flush_ms)
 
+    def log_dirs(self) -> list[LogDirInfo]:
+        """What is in each directory now."""
+        with self.lock:
+            return [self._describe(place) for place in self._dirs]
+
+    def _describe(self, place: LogDir) -> LogDirInfo:
+        contents = None
+        if place.offline is None:
+            contents = place.scan()
+        folders = {} if contents is None else contents.retired
+
+        def named(state: str) -> tuple[str, ...]:
+            return tuple(sorted(name for name, found in folders.items() if found.state == state))
+
+        return LogDirInfo(
+            place.path,
+            place.offline,
+            () if contents is None else tuple(sorted(each[:2] for each in contents.partitions)),
+            named(FUTURE),
+            named(DELETE),
+            named(STRAY),
+            () if contents is None else tuple(contents.strangers),
+        )
+
     def delete(self, topic: str) -> None:
         """Close a topic's logs, then delete its directories; the lock is held."""
+        self._moves.refuse_during(topic)
         for log in self.logs.of_topic(topic):
             self.logs.remove(log)
             log.close()
+            self._writers.pop((topic, log.partition), None)
         self.catalog.delete(topic)
 
     # --- background -----------------------------------------------------------------------
@@ -204,10 +305,27 @@ class LogManager:
     def checkpoint(self) -> None:
         """Write recovery points, log starts and high watermarks of open logs."""
         with self.lock:
-            for place in self._dirs:
+            for place in self.catalog.live:
                 states = self._states(place)
                 if states:
-                    place.checkpoint(states)
+                    self._in(place, partial(place.checkpoint, states))
+
+    def _in(self, place: LogDir, work: Callable[[], object]) -> None:
+        """Work in the background; a directory that fails meanwhile does not trouble the others.
+
+        It was said in the log, and its own logs say so to whoever uses them.
+        """
+        try:
+            work()
+        except StorageError:
+            if place.offline is None or not self.catalog.live:
+                raise
+
+    def flush(self, log: Log) -> None:
+        """Flush for ``flush.ms``."""
+        place = self.catalog.place(log.topic, log.partition)
+        with suppress(LogFailedError, ClosedError):  # told before, and not its last word
+            self._in(place, log.flush)
 
     def apply_retention(self) -> None:
         """Drop what retention allows in topics with settings of their own; remove old files."""
@@ -216,23 +334,52 @@ class LogManager:
         for name in names:
             with self.lock:
                 config = self.catalog.config(name)
-                partitions = sorted(self.catalog.places.get(name, ()))
+                places = sorted(self.catalog.places.get(name, {}).items())
             if config.retention_ms >= 0 or config.retention_bytes >= 0:
-                for partition in partitions:
-                    self.log(name, partition).apply_retention()
+                for partition, place in places:
+                    if place.offline is None:
+                        self._in(place, partial(self._apply_retention, name, partition))
         for log in self.logs:
-            log.remove_retired()
+            place = self.catalog.place(log.topic, log.partition)
+            if place.offline is None:
+                self._in(place, log.remove_retired)
+        self._remove_old_folders()
+
+    def _apply_retention(self, topic: str, partition: int) -> None:
+        self.log(topic, partition).apply_retention()
+
+    def _find_old_folders(self) -> None:
+        """Folders that wait for deletion go when ``file.delete.delay.ms`` is over, as in Kafka.
+
+        Only those of topics with settings of their own; Kafka's are its broker's to remove.
+        """
+        now = time.time_ns() // 1_000_000
+        for each in self.catalog.retired:
+            if each.name.state == DELETE and self.catalog.is_own(each.name.topic):
+                delay = self.catalog.config(each.name.topic).file_delete_delay_ms
+                self._old_folders.append((now + delay, each))
+
+    def _remove_old_folders(self) -> None:
+        with self.lock:
+            now = time.time_ns() // 1_000_000
+            for due, each in list(self._old_folders):
+                if due <= now:
+                    self._old_folders.remove((due, each))
+                    if each.place.offline is None:
+                        self._in(each.place, partial(self.catalog.remove_retired, each))
 
     def _states(self, place: LogDir) -> dict[PartitionKey, LogState]:
         return {
-            (log.topic, log.partition): LogState(
-                log.recovery_point,
-                log.start_offset if log.start_offset > log.segments.views[0].base_offset else None,
-                log.end_offset,
-            )
+            (log.topic, log.partition): self.state_of(log)
             for log in self.logs
             if self.catalog.places[log.topic][log.partition] is place
         }
+
+    def state_of(self, log: Log) -> LogState:
+        """What checkpoints are to say of a log."""
+        first = log.segments.views[0].base_offset
+        start = log.start_offset if log.start_offset > first else None
+        return LogState(log.recovery_point, start, log.end_offset)
 
     # --- the end --------------------------------------------------------------------------
 
@@ -258,7 +405,7 @@ class LogManager:
 
     def _close_dir(self, place: LogDir, whole: bool) -> None:
         try:
-            states = self._states(place) if self.writable else {}
+            states = self._states(place) if self.writable and place.offline is None else {}
             if states:
                 place.checkpoint(states)
             place.finish(clean=whole)
@@ -275,6 +422,28 @@ class LogManager:
         """Offsets that readers committed while nobody could write ``__consumer_offsets``."""
         files = self.catalog.loose_files
         return [path for path in files if os.path.basename(path).startswith("kstore.offsets.")]
+
+
+def _open_dir(files: Files, path: str, writable: bool, *, alone: bool) -> LogDir:
+    """A log directory; offline where it cannot be opened and is not the only one (as Kafka)."""
+    try:
+        return LogDir(files, path, writable=writable)
+    except StorageError as error:
+        if alone or not keeps_from_opening(error):
+            raise
+        return LogDir(files, path, writable=writable, offline=error)
+
+
+def _go_offline(manager: "weakref.ref[LogManager]", place: LogDir) -> None:
+    """A directory failed: its open logs take no more.
+
+    Locks nothing, because whoever saw it may hold any lock.
+    """
+    alive = manager()
+    if alive is not None:
+        for (topic, partition), writer in list(alive._writers.items()):
+            if alive.catalog.places.get(topic, {}).get(partition) is place:
+                writer.go_offline(place.refusal())
 
 
 def _weak_work(manager: LogManager) -> Callable[[], float | None]:

@@ -1,10 +1,11 @@
 """From a partition in a log directory to a :class:`kstore.Log`, for writing or for reading."""
 
-from functools import partial
+from collections.abc import Callable
+from os.path import join
 from random import randrange
 
 from kstore.config import LogConfig
-from kstore.log import segment
+from kstore.log import filenames, segment
 from kstore.log.filenames import partition_directory
 from kstore.log.files import Files
 from kstore.log.loader import base_offsets, load, walk_end
@@ -17,7 +18,6 @@ from kstore.log.writer import LogWriter
 
 
 def open_for_writing(
-    files: Files,
     maps: MapBudget,
     place: LogDir,
     topic: str,
@@ -27,9 +27,12 @@ def open_for_writing(
     tell: Tell | None = None,
 ) -> tuple[Log, LogWriter]:
     """Load a log, recovering it where its directory was not left by a clean stop."""
-    key = (topic, partition)
+    key, files = (topic, partition), place.files
     path = place.join(partition_directory(topic, partition))
     place.begin()
+    sign = join(path, filenames.MOVED)
+    if files.kind(sign) is not None:  # of a move that has long been over
+        files.remove(sign)
     loaded = load(
         files,
         path,
@@ -57,24 +60,34 @@ def open_for_writing(
 
 
 def open_for_reading(
-    files: Files,
     maps: MapBudget,
-    place: LogDir,
+    places: Callable[[], LogDir],
     topic: str,
     partition: int,
     config: LogConfig,
     *,
     own: bool,
 ) -> tuple[Log, SharedReader]:
-    """A log as its owner, in another process, writes it. ``own``: kstore made the topic."""
-    path = place.join(partition_directory(topic, partition))
+    """A log as its owner, in another process, writes it. ``own``: kstore made the topic.
+
+    ``places`` says in which directory the partition is, whenever it has to be looked for.
+    """
+    key, files = (topic, partition), places().files
+    folder = partition_directory(topic, partition)
+
+    def moved() -> str:
+        log.path = places().join(folder)
+        return log.path
+
+    path = places().join(folder)
     reader = SharedReader(
         path,
         files=files,
         maps=maps,
         own=own,
-        log_start_offset=partial(place.current_log_start, (topic, partition)),
-        recovery_point=partial(place.current_recovery_point, (topic, partition)),
+        log_start_offset=lambda: places().current_log_start(key),
+        recovery_point=lambda: places().current_recovery_point(key),
+        moved=moved,
     )
     log = Log(topic, partition, path=path, config=config, files=files, writer=None, reader=reader)
     return log, reader

@@ -47,6 +47,12 @@ class ProducerState:
         self._directory = directory
         self._aborted: dict[SegmentView, list[AbortedTransaction]] = {}
 
+    def relocate(self, files: Files, directory: str) -> None:
+        """The log goes on in another directory, which has all its files, on disk."""
+        self._files, self._directory = files, directory
+        self._aborted.clear()  # read again by whoever asks
+        self.unsynced.clear()
+
     # --- loading -----------------------------------------------------------------------------
 
     def load(

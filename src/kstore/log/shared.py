@@ -45,6 +45,8 @@ class SharedReader:
         From the checkpoint file, a callable because its owner may raise it.
     recovery_point
         Likewise; asked for only where the walk comes to something that is no valid batch.
+    moved
+        Where the directory is now, asked where it is no more: its owner may have moved it.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class SharedReader:
         own: bool,
         log_start_offset: Callable[[], int] = lambda: 0,
         recovery_point: Callable[[], int] = lambda: 0,
+        moved: Callable[[], str] | None = None,
     ) -> None:
         self.directory = directory
         self._files = files
@@ -63,6 +66,7 @@ class SharedReader:
         self._own = own
         self._log_start = log_start_offset
         self._recovery_point = recovery_point
+        self._moved = moved
         self._durable: int | None = None  # the recovery point, once asked for since the last list
         self._lock = threading.Lock()
         self._segments: SegmentList | None = None
@@ -76,7 +80,7 @@ class SharedReader:
         with self._lock:
             if self._closed:
                 raise ClosedError("the log is closed", path=self.directory)
-            changed = self._files.modified_ns(self.directory)
+            changed = self._stamp()
             if self._segments is None or changed != self._listed_at or self._fd < 0:
                 self._list()
                 # What comes later in the same tick leaves the time as it is: look once more.
@@ -88,6 +92,23 @@ class SharedReader:
             assert self._segments is not None
             return self._segments
 
+    def _stamp(self) -> int:
+        """The directory's modification time, wherever it is by now."""
+        try:
+            return self._files.modified_ns(self.directory)
+        except StorageError:
+            if not self._follow_move():
+                raise
+            return self._files.modified_ns(self.directory)
+
+    def _follow_move(self) -> bool:
+        """Whether the directory is somewhere else now; it is looked at there from now on."""
+        if self._moved is None or self._files.kind(self.directory) is not None:
+            return False
+        before, self.directory = self.directory, self._moved()
+        self._listed_at = -1
+        return self.directory != before
+
     def _list(self) -> None:
         """List the directory anew. What vanishes while it is listed is listed once more."""
         for attempt in range(10):
@@ -95,7 +116,8 @@ class SharedReader:
                 self._list_once()
                 return
             except StorageError:
-                if attempt == 9 or self._files.kind(self.directory) is None:
+                gone = self._files.kind(self.directory) is None
+                if attempt == 9 or (gone and not self._follow_move()):
                     raise
 
     def _list_once(self) -> None:

@@ -7,20 +7,20 @@ own in one plain file, which Kafka leaves alone. The file is JSON with a format 
      "topics": {"orders": {"partitions": 4, "topic_id": "...", "config": {"retention.ms": "1000"}}}}
 
 Every log directory of a store has the same file; the highest ``generation`` counts, so a crash
-between two of them, or a directory that was away for a while, does no harm. ``state`` marks a
-topic whose creation or deletion was begun and is finished by the next writer.
+between two of them, or a directory that was away or offline for a while, does no harm.
+``state`` marks a topic whose creation or deletion was begun and is finished by the next writer.
 """
 
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from os.path import join
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from kstore.config import LogConfig
-from kstore.errors import CorruptFileError, KStoreError, NewerFormatError
+from kstore.errors import CorruptFileError, KStoreError, NewerFormatError, StorageError
 from kstore.log.filenames import check_topic_name
-from kstore.log.files import Files
+from kstore.log.watched import WatchedFiles
 
 TOPICS_FILE = "kstore.topics"
 FORMAT = 1
@@ -48,6 +48,14 @@ class TopicEntry:
         return LogConfig.from_properties(self.properties)
 
 
+class Directory(Protocol):
+    """A log directory, as far as it matters here."""
+
+    path: str
+    files: WatchedFiles
+    offline: StorageError | None
+
+
 class TopicsFile:
     """The entries by topic name, and the files that keep them.
 
@@ -55,10 +63,10 @@ class TopicsFile:
     Not thread-safe: the store calls it under its own lock.
     """
 
-    def __init__(self, files: Files, directories: Iterable[str]) -> None:
-        self._files = files
-        self._paths = [join(directory, TOPICS_FILE) for directory in directories]
-        self._path = self._paths[0]  # of the file that was read, for errors
+    def __init__(self, directories: Iterable[Directory]) -> None:
+        self._directories = sorted(directories, key=lambda each: each.path)
+        # Of the file that was read, for errors.
+        self._path = join(self._directories[0].path, TOPICS_FILE)
         self._generation = 0
         self._documents: dict[str, object] = {}
 
@@ -69,10 +77,11 @@ class TopicsFile:
         that does not parse.
         """
         self._generation, self._documents = 0, {}
-        for path in self._paths:
-            if not self._files.exists(path):
+        for directory in self._directories:
+            path = join(directory.path, TOPICS_FILE)
+            if directory.offline is not None or not directory.files.exists(path):
                 continue
-            generation, documents = _parse(self._files.read(path, MAX_SIZE), path)
+            generation, documents = _parse(directory.files.read(path, MAX_SIZE), path)
             if generation > self._generation:
                 self._generation, self._documents, self._path = generation, documents, path
 
@@ -115,8 +124,16 @@ class TopicsFile:
         generation = self._generation + 1
         whole = {"format": FORMAT, "generation": generation, "topics": documents}
         data = json.dumps(whole, indent=1).encode() + b"\n"
-        for path in self._paths:
-            self._files.write_atomically(path, data)
+        for directory in self._directories:
+            if directory.offline is None:
+                try:
+                    directory.files.write_atomically(join(directory.path, TOPICS_FILE), data)
+                except StorageError:
+                    if directory.offline is None:
+                        raise
+        live = [each for each in self._directories if each.offline is None]
+        if not live and self._directories[0].offline is not None:
+            raise self._directories[0].offline
         self._generation, self._documents = generation, documents
 
 

@@ -4,10 +4,10 @@ Here is how it gives its files back and how it closes; the layers below are name
 :mod:`kstore.log.writer_base`.
 """
 
-from kstore.log.shortening import ShorteningWriter
+from kstore.log.relocation import RelocatingWriter
 
 
-class LogWriter(ShorteningWriter):
+class LogWriter(RelocatingWriter):
     """One partition, open for writing. Thread safe: ``lock`` guards every change.
 
     Lock order: ``_flush_lock`` before ``lock``. Readers take neither.

@@ -25,6 +25,7 @@ from kstore.errors import (
     ClosedError,
     CorruptRecordError,
     ForkedError,
+    LogDirOfflineError,
     LogFailedError,
     StorageError,
 )
@@ -156,6 +157,10 @@ class WriterBase(ABC):
             )
         if self._closed:
             raise ClosedError("the log is closed", path=self.directory)
+        if isinstance(self._failure, LogDirOfflineError):
+            raise LogDirOfflineError(
+                self._failure.reason, errno=self._failure.errno, path=self.directory
+            ) from self._failure
         if self._failure is not None:
             raise LogFailedError(
                 f"the log failed ({self._failure}) and is read-only until it is reopened: "
