@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from kstore.topic import Position as Position
     from kstore.topic import Topic as Topic
     from kstore.topic import TopicPartition as TopicPartition
+    from kstore.transactions import TransactionalProducer as TransactionalProducer
 
 __version__ = "0.1.0"
 
@@ -66,6 +67,7 @@ _HOME = {
     "StoreConfig": "kstore.config",
     "Topic": "kstore.topic",
     "TopicPartition": "kstore.topic",
+    "TransactionalProducer": "kstore.transactions",
     "open": "kstore.store",
     "plan_repair": "kstore.log.repair",
     "repair": "kstore.log.repair",

@@ -101,6 +101,8 @@ class StoreConfig:
     retention_check_interval_ms: int = 300_000
     recovery: str = "careful"  # "kafka": cut at damage as Kafka does (what is cut is kept aside)
     num_recovery_threads_per_data_dir: int = 2  # partitions recovered at once after an unclean stop
+    transaction_max_timeout_ms: int = 900_000  # the longest transaction.timeout.ms of a producer
+    transactional_id_expiration_ms: int = 604_800_000  # ids unused for so long are forgotten
     max_open_logs: int = 256  # beyond this, idle logs give their files back
     max_mapped_segments: int = 256
 
@@ -108,6 +110,8 @@ class StoreConfig:
         _check_range(self, "retention_check_interval_ms", 1, INT64_MAX)
         _check_choice(self, "recovery", ("careful", "kafka"))
         _check_range(self, "num_recovery_threads_per_data_dir", 1, 1 << 10)
+        _check_range(self, "transaction_max_timeout_ms", 1, INT32_MAX)
+        _check_range(self, "transactional_id_expiration_ms", 1, INT64_MAX)
         _check_range(self, "max_open_logs", 1, 1 << 20)
         _check_range(self, "max_mapped_segments", 1, 1 << 20)
 

@@ -19,7 +19,8 @@ from kstore.errors import (
     StoreLockedError,
     UnknownTopicOrPartitionError,
 )
-from kstore.group.messages import METADATA_MAX_BYTES, OffsetCommit, partition_for_group
+from kstore.group.fields import partition_for_name
+from kstore.group.messages import METADATA_MAX_BYTES, OffsetCommit
 from kstore.group.offsets import (
     FILE_PREFIX,
     MAX_FILE_SIZE,
@@ -70,16 +71,26 @@ class StoreGroup:
 
     def commit(self, commits: Mapping[tuple[str, int], OffsetCommit]) -> None:
         if self._store.writable:
-            self._make_topic()
+            self.make_topic()
         self._offsets.commit(commits, self._find_table(), to_log=self._store.writable)
 
     def fold(self) -> int:
         """Move the group's file into ``__consumer_offsets``; returns how many commits."""
-        self._make_topic()
+        self.make_topic()
         table = self._find_table()
         return 0 if table is None else self._offsets.fold(table)
 
-    def _make_topic(self) -> None:
+    def transactional_records(
+        self, offsets: Iterable[tuple[tuple[str, int], int]]
+    ) -> list["Record"]:
+        """The records of a commit that a transaction brings to the group's log."""
+        return self._offsets.records(
+            {place: OffsetCommit(offset, -1) for place, offset in offsets},
+            self._find_table(),
+        )
+
+    def make_topic(self) -> int:
+        """Make ``__consumer_offsets`` where there is none; returns the group's partition of it."""
         if OFFSETS_TOPIC not in self._store:
             self._store.create_topic(
                 OFFSETS_TOPIC,
@@ -87,12 +98,13 @@ class StoreGroup:
                 config=LogConfig.from_properties(OFFSETS_PROPERTIES),
                 exist_ok=True,
             )
+        return partition_for_name(self.name, len(self._store.topic(OFFSETS_TOPIC)))
 
     def _find_table(self) -> OffsetsTable | None:
         """None where there is no ``__consumer_offsets``, or not the group's partition of it."""
         if self._table is None and OFFSETS_TOPIC in self._store:
             topic = self._store.topic(OFFSETS_TOPIC)
-            partition = partition_for_group(self.name, len(topic))
+            partition = partition_for_name(self.name, len(topic))
             if partition in topic.partitions:
                 self._table = OffsetsTable(topic[partition])
         return self._table
@@ -273,6 +285,11 @@ class Consumer:
             (place,) = self._known((partition,))
             return self._position(place)
 
+    def positions(self) -> dict[TopicPartition, int]:
+        """The positions of all assigned partitions that are known by now."""
+        with self._lock:
+            return {place: at for place, at in self._positions.items() if at is not None}
+
     def seek(self, partition: Place, offset: int) -> None:
         """Read on from offset; what lies outside the log is seen when it is read."""
         if not isinstance(offset, int) or offset < 0:
@@ -290,6 +307,12 @@ class Consumer:
     def seek_to_time(self, when: datetime | int, *partitions: Place) -> None:
         """Read on from the first record at or after a moment (an aware datetime, or ms)."""
         self._seek_each(partitions, lambda log: log.offset_at(when, isolation=self.isolation_level))
+
+    def seek_to_committed(self, *partitions: Place) -> None:
+        """Read on from the group's committed offsets; where there is none, from the reset's."""
+        with self._lock:
+            for place in self._known(partitions):
+                self._positions[place] = None
 
     def _seek_each(self, partitions: Iterable[Place], offset: Callable[["Log"], int]) -> None:
         with self._lock:

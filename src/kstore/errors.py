@@ -149,10 +149,34 @@ class InvalidTxnStateError(KStoreError, ValueError):
     code = 48
 
 
+class InvalidProducerIdMappingError(KStoreError, ValueError):
+    """A producer id that does not belong to its transactional id, or does no more."""
+
+    code = 49
+
+
+class InvalidTransactionTimeoutError(KStoreError, ValueError):
+    """A ``transaction.timeout.ms`` beyond ``transaction.max.timeout.ms``, or below 1."""
+
+    code = 50
+
+
+class ConcurrentTransactionsError(KStoreError, RuntimeError):
+    """The last transaction of a transactional id is decided, but not finished everywhere."""
+
+    code = 51
+
+
 class TransactionCoordinatorFencedError(KStoreError, ValueError):
     """A marker of a coordinator that another one has replaced."""
 
     code = 52
+
+
+class ProducerFencedError(KStoreError, RuntimeError):
+    """Another producer with the same transactional id was started: this one may write no more."""
+
+    code = 90
 
 
 class PolicyViolationError(KStoreError, ValueError):

@@ -14,6 +14,7 @@ from kstore.errors import BufferExhaustedError, ClosedError, ForkedError, Invali
 from kstore.record import codec
 from kstore.record.timestamp import to_milliseconds
 from kstore.topic import Headers, Partitioner, Position, Topic, choose
+from kstore.txn.messages import SEQUENCES, new_producer_id
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
@@ -140,6 +141,7 @@ class Producer:
         buffer_memory: int = 32 << 20,
         max_block_ms: float = 60_000,
         partitioner: Partitioner | None = None,
+        enable_idempotence: bool = False,
     ) -> None:
         config = topic.config
         compression = config.batch_compression if compression is None else compression
@@ -163,6 +165,8 @@ class Producer:
         self._max_block = max_block_ms / 1000
         self._partitioner = partitioner
         self._count = len(topic)
+        self._producer_id = new_producer_id() if enable_idempotence else -1
+        self._sequences: dict[int, int] = {}  # of the next batch, by partition
         self._logs: dict[int, Log] = {}
         self._changed = threading.Condition()
         self._open: dict[int, _Batch] = {}
@@ -338,6 +342,8 @@ class Producer:
             try:
                 log = self._log(batch.partition)
                 batch.base_offset = log.append_as_leader(self._sealed(batch)).first_offset
+                if self._producer_id >= 0:
+                    self._count_up(batch)
                 written[batch.partition] = log
             except Exception as error:
                 batch.error = error
@@ -371,9 +377,17 @@ class Producer:
     def _sealed(self, batch: _Batch) -> bytes:
         """The whole batch, compressed; offsets and leader epoch are the log's to give."""
         buffer = cast(BatchBuffer, batch.buffer)
+        if self._producer_id >= 0:
+            buffer.set_producer(self._producer_id, 0, self._sequences.get(batch.partition, 0))
         if self._codec:
             buffer.replace_records(codec.compress(self._codec, MAGIC, buffer.records))
         return buffer.to_bytes(attributes=self._codec)
+
+    def _count_up(self, batch: _Batch) -> None:
+        """Only what is in the log has used its sequence numbers, which wrap at 2^31."""
+        count = len(cast(BatchBuffer, batch.buffer))
+        sequence = self._sequences.get(batch.partition, 0)
+        self._sequences[batch.partition] = (sequence + count) % SEQUENCES
 
     def _after_fork(self) -> None:
         self._forked = self._closed = True

@@ -29,6 +29,7 @@ from kstore.topic import Partitioner, Topic, TopicPartition, as_place
 if TYPE_CHECKING:
     from kstore.consumer import Consumer
     from kstore.producer import Producer
+    from kstore.transactions import StoreTransactions, TransactionalProducer
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -90,6 +91,7 @@ class Store(Mapping[str, Topic]):
         self._files = files
         self._dependants: weakref.WeakSet[lifetime.Closable] = weakref.WeakSet()
         self._topics: dict[str, Topic] = {}
+        self._known_transactions: StoreTransactions | None = None
         self._manager = LogManager(
             files, self.paths, self.config, writable=self.writable, keeper=weakref.ref(self)
         )
@@ -101,6 +103,8 @@ class Store(Mapping[str, Topic]):
             try:
                 self._manager.recover(progress)
                 self._take_over_offsets()
+                if "__transaction_state" in self._catalog.places:
+                    self._transactions()  # finishes what a crash interrupted
             except BaseException:
                 self.close()
                 raise
@@ -293,6 +297,7 @@ class Store(Mapping[str, Topic]):
         buffer_memory: int = 32 << 20,
         max_block_ms: float = 60_000,
         partitioner: Partitioner | None = None,
+        enable_idempotence: bool = False,
     ) -> "Producer":
         """A producer for a topic; close it, or use it as a context manager.
 
@@ -310,6 +315,10 @@ class Store(Mapping[str, Topic]):
             How many bytes may be under way, and how long ``send`` waits for room.
         partitioner
             ``(key, value, count) -> partition``; the topic's by default.
+        enable_idempotence
+            Number the batches under a producer id, as Kafka's producers do by default. Here
+            nothing is sent twice, for there is no network between producer and log, so the
+            numbers keep nothing from being doubled; they cost an entry in the log's state.
         """
         self._check_writable()
         from kstore.producer import Producer
@@ -323,6 +332,7 @@ class Store(Mapping[str, Topic]):
             buffer_memory=buffer_memory,
             max_block_ms=max_block_ms,
             partitioner=partitioner,
+            enable_idempotence=enable_idempotence,
         )
         self._dependants.add(made)
         return made
@@ -378,6 +388,55 @@ class Store(Mapping[str, Topic]):
         )
         self._dependants.add(made)
         return made
+
+    def transactional_producer(
+        self,
+        transactional_id: str,
+        *,
+        timeout_ms: int = 60_000,
+        batch_size: int | None = None,
+        compression: str | None = None,
+        acks: int | str = "all",
+    ) -> "TransactionalProducer":
+        """A producer that writes to any partitions of any topics, all or nothing.
+
+        Parameters
+        ----------
+        transactional_id
+            A name that stays the same over restarts. Who had it before is fenced, and what it
+            left open is aborted.
+        timeout_ms
+            How long a transaction may take before it is aborted and its producer fenced.
+        batch_size, compression
+            Of a batch, as for :meth:`producer`.
+        acks
+            ``"all"``: a commit returns when it is on disk; ``1``: when the operating system has
+            it.
+
+        Raises InvalidConfigError, InvalidTransactionTimeoutError, ReadOnlyError.
+        """
+        self._check_writable()
+        from kstore.transactions import TransactionalProducer
+
+        made = TransactionalProducer(
+            self,
+            transactional_id,
+            timeout_ms=timeout_ms,
+            batch_size=batch_size,
+            compression=compression,
+            acks=acks,
+        )
+        self._dependants.add(made)
+        return made
+
+    def _transactions(self) -> "StoreTransactions":
+        """The transaction coordinator, made when it is first needed."""
+        with self._lock:
+            if self._known_transactions is None:
+                from kstore.transactions import StoreTransactions
+
+                self._known_transactions = StoreTransactions(self, self._manager)
+            return self._known_transactions
 
     def _take_over_offsets(self) -> None:
         """What readers committed while nobody could write ``__consumer_offsets`` goes there."""

@@ -27,7 +27,7 @@ LAYERS = (
     (1, ("kstore._native",)),
     (2, ("kstore.record",)),
     (3, ("kstore.log",)),
-    (4, ("kstore.group",)),
+    (4, ("kstore.group", "kstore.txn")),
     (
         5,
         (
@@ -35,6 +35,7 @@ LAYERS = (
             "kstore.topic",
             "kstore.producer",
             "kstore.consumer",
+            "kstore.transactions",
             "kstore.analytics",
             "kstore.jit",
         ),

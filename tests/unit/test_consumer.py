@@ -23,7 +23,8 @@ from kstore.errors import (
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
-from kstore.group.messages import decode_offset_key, decode_offset_value, partition_for_group
+from kstore.group.fields import partition_for_name
+from kstore.group.messages import decode_offset_key, decode_offset_value
 
 QUIET = StoreConfig(background=False)
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -247,7 +248,7 @@ def test_commits_are_kafkas_records(store: Store) -> None:
     topic = store["__consumer_offsets"]
     assert len(topic) == 50
     assert topic.config.cleanup_policy == "compact"
-    log = topic[partition_for_group(group, 50)]
+    log = topic[partition_for_name(group, 50)]
     found = [(decode_offset_key(record.key), decode_offset_value(record.value)) for record in log]
     assert [(tuple(key or ()), value.offset, value.metadata) for key, value in found] == [
         ((group, "t", 0), 10, "note"),
@@ -305,7 +306,7 @@ def test_a_reader_commits_into_a_file_that_the_next_writer_folds_in(path: Path) 
     assert not (path / "__consumer_offsets-0").exists()
     with kstore.open(path, config=QUIET) as store:
         assert not file.exists()
-        assert store["__consumer_offsets"][partition_for_group("g", 50)].end_offset == 1
+        assert store["__consumer_offsets"][partition_for_name("g", 50)].end_offset == 1
         with store.consumer("g", assignment=[T0]) as consumer:
             assert consumer.committed(T0) == 6
     assert python(READ_AND_COMMIT, path) == "6 9 6\n"

@@ -19,6 +19,7 @@ from kstore.errors import (
     InvalidRecordError,
     NewerFormatError,
 )
+from kstore.group.fields import java_hash, partition_for_name
 from kstore.group.messages import (
     OffsetCommit,
     OffsetKey,
@@ -26,8 +27,6 @@ from kstore.group.messages import (
     decode_offset_value,
     encode_offset_key,
     encode_offset_value,
-    java_hash,
-    partition_for_group,
 )
 from kstore.group.offsets import Claims, GroupOffsets, OffsetsTable, file_name, newest
 from kstore.log.files import DISK
@@ -40,6 +39,7 @@ OFFSETS = st.integers(0, 2**63 - 1)
 class Stored(NamedTuple):
     key: bytes | None
     value: bytes | None
+    offset: int = 0
 
 
 class FakeLog:
@@ -66,8 +66,12 @@ class FakeLog:
     def flush(self) -> None:
         self.flushes += 1
 
-    def view(self, start: int, stop: int) -> Iterable[Stored]:
-        return self.records[start:stop]
+    @property
+    def last_stable_offset(self) -> int:
+        return len(self.records)
+
+    def settled(self, start: int) -> Iterable[Stored]:
+        return [each._replace(offset=n) for n, each in enumerate(self.records)][start:]
 
 
 # --- messages -------------------------------------------------------------------------------
@@ -87,7 +91,7 @@ class FakeLog:
 )
 def test_a_group_lives_where_kafka_looks(group: str, hashed: int, partition: int) -> None:
     assert java_hash(group) == hashed
-    assert partition_for_group(group, 50) == partition
+    assert partition_for_name(group, 50) == partition
 
 
 def test_bytes_of_a_key_and_a_value() -> None:

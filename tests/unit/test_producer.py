@@ -1,5 +1,6 @@
 """A producer: batches, acknowledgements, backpressure, errors; and the group commit of a log."""
 
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -304,6 +305,54 @@ def test_a_committer_syncs_behind_the_appends(tmp_path: Path) -> None:
         log.append(b"more")
         with pytest.raises(ClosedError):
             committer.wait()
+
+
+def sequences(log: kstore.Log) -> list[tuple[int, int, int, int]]:
+    """Producer id, epoch, first sequence and number of records of each batch."""
+    data = bytes(log.read(0, 1 << 20))
+    found, position = [], 0
+    while position < len(data):
+        found.append(struct.unpack_from(">qhii", data, position + 43))
+        position += 12 + int.from_bytes(data[position + 8 : position + 12], "big")
+    return found
+
+
+def test_an_idempotent_producer_numbers_its_batches(store: Store) -> None:
+    with store.producer("t", enable_idempotence=True, batch_size=200) as producer:
+        for number in range(60):
+            producer.send(b"value %d" % number, partition=number % 2)
+    with store.producer("t", enable_idempotence=True) as other:
+        other.send(b"x", partition=0)
+    ids = set()
+    for partition in (0, 1):
+        batches = sequences(store["t"][partition])
+        mine = batches[:-1] if partition == 0 else batches
+        assert len(mine) > 2
+        expected = 0
+        for producer_id, epoch, sequence, count in mine:
+            ids.add(producer_id)
+            assert (epoch, sequence) == (0, expected)
+            expected += count
+        assert expected == 30
+    assert len(ids) == 1
+    assert min(ids) >= 2**62
+    assert sequences(store["t"][0])[-1][0] not in ids
+
+
+def test_a_refused_batch_uses_no_sequence_numbers(store: Store) -> None:
+    store.configure_topic("t", LogConfig(max_message_bytes=1000))
+    with store.producer("t", enable_idempotence=True, linger_ms=0) as producer:
+        producer.send(b"1", partition=0).result(30)
+        with pytest.raises(MessageTooLargeError):
+            producer.send(b"x" * 2000, partition=0).result(30)
+        producer.send(b"2", partition=0).result(30)
+    assert [sequence for _, _, sequence, _ in sequences(store["t"][0])] == [0, 1]
+
+
+def test_a_plain_producer_has_no_id(store: Store) -> None:
+    with store.producer("t") as producer:
+        producer.send(b"1", partition=0)
+    assert sequences(store["t"][0]) == [(-1, -1, -1, 1)]
 
 
 def test_a_failed_sync_reaches_everybody_who_waits(tmp_path: Path) -> None:

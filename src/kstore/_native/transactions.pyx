@@ -16,6 +16,7 @@ from kstore._native.layout cimport (
 from kstore._native.status cimport OK, TRUNCATED, Status
 
 cdef enum:
+    RECENT = 8                  # a power of two
     ABORT = 0
     COMMIT = 1
     OTHER = -1
@@ -81,8 +82,12 @@ cdef class TransactionWalk:
     cdef readonly dict open
     cdef public list aborted
     cdef public int64_t next_offset
+    cdef int64_t[RECENT] recent     # producers with a transaction open, by their lowest bits
 
     def __init__(self, int64_t next_offset, open_transactions=None):
+        cdef int n
+        for n in range(RECENT):
+            self.recent[n] = -1
         self.next_offset = next_offset
         self.open = {} if open_transactions is None else dict(open_transactions)
         self.aborted = []
@@ -110,6 +115,9 @@ cdef class TransactionWalk:
                         break
                     if batch.magic == 2 and batch.attributes & TRANSACTIONAL_BIT and (
                         batch.last_offset >= next_offset
+                    ) and (
+                        batch.attributes & CONTROL_BIT
+                        or self.recent[batch.producer_id & (RECENT - 1)] != batch.producer_id
                     ):
                         break
                     position += batch.size
@@ -137,6 +145,7 @@ cdef class TransactionWalk:
         if not batch.attributes & CONTROL_BIT:
             if batch.producer_id not in self.open:
                 self.open[batch.producer_id] = batch.base_offset
+            self.recent[batch.producer_id & (RECENT - 1)] = batch.producer_id
             return False
         if not crc_matches(data, batch):
             return False        # damage decides nothing: the transaction stays open
@@ -144,6 +153,8 @@ cdef class TransactionWalk:
         if kind == OTHER:
             return False
         first = self.open.pop(batch.producer_id, None)
+        if self.recent[batch.producer_id & (RECENT - 1)] == batch.producer_id:
+            self.recent[batch.producer_id & (RECENT - 1)] = -1
         if kind == ABORT and first is not None:
             self.aborted.append((batch.producer_id, first, batch.last_offset))
         return True

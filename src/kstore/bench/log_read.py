@@ -66,12 +66,39 @@ def at_random(log: kstore.Log, count: int, seed: int) -> Timed:
     return percentiles(took)
 
 
-def scan(log: kstore.Log, threads: int) -> Timed:
-    """Every record as columns, every checksum checked; the columns are counted and summed."""
-    end = log.end_offset
+def fill_transactions(directory: Path, records: int, size: int) -> Path:
+    """As fill, every record in a transaction of about a mebibyte, every tenth one aborted."""
+    path = Path(mkdtemp(dir=directory))
+    value = bytes(VALUE_SIZE)
+    with kstore.open(path) as store:
+        log = store.create_topic("bench", config=LogConfig(batch_size=1 << 20))[0]
+        producer = store.transactional_producer("bench", acks=1)
+        number = 0
+        while log.size < size:
+            producer.begin_transaction()
+            for _ in range(max(1, (1 << 20) // (records * VALUE_SIZE))):
+                for _ in range(records):
+                    producer.send("bench", value)
+                producer.flush()
+            number += 1
+            if number % 10:
+                producer.commit_transaction()
+            else:
+                producer.abort_transaction()
+    return path
+
+
+def scan(
+    log: kstore.Log, threads: int, isolation: str = "read_uncommitted", count: int | None = None
+) -> Timed:
+    """Every record as columns, every checksum checked; the columns are counted and summed.
+
+    ``count`` is how many there are, where it is not as many as offsets.
+    """
+    end = log.end_offset if count is None else count
     found = offsets = sizes = 0
     started = perf_counter()
-    for columns in log.view().scan(threads=threads):
+    for columns in log.view(isolation=isolation).scan(threads=threads):
         found += len(columns)
         offsets += int(columns.offsets[0]) + int(columns.offsets[-1])
         sizes += int(columns.values.lengths[-1])

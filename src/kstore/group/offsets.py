@@ -52,6 +52,8 @@ Commits = dict[Place, OffsetCommit]
 
 class StoredRecord(Protocol):
     @property
+    def offset(self) -> int: ...
+    @property
     def key(self) -> bytes | None: ...
     @property
     def value(self) -> bytes | None: ...
@@ -66,7 +68,10 @@ class OffsetsLog(Protocol):
     def end_offset(self) -> int: ...
     def extend(self, values: Iterable[Record]) -> range: ...
     def flush(self) -> None: ...
-    def view(self, start: int, stop: int) -> Iterable[StoredRecord]: ...
+    @property
+    def last_stable_offset(self) -> int: ...
+    def settled(self, start: int) -> Iterable[StoredRecord]:
+        """Records up to the end, but for those of transactions that are not committed."""
 
 
 def file_name(group: str, prefix: str = FILE_PREFIX) -> str:
@@ -229,6 +234,15 @@ def parse(data: bytes, path: str) -> tuple[str, Commits]:
     return group, commits
 
 
+def commit_records(group: str, commits: Mapping[Place, OffsetCommit]) -> list[Record]:
+    """Records for ``__consumer_offsets``."""
+    now = time_ns() // 1_000_000
+    return [
+        Record(0, now, encode_offset_key(OffsetKey(group, *place)), encode_offset_value(commit))
+        for place, commit in commits.items()
+    ]
+
+
 class OffsetsTable:
     """The commits in one partition of ``__consumer_offsets``, read on as the log grows.
 
@@ -238,42 +252,38 @@ class OffsetsTable:
     def __init__(self, log: OffsetsLog) -> None:
         self._log = log
         self._next = -1
-        self._groups: dict[str, Commits] = {}
+        self._groups: dict[str, dict[Place, OffsetCommit | None]] = {}  # None: deleted
+        self._unstable: dict[str, dict[Place, OffsetCommit | None]] = {}
 
     def group(self, group: str) -> Commits:
         """A group's commits as of now."""
         self._catch_up()
-        return dict(self._groups.get(group, {}))
+        merged = {**self._groups.get(group, {}), **self._unstable.get(group, {})}
+        return {place: commit for place, commit in merged.items() if commit is not None}
 
     def flush(self) -> None:
         self._log.flush()
 
     def append(self, group: str, commits: Mapping[Place, OffsetCommit]) -> None:
         """Append commits in Kafka's format, in one batch; not flushed, as with Kafka."""
-        now = time_ns() // 1_000_000
-        self._log.extend(
-            [
-                Record(
-                    0, now, encode_offset_key(OffsetKey(group, *place)), encode_offset_value(commit)
-                )
-                for place, commit in commits.items()
-            ]
-        )
+        self._log.extend(commit_records(group, commits))
 
     def _catch_up(self) -> None:
-        log, end = self._log, self._log.end_offset
-        if self._next < log.start_offset or self._next > end:
+        """Take over what came since; what lies behind an open transaction is read again later.
+
+        A commit of a transaction counts at its place in the log, as Kafka has it.
+        """
+        log, stable = self._log, self._log.last_stable_offset
+        if not log.start_offset <= self._next <= stable:
             self._next, self._groups = log.start_offset, {}
-        for record in log.view(self._next, end):
+        self._unstable = {}
+        for record in log.settled(self._next):
             key = None if record.key is None else decode_offset_key(record.key)
             if key is not None:
-                place = (key.topic, key.partition)
-                if record.value is None:
-                    self._groups.get(key.group, {}).pop(place, None)
-                else:
-                    commits = self._groups.setdefault(key.group, {})
-                    commits[place] = decode_offset_value(record.value)
-        self._next = end
+                value = None if record.value is None else decode_offset_value(record.value)
+                changes = self._groups if record.offset < stable else self._unstable
+                changes.setdefault(key.group, {})[key.topic, key.partition] = value
+        self._next = stable
 
 
 class GroupOffsets:
@@ -299,18 +309,28 @@ class GroupOffsets:
     ) -> None:
         """Store commits under a timestamp later than their partition's last one."""
         known = self.fetch(table) if self._known is None else self._known
-        now = time_ns() // 1_000_000
-        stamped: Commits = {}
-        for place, commit in commits.items():
-            last = known.get(place)
-            earliest = 0 if last is None else last.commit_timestamp + 1
-            stamped[place] = commit._replace(commit_timestamp=max(now, earliest))
+        stamped = self._stamped(commits, known)
         if table is not None and to_log:
             table.append(self.group, stamped)
         else:
             with self.claims.guard():
                 self._file.write(newest(self._file.read(), stamped))
         self._known = {**known, **stamped}
+
+    def records(
+        self, commits: Mapping[Place, OffsetCommit], table: OffsetsTable | None
+    ) -> list[Record]:
+        """Commits as records for a transaction to write, stamped as by :meth:`commit`."""
+        return commit_records(self.group, self._stamped(commits, self.fetch(table)))
+
+    def _stamped(self, commits: Mapping[Place, OffsetCommit], known: Commits) -> Commits:
+        now = time_ns() // 1_000_000
+        stamped: Commits = {}
+        for place, commit in commits.items():
+            last = known.get(place)
+            earliest = 0 if last is None else last.commit_timestamp + 1
+            stamped[place] = commit._replace(commit_timestamp=max(now, earliest))
+        return stamped
 
     def fold(self, table: OffsetsTable) -> int:
         """Move what the file has, and the log has not, into the log; returns how many commits."""

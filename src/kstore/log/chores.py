@@ -26,6 +26,7 @@ def chores(manager: "LogManager") -> Iterator[Chore]:
     yield Chore("checkpoint", CHECKPOINT_INTERVAL_MS, manager.checkpoint)
     yield Chore("retention", manager.config.retention_check_interval_ms, manager.apply_retention)
     yield Chore("producers", EXPIRATION_CHECK_INTERVAL_MS, partial(_expire_producers, manager))
+    yield from manager.more_chores
     for log in manager.logs:
         flush_ms = log.config.flush_ms
         if flush_ms < INT64_MAX:

@@ -19,7 +19,7 @@ from kstore.log.producer_snapshot import ProducerEntry
 from kstore.log.producer_state import ProducerState, collect_aborted
 from kstore.log.shared import SharedReader
 from kstore.log.transaction_index import AbortedTransaction
-from kstore.log.transactions import UNCOMMITTED, StableEnd, check_isolation
+from kstore.log.transactions import COMMITTED, UNCOMMITTED, StableEnd, check_isolation
 from kstore.log.writer import LogWriter
 from kstore.record import Record, timestamp
 
@@ -348,6 +348,17 @@ class Log:
         from kstore.log.view import LogView
 
         return LogView(self, start, stop, isolation=isolation)
+
+    def settled(self, start: int) -> "LogView":
+        """From start to the log end, without the records of transactions not committed by now.
+
+        Unlike read_committed it goes on behind open transactions: what becomes of them changes
+        what lies before the end of this view. For state that is kept by key, as Kafka's group
+        coordinator keeps its offsets.
+        """
+        from kstore.log.view import LogView
+
+        return LogView(self, start, self.end_offset, isolation=COMMITTED, beyond_stable=True)
 
     def since(self, when: datetime | int, *, isolation: str = UNCOMMITTED) -> "LogView":
         """A view from the first record at or after a moment on (empty if there is none)."""

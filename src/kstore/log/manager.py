@@ -26,7 +26,7 @@ from kstore.log.open_logs import OpenLogs
 from kstore.log.opening import open_for_reading, open_for_writing, peek_end_offset
 from kstore.log.recover_all import Progress, StoreRecovery, recover_all
 from kstore.log.segment_scan import Tell
-from kstore.log.upkeep import Schedule, Upkeep
+from kstore.log.upkeep import Chore, Schedule, Upkeep
 from kstore.log.watched import keeps_from_opening
 from kstore.log.writer import LogWriter
 
@@ -70,6 +70,8 @@ class LogManager:
         self._files = files
         self._keeper = keeper
         self._maps = MapBudget(config.max_mapped_segments)
+        self.loaded: Callable[[Log], None] | None = None  # told of each log that was loaded
+        self.more_chores: list[Chore] = []  # of the layers above
         self._upkeep: Upkeep | None = None
         self._moves = Moves(self)
         self._writers: dict[PartitionKey, LogWriter] = {}
@@ -103,6 +105,8 @@ class LogManager:
                     log = self._load(topic, partition)
                     self.logs.add(log)
                     self._unrecovered.pop((topic, partition), None)
+                    if self.loaded is not None:
+                        self.loaded(log)
             self.start_upkeep(log.config.flush_ms)
         return log
 

@@ -35,7 +35,7 @@ class LogView:
     aborted transactions are left out by batch, before their records are looked at.
     """
 
-    __slots__ = ("_outcomes", "_start", "_stop", "isolation", "log")
+    __slots__ = ("_beyond_stable", "_outcomes", "_start", "_stop", "isolation", "log")
 
     def __init__(
         self,
@@ -45,12 +45,14 @@ class LogView:
         *,
         isolation: str = UNCOMMITTED,
         outcomes: Outcomes | None = None,
+        beyond_stable: bool = False,
     ) -> None:
         committed = check_isolation(isolation)
         self.log = log
         self.isolation = isolation
         self._start = start
         self._stop = stop
+        self._beyond_stable = beyond_stable
         self._outcomes = (outcomes or Outcomes(log)) if committed else None
 
     def __repr__(self) -> str:
@@ -63,8 +65,8 @@ class LogView:
 
     @property
     def stop(self) -> int:
-        committed = self._outcomes is not None
-        end = self.log.last_stable_offset if committed else self.log.end_offset
+        stable = self._outcomes is not None and not self._beyond_stable
+        end = self.log.last_stable_offset if stable else self.log.end_offset
         return end if self._stop is None else min(self._stop, end)
 
     def __getitem__(self, window: slice) -> "LogView":
@@ -82,7 +84,14 @@ class LogView:
             start = self._start if start is None else max(start, self._start)
         if self._stop is not None:
             stop = self._stop if stop is None else min(stop, self._stop)
-        return LogView(self.log, start, stop, isolation=self.isolation, outcomes=self._outcomes)
+        return LogView(
+            self.log,
+            start,
+            stop,
+            isolation=self.isolation,
+            outcomes=self._outcomes,
+            beyond_stable=self._beyond_stable,
+        )
 
     def slices(self) -> Iterator[tuple[Slice, int]]:
         """File bytes of the window, piece by piece, each with the offset it was asked for.

@@ -1,0 +1,461 @@
+"""Transactions of a store: producers that write to several partitions all or nothing.
+
+The coordinator (:mod:`kstore.txn.coordinator`) decides; here are its hands: it keeps its states
+in ``__transaction_state``, and its markers go to the logs of the store.
+"""
+
+import logging
+import threading
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from time import time_ns
+from typing import TYPE_CHECKING
+
+from kstore.config import CODECS, LogConfig
+from kstore.errors import (
+    ClosedError,
+    ForkedError,
+    InvalidConfigError,
+    InvalidProducerEpochError,
+    InvalidProducerIdMappingError,
+    InvalidTxnStateError,
+    KStoreError,
+    ProducerFencedError,
+    UnknownTopicOrPartitionError,
+)
+from kstore.group.fields import partition_for_name
+from kstore.log.manager import LogManager
+from kstore.log.upkeep import Chore
+from kstore.record.builder import BatchBuilder
+from kstore.record.timestamp import to_milliseconds
+from kstore.topic import Headers, TopicPartition, as_place
+from kstore.txn.coordinator import Coordinator
+from kstore.txn.messages import (
+    LOWEST_PRODUCER_ID,
+    SEQUENCES,
+    Metadata,
+    Place,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+    new_producer_id,
+)
+
+if TYPE_CHECKING:
+    from kstore.consumer import Consumer
+    from kstore.log.log import Log
+    from kstore.store import Store
+
+_LOGGER = logging.getLogger("kstore")
+
+STATE_TOPIC = "__transaction_state"
+STATE_PARTITIONS = 50  # transaction.state.log.num.partitions
+STATE_PROPERTIES = {"cleanup.policy": "compact", "segment.bytes": "104857600"}
+# transaction.abort.timed.out.transaction.cleanup.interval.ms
+CHECK_INTERVAL_MS = 10_000
+_TRANSACTIONAL = 0x10
+
+
+class StoreTransactions:
+    """The coordinator of a store that is open for writing, with its hands. Thread safe.
+
+    Made when it is first needed: at opening, if the store has ``__transaction_state``.
+    """
+
+    def __init__(self, store: "Store", manager: LogManager) -> None:
+        self._store: Store = weakref.proxy(store)  # which has this, and must not be kept by it
+        self.coordinator = Coordinator(
+            self,
+            max_timeout_ms=store.config.transaction_max_timeout_ms,
+            lowest_producer_id=LOWEST_PRODUCER_ID,
+        )
+        manager.loaded = self.settle
+        if STATE_TOPIC in store:
+            self._load()
+        for log in manager.logs:
+            self.settle(log)
+        manager.more_chores.append(Chore("transactions", CHECK_INTERVAL_MS, self.do_upkeep))
+
+    def _load(self) -> None:
+        """Read the last state of every id; finish what kstore's own producers had decided.
+
+        What a Kafka broker's producers had decided is the broker's to finish, unless one of its
+        ids is used here.
+        """
+        states: dict[bytes | None, bytes | None] = {}
+        for place, end in self._store.end_offsets(STATE_TOPIC).items():
+            if end > 0:
+                for columns in self._store._log(*place).view().scan():
+                    states.update(zip(columns.keys, columns.values, strict=True))
+        for key, value in states.items():
+            transactional_id = None if key is None else decode_key(key)
+            if transactional_id is not None and value is not None:
+                self.coordinator.load(decode_value(transactional_id, value))
+        self.coordinator.finish()
+        self.do_upkeep()
+
+    def do_upkeep(self) -> None:
+        """Abort what ran into its timeout; forget ids that were not used for a week."""
+        self.coordinator.abort_timed_out()
+        self.coordinator.expire(self._store.config.transactional_id_expiration_ms)
+
+    def settle(self, log: "Log") -> None:
+        """Abort open transactions of kstore's own producers that no state knows of.
+
+        A power cut may take the state and leave the records. They were never committed: a
+        commit is on disk before its markers are written.
+        """
+        for entry in log.producers():
+            place = (log.topic, log.partition)
+            if (
+                entry.current_transaction_first_offset >= 0
+                and self.coordinator.knows(entry.producer_id)
+                and not self.coordinator.is_open(entry.producer_id, place)
+            ):
+                _LOGGER.warning(
+                    "%s-%d: a transaction that nobody knows of is aborted (producer id %d, from "
+                    "offset %d)", *place, entry.producer_id,
+                    entry.current_transaction_first_offset,
+                )  # fmt: skip
+                log.append_end_marker(entry.producer_id, entry.producer_epoch, commit=False)
+
+    # --- what the coordinator needs done ----------------------------------------------------
+
+    def now_ms(self) -> int:
+        return time_ns() // 1_000_000
+
+    def new_producer_id(self) -> int:
+        return new_producer_id()
+
+    def store(self, metadata: Metadata) -> None:
+        self._put(metadata.transactional_id, encode_value(metadata))
+
+    def forget(self, transactional_id: str) -> None:
+        self._put(transactional_id, None)
+
+    def _put(self, transactional_id: str, value: bytes | None) -> None:
+        log = self._state_log(transactional_id)
+        log.append(value, key=encode_key(transactional_id))
+
+    def flush_state(self, transactional_id: str) -> None:
+        self._state_log(transactional_id).flush()
+
+    def flush(self, places: Iterable[Place]) -> None:
+        for place in places:
+            log = self._log(place)
+            if log is not None:
+                log.flush()
+
+    def mark(self, place: Place, metadata: Metadata, *, commit: bool) -> None:
+        log = self._log(place)
+        if log is not None:
+            log.append_end_marker(metadata.producer_id, metadata.producer_epoch, commit=commit)
+
+    def _log(self, place: Place) -> "Log | None":
+        """None where the topic was deleted while the transaction was open."""
+        try:
+            return self._store._log(*place)
+        except UnknownTopicOrPartitionError:
+            return None
+
+    def _state_log(self, transactional_id: str) -> "Log":
+        if STATE_TOPIC not in self._store:
+            self._store.create_topic(
+                STATE_TOPIC,
+                STATE_PARTITIONS,
+                config=LogConfig.from_properties(STATE_PROPERTIES),
+                exist_ok=True,
+            )
+        topic = self._store.topic(STATE_TOPIC)
+        return topic[partition_for_name(transactional_id, len(topic))]
+
+
+class TransactionalProducer:
+    """Writes to several partitions all or nothing; made by
+    :meth:`kstore.Store.transactional_producer`.
+
+    ``with producer.transaction():`` commits when the block ends and aborts when it raises. What
+    was sent shows to readers with ``read_committed`` after the commit, all of it at once; others
+    see it before. One transaction at a time; safe to share between threads.
+
+    A second producer with the same transactional id, in this process or after the next opening,
+    ends what this one has open and takes its place: this one then raises ProducerFencedError.
+    """
+
+    def __init__(
+        self,
+        store: "Store",
+        transactional_id: str,
+        *,
+        timeout_ms: int,
+        batch_size: int | None,
+        compression: str | None,
+        acks: int | str,
+    ) -> None:
+        if acks not in (1, "all", -1):
+            raise InvalidConfigError(f"acks must be 1 or 'all' for transactions, not {acks!r}")
+        if compression is not None and compression not in CODECS:
+            raise InvalidConfigError(
+                f"compression must be one of {', '.join(CODECS)}, not {compression!r}"
+            )
+        if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
+            raise InvalidConfigError(f"batch_size must be a whole number from 1, not {batch_size}")
+        self.transactional_id = transactional_id
+        self._store = store
+        self._coordinator = store._transactions().coordinator
+        self._timeout_ms = timeout_ms
+        self._batch_size = batch_size
+        self._compression = compression
+        self._durable = acks != 1
+        self._lock = threading.RLock()
+        self._open = False  # whether a transaction was begun
+        self._failed: BaseException | None = None  # why it can only be aborted
+        self._rewound: Consumer | None = None  # to be put back if the transaction is aborted
+        self._builders: dict[TopicPartition, BatchBuilder] = {}
+        self._joined: set[TopicPartition] = set()  # partitions of the transaction
+        self._sequences: dict[TopicPartition, int] = {}
+        self._closed = False
+        self._forked = False
+        self.producer_id, self.producer_epoch = self._coordinator.init(transactional_id, timeout_ms)
+
+    # --- the transaction ------------------------------------------------------------------
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._open
+
+    def begin_transaction(self) -> None:
+        """Begin; raises InvalidTxnStateError where one is open already."""
+        with self._lock:
+            self._check()
+            if self._open:
+                raise InvalidTxnStateError("the producer has a transaction open already")
+            self._coordinator.check(self.transactional_id, self.producer_id, self.producer_epoch)
+            self._open, self._failed = True, None
+
+    def commit_transaction(self) -> None:
+        """Write what is still gathered and commit: all of it counts from now on, or none.
+
+        With ``acks="all"`` it survives a power cut when this returns. May be called again after
+        a StorageError. Raises ProducerFencedError, and InvalidTxnStateError without a
+        transaction or where an earlier ``send`` failed: then it can only be aborted.
+        """
+        with self._lock:
+            self._check_open()
+            if self._failed is not None:
+                raise InvalidTxnStateError(
+                    f"the transaction can only be aborted: {self._failed}"
+                ) from self._failed
+            for place in list(self._builders):
+                self._write(place)
+            if self._joined:
+                self._coordinator.end(
+                    self.transactional_id, self.producer_id, self.producer_epoch,
+                    commit=True, durable=self._durable,
+                )  # fmt: skip
+            self._clear()
+
+    def abort_transaction(self) -> None:
+        """Let nothing of it count. Partitions of a consumer given to
+        :meth:`send_offsets_to_transaction` go back to their committed offsets.
+        """
+        with self._lock:
+            self._check_open()
+            rewound, self._rewound = self._rewound, None
+            for builder in self._builders.values():
+                builder.clear()
+            if self._joined:
+                self._coordinator.end(
+                    self.transactional_id, self.producer_id, self.producer_epoch,
+                    commit=False, durable=self._durable,
+                )  # fmt: skip
+            self._clear()
+            if rewound is not None:
+                rewound.seek_to_committed()
+
+    @contextmanager
+    def transaction(self) -> Iterator["TransactionalProducer"]:
+        """A block that commits at its end, and aborts where it raises (also in the commit)."""
+        self.begin_transaction()
+        try:
+            yield self
+            self.commit_transaction()
+        except BaseException:
+            if self._open:
+                with suppress(KStoreError):  # the first error tells more
+                    self.abort_transaction()
+            raise
+
+    def _clear(self) -> None:
+        self._open, self._failed, self._rewound = False, None, None
+        self._joined.clear()
+
+    # --- what goes into it ----------------------------------------------------------------
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Headers | None = None,
+        timestamp: datetime | int | None = None,
+        partition: int | None = None,
+    ) -> TopicPartition:
+        """Put one record into the transaction; returns the partition that it goes to.
+
+        It is written when a batch is full, or by ``commit_transaction``. Raises
+        InvalidTxnStateError outside a transaction, ProducerFencedError, and the errors of
+        :meth:`kstore.Log.append_as_leader`.
+        """
+        with self._lock:
+            self._check_open()
+            known = self._store.topic(topic)
+            if partition is None:
+                partition = known.partition_for(key, value)
+            elif partition not in known.partitions:
+                known[partition]  # raises by name
+            when = time_ns() // 1_000_000 if timestamp is None else to_milliseconds(timestamp)
+            place = TopicPartition(topic, partition)
+            self._put(place, value, key, headers, when)
+            return place
+
+    def send_offsets_to_transaction(
+        self,
+        offsets: "Consumer | Mapping[TopicPartition | tuple[str, int], int]",
+        group: str | None = None,
+    ) -> None:
+        """Commit offsets of a group with the transaction: consume, transform, produce, once.
+
+        Parameters
+        ----------
+        offsets
+            The next offset to read of each partition, or a consumer: then its positions, for
+            its group. It must not commit by itself.
+        group
+            Whose offsets; not needed with a consumer.
+        """
+        from kstore.consumer import Consumer, StoreGroup
+        from kstore.group.offsets import OFFSETS_TOPIC
+
+        with self._lock:
+            self._check_open()
+            if isinstance(offsets, Consumer):
+                wanted = list(offsets.positions().items())
+                members = offsets._group
+                if members is None or (group is not None and group != members.name):
+                    raise InvalidConfigError("the consumer has no group, or another one")
+                self._rewound = offsets
+            else:
+                if group is None:
+                    raise InvalidConfigError("offsets are committed for a group: name it")
+                wanted = [(as_place(place), offset) for place, offset in offsets.items()]
+                members = StoreGroup(self._store, group)
+            partition = members.make_topic()
+            for record in members.transactional_records(wanted):
+                place = TopicPartition(OFFSETS_TOPIC, partition)
+                self._put(place, record.value, record.key, None, record.timestamp)
+
+    def _put(
+        self,
+        place: TopicPartition,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Headers | None,
+        timestamp: int,
+    ) -> None:
+        if place not in self._joined:
+            self._coordinator.add_partitions(
+                self.transactional_id, self.producer_id, self.producer_epoch, [place]
+            )
+            self._joined.add(place)
+        builder = self._builder(place)
+        while not builder.append(value, key=key, headers=headers, timestamp=timestamp):
+            self._write(place)
+        if builder.is_full:
+            self._write(place)
+
+    def _builder(self, place: TopicPartition) -> BatchBuilder:
+        builder = self._builders.get(place)
+        if builder is None:
+            config = self._store._log_config(place.topic)
+            size = config.batch_size if self._batch_size is None else self._batch_size
+            builder = self._builders[place] = BatchBuilder(
+                size_limit=min(size, config.max_message_bytes),
+                compression=self._compression or config.batch_compression,
+            )
+        return builder
+
+    def flush(self) -> None:
+        """Write all batches that are begun; their records show to read_uncommitted."""
+        with self._lock:
+            self._check_open()
+            for place in list(self._builders):
+                self._write(place)
+
+    def _write(self, place: TopicPartition) -> None:
+        builder = self._builders[place]
+        count = len(builder)
+        if not count:
+            return
+        sequence = self._sequences.get(place, 0)
+        builder.set_producer(self.producer_id, self.producer_epoch, sequence)
+        try:
+            batch = builder.build(attributes=_TRANSACTIONAL)
+            self._store._log(*place).append_as_leader(batch)
+        except InvalidProducerEpochError as error:
+            self._failed = error
+            raise ProducerFencedError(
+                f"another producer with transactional.id {self.transactional_id!r} was started, "
+                "or the transaction took longer than its timeout"
+            ) from error
+        except BaseException as error:
+            self._failed = error
+            raise
+        self._sequences[place] = (sequence + count) % SEQUENCES
+
+    # --- the end --------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Abort what is open. Again is harmless."""
+        with self._lock:
+            if self._closed or self._forked:
+                return
+            try:
+                if self._open:
+                    with suppress(ProducerFencedError, InvalidProducerIdMappingError):
+                        self.abort_transaction()
+            finally:
+                self._closed = True
+
+    def _check(self) -> None:
+        if self._forked:
+            raise ForkedError("this producer was made before a fork; make a new one here")
+        if self._closed:
+            raise ClosedError("the producer is closed")
+
+    def _check_open(self) -> None:
+        self._check()
+        if not self._open:
+            raise InvalidTxnStateError(
+                "there is no transaction: begin_transaction(), or with producer.transaction()"
+            )
+
+    def _after_fork(self) -> None:
+        self._forked = self._closed = True
+
+    def __enter__(self) -> "TransactionalProducer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = " closed" if self._closed else " in a transaction" if self._open else ""
+        return f"<kstore.TransactionalProducer {self.transactional_id!r}{state}>"
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        raise TypeError("a TransactionalProducer cannot be pickled; make one where it is needed")

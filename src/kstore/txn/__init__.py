@@ -1,0 +1,1 @@
+"""Transactions: the coordinator, as a state machine without I/O, and its records."""
