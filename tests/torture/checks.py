@@ -1,0 +1,353 @@
+"""What must hold of a directory that was left behind in any way, and what a witness said of it."""
+
+import os
+import shutil
+from contextlib import suppress
+from typing import NamedTuple
+
+from kstore import Log, Store, StoreConfig
+from kstore.errors import (
+    CorruptRecordError,
+    KStoreError,
+    RecoveryNeededError,
+    StoreLockedError,
+)
+from kstore.log.files import Files
+from oracle.reader import read_log as oracle_read
+from support.recording import Tree, read_tree
+from torture.scenarios import QUIET, History, Place, Witness
+
+CUTTING = StoreConfig(background=False, cut_before_data=True)
+MARKER = ".kafka_cleanshutdown"
+DERIVED = (".index", ".timeindex", ".txnindex", ".snapshot")
+DERIVED_NAMES = (
+    "leader-epoch-checkpoint",
+    "recovery-point-offset-checkpoint",
+    "replication-offset-checkpoint",
+    "cleaner-offset-checkpoint",
+)
+Row = tuple[int, bytes | None]
+
+
+class Violation(AssertionError):
+    """Something that must never happen has happened."""
+
+
+class TmpfsDisk(Files):
+    """A disk in memory has nothing to sync."""
+
+    def fdatasync(self, fd: int) -> None:
+        return
+
+    def fsync(self, fd: int) -> None:
+        return
+
+    def sync_directory(self, path: str | os.PathLike[str]) -> None:
+        return
+
+
+TMPFS = TmpfsDisk()
+
+
+class Checked(NamedTuple):
+    """What a check came by.
+
+    ``by_word``: only an explicit word of the user opened it. ``gaps``: a rolled segment that was
+    never synced lost its end, a later one kept its data; the records between are missing.
+    """
+
+    by_word: bool
+    gaps: int
+
+
+def materialise(tree: Tree, root: str) -> None:
+    """Make root exactly this tree; what stood there goes."""
+    shutil.rmtree(root, ignore_errors=True)
+    os.mkdir(root)
+    for path in sorted(tree):
+        content = tree[path]
+        if content is None:
+            os.mkdir(f"{root}/{path}")
+            continue
+        fd = os.open(f"{root}/{path}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        try:
+            os.write(fd, content)
+        finally:
+            os.close(fd)
+
+
+def expect(holds: object, *what: object) -> None:
+    if not holds:
+        raise Violation(" ".join(map(str, what)))
+
+
+def check(root: str, witness: Witness, *, power: bool, deep: bool) -> Checked:
+    """Everything that must hold; raises Violation. The directory is changed by it.
+
+    ``power``: the power failed, so only what was flushed must be there. ``deep``: also that a
+    second opening changes nothing and that every derived file may be deleted.
+    """
+    around = sorted(os.listdir(os.path.dirname(root)))
+    places = _places(witness)
+    beside = _read_beside(root, places, witness)
+    by_word, gaps = False, 0
+    try:
+        store = Store(root, config=QUIET, files=TMPFS)
+        first = {place: _recovered(store, place) for place in places if place[0] in store}
+    except RecoveryNeededError as error:
+        by_word = _allowed_refusal(error, witness, root, power=power)
+        with suppress(UnboundLocalError):
+            store.close()
+        store = Store(root, config=CUTTING, files=TMPFS)
+        first = {place: _recovered(store, place) for place in places if place[0] in store}
+    with store:
+        _check_topics(store, witness)
+        for place, rows in first.items():
+            floor = witness.floor(place, power=power)
+            bases = _bases(root, place) if power else frozenset()
+            gaps += _check_rows(rows, witness.log(place), floor, place, bases)
+            log = store[place[0]][place[1]]
+            _check_lookups(log, rows, place)
+            if not by_word:
+                _check_beside(beside.get(place), log, rows, place)
+        _check_groups(store, witness)
+        with suppress(StoreLockedError):
+            Store(root, config=QUIET, files=TMPFS).close()
+            raise Violation("two writers at once")
+        if not deep:
+            _append_to(store, first)
+    if deep:
+        _check_again(root, first)
+    _check_oracle(root, first)
+    if deep:
+        _check_disposable(root, first, witness)
+    expect(sorted(os.listdir(os.path.dirname(root))) == around, "something outside was touched")
+    return Checked(by_word, gaps)
+
+
+def _places(witness: Witness) -> list[Place]:
+    return [
+        (name, partition)
+        for name, (_, _, partitions) in sorted(witness.topics.items())
+        for partition in range(partitions)
+    ]
+
+
+def rows_of(log: Log) -> list[Row]:
+    return [(record.offset, record.value) for record in log]
+
+
+def _recovered(store: Store, place: Place) -> list[Row]:
+    topic = store[place[0]]
+    expect(place[1] in topic.partitions, place, "has lost its partition")
+    return rows_of(topic[place[1]])
+
+
+def _read_beside(
+    root: str, places: list[Place], witness: Witness
+) -> dict[Place, tuple[list[Row], KStoreError | None]]:
+    """What a reader sees before anybody recovers; it changes nothing."""
+    before = _stamps(root)
+    seen: dict[Place, tuple[list[Row], KStoreError | None]] = {}
+    with Store(root, mode="r", config=QUIET) as store:
+        for place in places:
+            if place[0] not in store or place[1] not in store[place[0]].partitions:
+                continue
+            rows: list[Row] = []
+            error = None
+            try:
+                for record in store[place[0]][place[1]]:
+                    rows.append((record.offset, record.value))
+            except KStoreError as caught:
+                error = caught
+            seen[place] = rows, error
+    expect(_stamps(root) == before, "a reader changed the directory")
+    return seen
+
+
+def _stamps(root: str) -> list[tuple[str, int, int]]:
+    found = []
+    for directory, _, names in os.walk(root):
+        for name in names:
+            stat = os.stat(f"{directory}/{name}")
+            found.append((f"{directory}/{name}", stat.st_size, stat.st_mtime_ns))
+    return sorted(found)
+
+
+def _check_beside(
+    seen: tuple[list[Row], KStoreError | None] | None, log: Log, rows: list[Row], place: Place
+) -> None:
+    """A reader saw what recovery then gave.
+
+    A rolled segment that was torn before it was synced is damage to a reader, which cannot cut;
+    it has shown everything in front of it then.
+    """
+    if seen is None:
+        return
+    found, error = seen
+    report = log.recovery
+    assert report is not None
+    if error is not None:
+        expect(report.cut_size, place, "a reader failed where nothing was cut:", error)
+        expect(isinstance(error, CorruptRecordError), place, "a reader met", error)
+        expect(found == rows[: len(found)], place, "a reader saw what recovery then cut")
+        return
+    if not report.cut_size or found:
+        expect(found == rows, place, "a reader saw", found[-3:], "not", rows[-3:])
+
+
+def _allowed_refusal(
+    error: RecoveryNeededError, witness: Witness, root: str, *, power: bool
+) -> bool:
+    """Only unsynced damage before later segments may need the user's word."""
+    expect(power, "refused after a mere kill:", error)
+    name = os.path.basename(os.path.dirname(str(error.path)))
+    topic, _, partition = name.rpartition("-")
+    floor = witness.floor((topic, int(partition)), power=True)
+    expect(
+        error.offset is not None and error.offset >= floor,
+        f"refused at {error.offset}, below what was flushed ({floor}):",
+        error,
+    )
+    return True
+
+
+def _check_topics(store: Store, witness: Witness) -> None:
+    for name, (state, topic_id, partitions) in witness.topics.items():
+        there = name in store
+        if state == "live":
+            expect(there, "topic", name, "is gone")
+        elif state == "gone":
+            expect(not there, "topic", name, "is back")
+        if there and state == "live":
+            topic = store[name]
+            expect(len(topic) == partitions, "topic", name, "has", len(topic), "partitions")
+            found = topic.topic_id
+            expect(found == topic_id, "topic", name, "has the id", found, "not", topic_id)
+    for name in os.listdir(store.paths[0]):
+        expect(not name.endswith("-delete"), name, "was left")
+
+
+def _bases(root: str, place: Place) -> frozenset[int]:
+    names = os.listdir(f"{root}/{place[0]}-{place[1]}")
+    return frozenset(int(name[:-4]) for name in names if name.endswith(".log"))
+
+
+def _check_rows(
+    rows: list[Row], history: History, floor: int, place: Place, bases: frozenset[int]
+) -> int:
+    """Acknowledged records are there, in order, nothing invented; returns how many gaps.
+
+    A gap is let pass only where the power failed, above what was flushed, and before a segment:
+    Kafka's format does not say where the segment before it once ended.
+    """
+    serial, gaps = None, 0
+    following = rows[0][0] if rows else 0
+    for offset, value in rows:
+        if offset != following:
+            before = following >= floor and offset > following and offset in bases
+            expect(before, place, "hole or disorder at offset", offset)
+            gaps, serial = gaps + 1, None
+        following = offset + 1
+        expect(value in history.tried, place, "invented at offset", offset, value)
+        assert value is not None
+        own, current, last = value.split(b":")[:3]
+        expect(int(own) == offset, place, "record of", own, "at offset", offset)
+        expect(serial is None or int(last) == serial, place, f"{offset} does not follow", serial)
+        serial = int(current)
+    start = max(history.start, history.base)
+    found = dict(rows)
+    for offset in range(start, floor):
+        at = offset - history.base
+        expect(offset in found, place, f"lost offset {offset} of {floor}")
+        expect(found[offset] == history.acked[at], place, "another record at offset", offset)
+    return gaps
+
+
+def _check_lookups(log: Log, rows: list[Row], place: Place) -> None:
+    """Each offset is found by way of the indexes too."""
+    for offset, value in (*rows[:: max(1, len(rows) // 5)], *rows[-1:]):
+        expect(log[offset].value == value, place, "lookup of offset", offset)
+    expect(log.end_offset >= (rows[-1][0] + 1 if rows else 0), place, "end", log.end_offset)
+
+
+def _check_groups(store: Store, witness: Witness) -> None:
+    for group, (low, high) in witness.committed.items():
+        if "t" not in store:
+            continue
+        with store.consumer(group, topics=["t"]) as consumer:
+            found = consumer.committed(("t", 0)) or 0
+        expect(low <= found <= high, "group", group, "is at", found, "not in", low, high)
+
+
+def _append_to(store: Store, first: dict[Place, list[Row]]) -> None:
+    """The store takes appends, where the records ended."""
+    for place, rows in first.items():
+        log = store[place[0]][place[1]]
+        end = log.end_offset
+        expect(log.append(b"on") == end, place, "append after", end)
+        rows.append((end, b"on"))
+
+
+def _check_again(root: str, first: dict[Place, list[Row]]) -> None:
+    """What was recovered and closed needs no more recovery, and opening it changes nothing."""
+    before = read_tree(root)
+    with Store(root, config=QUIET, files=TMPFS) as store:
+        for place, rows in first.items():
+            log = store[place[0]][place[1]]
+            expect(rows_of(log) == rows, place, "a second opening gives other records")
+            report = log.recovery
+            assert report is not None
+            again = report.bytes_scanned or report.cut_size
+            expect(not again, place, "recovered again:", report)
+    after = read_tree(root)
+    # An empty segment gets empty indexes when it is first opened again.
+    changed = [
+        path
+        for path in sorted(before.keys() | after.keys())
+        if (before.get(path) or b"") != (after.get(path) or b"")
+    ]
+    expect(not changed, "a second opening changed", changed)
+    for path, content in after.items():
+        if content is not None and path.endswith((".index", ".timeindex")):
+            _check_index(path, content)
+    with Store(root, config=QUIET, files=TMPFS) as store:
+        _append_to(store, first)
+
+
+def _check_index(path: str, content: bytes) -> None:
+    """After a clean close entries grow, and no preallocated tail is left."""
+    size = 8 if path.endswith(".index") else 12
+    expect(len(content) % size == 0, path, "has the odd size", len(content))
+    keys = [content[at : at + size - 4] for at in range(0, len(content), size)]
+    expect(all(a < b for a, b in zip(keys, keys[1:], strict=False)), path, "does not grow")
+
+
+def _check_oracle(root: str, first: dict[Place, list[Row]]) -> None:
+    """A reader that shares no code with kstore finds the same."""
+    for place, rows in first.items():
+        directory = f"{root}/{place[0]}-{place[1]}"
+        found: list[Row] = []
+        for name in sorted(os.listdir(directory)):
+            if not name.endswith(".log"):
+                continue
+            with open(f"{directory}/{name}", "rb") as file:
+                plain = oracle_read(file.read())
+            expect(plain.tail_reason is None, place, name, "has a tail:", plain.tail_reason)
+            expect(all(b.crc_ok for b in plain.batches), place, name, "has a wrong checksum")
+            found += [(record.offset, record.value) for record in plain.records]
+        start = rows[0][0] if rows else 0
+        found = [row for row in found if row[0] >= start]
+        expect(found == rows, place, "the oracle reads otherwise:", found[-3:], rows[-3:])
+
+
+def _check_disposable(root: str, first: dict[Place, list[Row]], witness: Witness) -> None:
+    """Without every derived file, and without the marker: the same records."""
+    for directory, _, names in os.walk(root):
+        for name in names:
+            if name.endswith(DERIVED) or name in DERIVED_NAMES or name == MARKER:
+                os.unlink(f"{directory}/{name}")
+    with Store(root, config=QUIET, files=TMPFS) as store:
+        for place, rows in first.items():
+            found = rows_of(store[place[0]][place[1]])
+            expect(found == rows, place, "without derived files:", found[-3:], rows[-3:])

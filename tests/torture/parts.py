@@ -1,0 +1,108 @@
+"""The long tests in named parts: each ends in time and says in one line what it did."""
+
+import os
+import pickle
+import random
+import shutil
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+_MOST_TOLD = 20
+
+
+@dataclass
+class Budget:
+    """How long a part may take, on how many processors, from which seed."""
+
+    seconds: float
+    seed: int = 1
+    jobs: int = 1
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def over(self) -> bool:
+        return time.monotonic() - self.started >= self.seconds
+
+    def random(self, *names: object) -> random.Random:
+        return random.Random(f"{self.seed} {names}")
+
+
+@dataclass
+class Figures:
+    """What a part did: counts by name, and what must not have happened."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    violations: list[str] = field(default_factory=list)
+    violation_count: int = 0
+
+    def violated(self, *what: object) -> None:
+        self.violation_count += 1
+        if len(self.violations) < _MOST_TOLD:
+            self.violations.append(" | ".join(map(str, what)))
+
+    def add(self, other: "Figures") -> None:
+        self.counts.update(other.counts)
+        self.violation_count += other.violation_count
+        self.violations += other.violations[: _MOST_TOLD - len(self.violations)]
+
+    def line(self, part: str, budget: Budget, goal: tuple[str, int] | None) -> str:
+        words = [f"{name}={count}" for name, count in self.counts.items()]
+        words.append(f"violations={self.violation_count}")
+        words.append(f"seconds={time.monotonic() - budget.started:.0f} seed={budget.seed}")
+        if goal is not None:
+            name, wanted = goal
+            words.append(f"goal: {self.counts[name] / wanted:.1%} of {wanted:,} {name}")
+        return f"{part}: " + " ".join(words)
+
+
+@contextmanager
+def scratch() -> Iterator[str]:
+    """A directory in memory where there is one."""
+    memory = "/dev/shm"
+    base = memory if os.path.isdir(memory) and os.access(memory, os.W_OK) else None
+    path = tempfile.mkdtemp(prefix="kstore-torture-", dir=base)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def share(jobs: int, work: Callable[[int], Figures]) -> Figures:
+    """Run work(0) to work(jobs - 1), each in a process of its own; the sum of their figures."""
+    if jobs == 1:
+        return work(0)
+    children = [_start(work, number) for number in range(jobs)]
+    total = Figures()
+    for child, reading in children:
+        with open(reading, "rb") as pipe:
+            answer = pipe.read()
+        _, status = os.waitpid(child, 0)
+        if status or not answer:
+            total.violated(f"a process of the part ended with status {status}")
+            continue
+        total.add(pickle.loads(answer))
+    return total
+
+
+def _start(work: Callable[[int], Figures], number: int) -> tuple[int, int]:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(writing)
+        return child, reading
+    status = 1
+    try:
+        os.close(reading)
+        answer = pickle.dumps(work(number))
+        with open(writing, "wb") as pipe:
+            pipe.write(answer)
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)

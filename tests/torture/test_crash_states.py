@@ -1,0 +1,96 @@
+"""The short form of ``make torture PART=crash-states``, and what it stands on."""
+
+import os
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from support.recording import Op, Recorder, Trace, read_tree
+from torture.crash_disk import CrashDisk
+from torture.crash_states import explore_all, record
+from torture.parts import Budget
+from torture.scenarios import SCENARIOS
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_recorder_misses_nothing(tmp_path: Path, name: str) -> None:
+    """The trace, played on a computed disk, ends in the very directory that the kernel has."""
+    trace = record(name, str(tmp_path / "data"))
+    disk = CrashDisk(trace)
+    for index, op in enumerate(trace.ops):
+        disk.apply(index, op)
+    (end,) = disk.states("kill", 1, Random(1), None)
+    assert end == read_tree(tmp_path / "data")
+    assert len(trace.ops) > 20
+    assert len(trace.notes) > 3
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_crash_states(name: str) -> None:
+    figures = explore_all(Budget(3600), names=[name], bound=3, rounds=1)
+    print(figures.line(f"crash-states, {name}", Budget(0), None))
+    assert figures.violations == []
+    assert figures.counts["distinct"] > 60
+    assert min(figures.counts[model] for model in ("kill", "ordered", "hostile")) > 0
+
+
+# --- the computed disk ------------------------------------------------------------------------
+
+
+def states(ops: list[Op], model: str) -> list[dict[str, bytes | None]]:
+    disk = CrashDisk(Trace({}, ops, []))
+    for index, op in enumerate(ops):
+        disk.apply(index, op)
+    return list(disk.states(model, 10_000, Random(1), None))
+
+
+MAKE = Op("make", 0, "a", to=1)
+WRITE = Op("write", 1, position=0, data=b"x" * 600)
+
+
+def test_unsynced_bytes_may_be_anything() -> None:
+    found = {tree.get("a") for tree in states([MAKE, WRITE], "hostile")}
+    assert {None, b"", b"x" * 600, bytes(600), b"x" * 512 + bytes(88)} <= found
+    assert bytes(512) + b"x" * 88 in found  # the later sector came first
+
+
+def test_a_synced_file_may_lack_its_name_and_not_its_bytes() -> None:
+    ops = [MAKE, WRITE, Op("sync", 1, position=2)]
+    found = {tree.get("a") for tree in states(ops, "hostile")}
+    assert found == {None, b"x" * 600}
+    ops.append(Op("sync_names", 0, position=3))
+    assert states(ops, "hostile") == [{"a": b"x" * 600}]
+
+
+def test_names_come_in_any_subset_or_in_order() -> None:
+    ops = [MAKE, Op("make", 0, "b", to=2)]
+    hostile = {frozenset(tree) for tree in states(ops, "hostile")}
+    assert hostile == {frozenset(s) for s in ((), ("a",), ("b",), ("a", "b"))}
+    ordered = {frozenset(tree) for tree in states(ops, "ordered")}
+    assert ordered == {frozenset(s) for s in ((), ("a",), ("a", "b"))}
+
+
+def test_a_rename_is_all_or_nothing() -> None:
+    base = {"new": b"2", "old": b"1"}
+    disk = CrashDisk(Trace(base, [], []))
+    disk.apply(0, Op("rename", 0, "new", position=1, to=0, to_name="old"))
+    found = list(disk.states("hostile", 100, Random(1), None))
+    assert found == [{"old": b"2"}, base]
+
+
+def test_what_is_written_during_a_sync_is_not_covered_by_it() -> None:
+    ops = [MAKE, Op("sync_names", 0, position=1), WRITE, Op("sync", 1, position=2)]
+    assert len(states(ops, "hostile")) > 1
+
+
+def test_the_recorder_sees_only_changes_below_its_root(tmp_path: Path) -> None:
+    disk = Recorder(tmp_path / "in")
+    disk.make_directory(tmp_path / "in")
+    disk.write_atomically(tmp_path / "in" / "f", b"data")
+    assert [op.kind for op in disk.ops] == [
+        "make", "write", "sync", "rename", "sync_names",
+    ]  # fmt: skip
+    fd = disk.open(tmp_path / "out", os.O_WRONLY | os.O_CREAT)
+    disk.close(fd)
+    assert disk.outside == [str(tmp_path / "out")]
