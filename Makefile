@@ -127,8 +127,9 @@ wheel: build  ## a wheel in dist, installed into a new environment elsewhere and
 	@$(BIN)/python tests/tidy/try_wheel.py
 
 .PHONY: torture
-torture: build $(VENV)/.group-test  ## kills, interrupts, damage, the model: every point, a long time (SEED= repeats)
-	@KSTORE_TORTURE=1 $(BIN)/python -m pytest -s --timeout 1800 tests/torture tests/property $(PYTEST_ARGS)
+torture: build $(VENV)/.group-test  ## the long tests in parts: PART=name, TORTURE_SECONDS=300 each, SEED= repeats
+	@PYTHONPATH=tests $(BIN)/python -m torture $(PART) --seconds $${TORTURE_SECONDS:-300} --seed $${SEED:-1} --jobs $(JOBS)
+	@[ -n "$(PART)" ] || KSTORE_TORTURE=1 $(BIN)/python -m pytest -s --timeout 1800 tests/torture tests/property $(PYTEST_ARGS)
 
 .PHONY: fuzz
 fuzz: build $(VENV)/.group-test  ## every decoder on mutated bytes, FUZZ_SECONDS=60 each (SEED= repeats)

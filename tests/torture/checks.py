@@ -1,5 +1,6 @@
 """What must hold of a directory that was left behind in any way, and what a witness said of it."""
 
+import itertools
 import os
 import shutil
 from contextlib import suppress
@@ -17,7 +18,7 @@ from oracle.reader import read_log as oracle_read
 from support.recording import Tree, read_tree
 from torture.scenarios import QUIET, History, Place, Witness
 
-CUTTING = StoreConfig(background=False, cut_before_data=True)
+CUTTING = StoreConfig(background=False, recovery="kafka")
 MARKER = ".kafka_cleanshutdown"
 DERIVED = (".index", ".timeindex", ".txnindex", ".snapshot")
 DERIVED_NAMES = (
@@ -81,11 +82,12 @@ def expect(holds: object, *what: object) -> None:
         raise Violation(" ".join(map(str, what)))
 
 
-def check(root: str, witness: Witness, *, power: bool, deep: bool) -> Checked:
+def check(root: str, witness: Witness, *, power: bool, deep: bool, again: bool = False) -> Checked:
     """Everything that must hold; raises Violation. The directory is changed by it.
 
     ``power``: the power failed, so only what was flushed must be there. ``deep``: also that a
-    second opening changes nothing and that every derived file may be deleted.
+    second opening changes nothing and that every derived file may be deleted. ``again``: a
+    recovery that had begun crashed too; it may have told what it found already.
     """
     around = sorted(os.listdir(os.path.dirname(root)))
     places = _places(witness)
@@ -105,7 +107,10 @@ def check(root: str, witness: Witness, *, power: bool, deep: bool) -> Checked:
         for place, rows in first.items():
             floor = witness.floor(place, power=power)
             bases = _bases(root, place) if power else frozenset()
-            gaps += _check_rows(rows, witness.log(place), floor, place, bases)
+            found_gaps = _check_rows(rows, witness.log(place), floor, place, bases)
+            told = again or not found_gaps or _told_gap(store, place)
+            expect(told, place, "a gap, and not a word of it")
+            gaps += found_gaps
             log = store[place[0]][place[1]]
             _check_lookups(log, rows, place)
             if not by_word:
@@ -239,7 +244,7 @@ def _check_rows(
     """Acknowledged records are there, in order, nothing invented; returns how many gaps.
 
     A gap is let pass only where the power failed, above what was flushed, and before a segment:
-    Kafka's format does not say where the segment before it once ended.
+    Kafka's format does not say where the segment before it once ended. Recovery has to tell it.
     """
     serial, gaps = None, 0
     following = rows[0][0] if rows else 0
@@ -262,6 +267,11 @@ def _check_rows(
         expect(offset in found, place, f"lost offset {offset} of {floor}")
         expect(found[offset] == history.acked[at], place, "another record at offset", offset)
     return gaps
+
+
+def _told_gap(store: Store, place: Place) -> bool:
+    report = store[place[0]][place[1]].recovery
+    return report is not None and any("is not there" in step for step in report.steps)
 
 
 def _check_lookups(log: Log, rows: list[Row], place: Place) -> None:
@@ -320,7 +330,7 @@ def _check_index(path: str, content: bytes) -> None:
     size = 8 if path.endswith(".index") else 12
     expect(len(content) % size == 0, path, "has the odd size", len(content))
     keys = [content[at : at + size - 4] for at in range(0, len(content), size)]
-    expect(all(a < b for a, b in zip(keys, keys[1:], strict=False)), path, "does not grow")
+    expect(all(a < b for a, b in itertools.pairwise(keys)), path, "does not grow")
 
 
 def _check_oracle(root: str, first: dict[Place, list[Row]]) -> None:

@@ -16,7 +16,7 @@ Three disks, each less friendly than the one before:
 """
 
 from collections.abc import Callable, Iterator
-from itertools import combinations
+from itertools import combinations, pairwise
 from random import Random
 
 from support.recording import ROOT, Op, Trace, Tree, number_nodes
@@ -213,7 +213,7 @@ def _ordered_versions(synced: bytes, ops: list[Op], random: Random) -> list[byte
     found.reverse()
     # Sizes come to the disk before the bytes do.
     bare = [data[: len(synced)].ljust(len(data), b"\0") for data in found]
-    late = [a[: len(b)].ljust(len(a), b"\0") for a, b in zip(found, found[1:], strict=False)]
+    late = [a[: len(b)].ljust(len(a), b"\0") for a, b in pairwise(found)]
     return _few([found[0], synced, *found, *bare, *late], random)
 
 

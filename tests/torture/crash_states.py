@@ -91,9 +91,8 @@ class Explorer:
         power = model != "kill"
         try:
             materialise(tree, self.root)
-            checked = check(
-                self.root, witness, power=power, deep=counts["checked"] % DEEP_EVERY == 0
-            )
+            deep = counts["checked"] % DEEP_EVERY == 0
+            checked = check(self.root, witness, power=power, deep=deep, again=depth > 0)
             counts["by_word"] += checked.by_word
             counts["with_gap"] += checked.gaps > 0
         except Exception as error:  # whatever it is, it is a finding
@@ -102,7 +101,7 @@ class Explorer:
         if new and depth < DEPTH and counts["checked"] % NESTED_EVERY == 0:
             trace = self._recover(tree)
             counts["recoveries"] += 1
-            random = self.budget.random(where, "nested", state)
+            random = self.budget.random(where, "nested", counts["checked"])
             self.explore(where, trace, model, NESTED_BOUND, random, depth + 1, witness)
 
     def _recover(self, tree: Tree) -> Trace:
@@ -147,9 +146,7 @@ def explore_all(
             os.mkdir(f"{base}/state")
             mine = [name for at, name in enumerate(chosen) if at % budget.jobs == number]
             traces = {name: record(name, f"{base}/run/{at}") for at, name in enumerate(mine)}
-            explorers = {
-                name: Explorer(f"{base}/state/data", budget, figures) for name in mine
-            }
+            explorers = {name: Explorer(f"{base}/state/data", budget, figures) for name in mine}
             for turn in range(rounds):
                 before = figures.counts["checked"]
                 for name in mine:

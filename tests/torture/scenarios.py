@@ -8,7 +8,6 @@ before it in the log: a hole, a wrong order and a stale record show by themselve
 """
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kstore import Log, LogConfig, Store, StoreConfig
@@ -18,6 +17,7 @@ from kstore.log.files import DISK, Files
 Event = tuple[Any, ...]
 Place = tuple[str, int]
 QUIET = StoreConfig(background=False)
+START_OF_TIME = 1_700_000_000_000
 SETTINGS: dict[str, Any] = {
     "segment_bytes": 1500,
     "index_interval_bytes": 200,
@@ -162,7 +162,10 @@ class World:
             return
         store, config = self.store, LogConfig(**{**SETTINGS, **settings})
         self.say("topic", name, "creating", None, partitions)
-        done, topic = self._try(lambda: store.create_topic(name, partitions, config=config))
+        topic_id = f"{name:A<21}A"  # all is the same in every run, but for what uuid4 gives
+        done, topic = self._try(
+            lambda: store.create_topic(name, partitions, config=config, topic_id=topic_id)
+        )
         if done:
             self.say("topic", name, "live", topic.topic_id, partitions)
 
@@ -187,6 +190,9 @@ class World:
         self.say("trying", place, values)
         return values
 
+    def _now(self) -> int:
+        return START_OF_TIME + self._serial
+
     def _in(self, place: Place, values: list[bytes]) -> None:
         self.say("in", place, values)
         self._tails[place] = int(values[-1].split(b":")[1])
@@ -197,7 +203,9 @@ class World:
             if log is None:
                 return
             values = self._values(place, log.end_offset, 1, size)
-            if self._try(lambda log=log, values=values: log.append(values[0]))[0]:
+            if self._try(
+                lambda log=log, values=values: log.append(values[0], timestamp=self._now())
+            )[0]:
                 self._in(place, values)
 
     def extend(self, count: int, size: int = 30, place: Place = ("t", 0)) -> None:
@@ -206,7 +214,7 @@ class World:
             return
         first = log.end_offset
         values = self._values(place, first, count, size)
-        self._try(lambda: log.extend(values))
+        self._try(lambda: log.extend(values, timestamp=self._now()))
         got = log.end_offset - first  # an error leaves the batches before it in the log
         if got:
             self._in(place, values[:got])

@@ -199,6 +199,7 @@ def _scan_segments(
         if scan.status == 0:
             if later:
                 _check_overlap(path, scan, later[0])
+                _note_gap(plan, scan, later[0])
             continue
         if mode != "kafka":
             _check_cut(plan, path, scan, recovery_point, later)
@@ -250,6 +251,19 @@ def _check_overlap(path: Path, scan: SegmentScan, following: int) -> None:
             path=path,
             position=scan.valid_size,
             offset=scan.next_offset,
+        )
+
+
+def _note_gap(plan: Plan, scan: SegmentScan, following: int) -> None:
+    """Say that offsets are missing between segments, above the recovery point.
+
+    Compaction and a follower's gaps leave such logs, and a power cut does where a rolled segment
+    was not yet synced and the next one was luckier. Nothing tells which, so nothing is cut.
+    """
+    if scan.next_offset < following and plan.sizes[following] > 0:
+        plan.notes.append(
+            f"{filenames.log_name(scan.base_offset)} ends before offset {scan.next_offset} and "
+            f"the next segment begins at {following}: what may have been between is not there"
         )
 
 
