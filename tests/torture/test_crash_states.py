@@ -55,6 +55,46 @@ def test_a_gap_that_a_power_cut_left_between_segments_is_told(tmp_path: Path) ->
     assert "begins at" not in str(open_log(tmp_path, clean=True).recovery)
 
 
+def test_an_unsynced_index_of_a_rolled_segment_is_built_anew(tmp_path: Path) -> None:
+    """Its log was flushed before the roll, its indexes came to the disk as zeros."""
+    settings = {"index_interval_bytes": 0, "segment_index_bytes": 240}
+    log = open_log(tmp_path, **settings)
+    for n in range(4):
+        log.append(b"%d" % n, timestamp=1000 + n)
+    log.roll()
+    log.append(b"4")
+    log.close()
+    index = tmp_path / f"{0:020d}.index"
+    times = tmp_path / f"{0:020d}.timeindex"
+    sound = index.read_bytes(), times.read_bytes()
+    for path in (index, times):
+        data = path.read_bytes()
+        for kept in (0, len(data) // 3 // 12 * 12 if path is times else 8):
+            path.write_bytes(data[:kept] + bytes(len(data) - kept))
+            open_log(tmp_path, clean=False, recovery_point=4, **settings).close()
+            assert (index.read_bytes(), times.read_bytes()) == sound
+
+
+def test_a_truncation_over_segments_leaves_no_hole(tmp_path: Path) -> None:
+    """Each removed segment is on disk before an older one changes."""
+    disk = Recorder(tmp_path)
+    log = open_log(tmp_path, files=disk)
+    for _ in range(3):
+        log.extend([b"x"] * 2)
+        log.append(b"y")
+        log.roll()
+    log.flush()
+    before = len(disk.ops)
+    log.truncate_to(2)
+    changes = [op for op in disk.ops[before:] if op.kind in ("remove", "rename", "sync_names")]
+    steps = [op.name or op.kind for op in changes if op.kind != "remove" or ".log" in op.name]
+    assert steps[:8] == [
+        f"{9:020d}.log", "sync_names", f"{6:020d}.log", "sync_names",
+        f"{3:020d}.log", "sync_names", f"{0:020d}.log.cleaned", "sync_names",
+    ]  # fmt: skip
+    log.close()
+
+
 # --- the computed disk ------------------------------------------------------------------------
 
 

@@ -38,7 +38,9 @@ def find_index_fault(
     log_size
         Bytes of the segment's log file.
     every_entry
-        Look at all entries; else at some at each end, which costs the same for any size.
+        Look at all entries; else at some at each end, which costs the same for any size. Then
+        zeros at the end are a fault too: a rolled segment's indexes have none, unless the power
+        failed before they were synced.
     """
     name = filenames.index_name(base)
     path = directory / name
@@ -51,6 +53,8 @@ def find_index_fault(
     fault = index.find_fault(log_size)
     if fault is not None:
         return IndexFault(name, fault[0], False)
+    if every_entry and index.count * _ENTRY < len(data):
+        return IndexFault(name, "ends in entries of zeros", False)
     if index.count and not _leads_to_batch(files, directory, base, index[index.count - 1]):
         return IndexFault(name, "the last entry does not lead to its batch", False)
     return _time_fault(files, directory, base, log_size, every_entry)
@@ -70,6 +74,8 @@ def _time_fault(
     fault = index.find_fault()
     if fault is not None:
         return IndexFault(name, fault[0], False)
+    if every_entry and index.count * _TIME_ENTRY < len(data):
+        return IndexFault(name, "ends in entries of zeros", False)
     if index.count == 0 and log_size > 0:
         # Kafka makes a lost time index anew and leaves it empty.
         first = _pread(files, directory / filenames.log_name(base), _V2_HEADER_SIZE, 0)

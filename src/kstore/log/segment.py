@@ -180,11 +180,13 @@ def copy_beginning(files: Files, view: SegmentView, reserve: int) -> str:
 def finish_cut(files: Files, directory: str, cut: Cut, config: LogConfig) -> None:
     """Do to the files what a truncation asks for, without cutting one that readers may map.
 
-    Newest segments first, so that a crash leaves no hole. The copy is renamed over the segment
-    after its indexes: whoever finds none makes them anew. May be called again if interrupted.
+    Newest segments first, each on disk before the next, so that a crash leaves no hole. The copy
+    is renamed over the segment after its indexes: whoever finds none makes them anew. May be
+    called again if interrupted.
     """
     for view in reversed(cut.gone):
         remove(files, directory, view.base_offset)
+        files.sync_directory(directory)
     for name in files.listdir(directory):  # of a broker: they tell of records that are gone
         found = filenames.parse(name)
         if found is None or found.kind != filenames.SNAPSHOT or found.suffix:
