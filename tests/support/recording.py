@@ -35,6 +35,7 @@ class Op(NamedTuple):
     write       ``data`` at ``position``
     resize      to ``position`` bytes
     sync        data of the node that was asked for before op ``position``
+    lost        data of the node so far: a sync of it failed
     make        ``name`` of a new inode ``to``; a directory where ``data`` is set
     remove      ``name``
     rename      ``name``, inode ``position``, to ``to_name`` in directory ``to``

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
-from torture import crash_states
+from torture import crash_states, io_errors, kills, mutations
 from torture.parts import Budget, Figures
 
 
@@ -20,6 +20,15 @@ PARTS: dict[str, Part] = {
         crash_states.explore_all,
         crash_states.GOAL,
         "every state that a kill or a power cut may leave, on three kinds of disks",
+    ),
+    "kills": Part(
+        kills.kill_all, kills.GOAL, "SIGKILL before, in and after every change to the disk"
+    ),
+    "io-errors": Part(
+        io_errors.fail_all, io_errors.GOAL, "every call to the disk fails, once and for ever"
+    ),
+    "mutations": Part(
+        mutations.mutate_all, mutations.GOAL, "directories mutilated at random, in all formats"
     ),
 }
 

@@ -24,6 +24,7 @@ from support.recording import ROOT, Op, Trace, Tree, number_nodes
 MODELS = ("kill", "ordered", "hostile")
 SECTOR = 512  # no disk tears a sector; a page of 4 KiB is eight of them
 GARBAGE = bytes(Random(7).randbytes(1 << 16))
+_MOST_SECTORS = 12
 _MOST_VERSIONS = 48  # of one file at one moment
 
 Names = dict[int, dict[str, int]]  # directory to name to inode
@@ -46,6 +47,7 @@ class CrashDisk:
                 self.synced[node] = content
         self.pending: dict[int, list[tuple[int, Op]]] = {}  # data, by inode
         self.naming: list[tuple[int, Op]] = []  # names, in order
+        self._lost: set[int] = set()  # what a failed sync had before it: no later one brings it
         self.ordered_from = 0  # index in naming: what is before is on an ordered disk for sure
         self._versions: dict[tuple[int, str], list[bytes]] = {}
         self._now: dict[int, bytes] = dict(self.synced)
@@ -57,6 +59,8 @@ class CrashDisk:
             self._forget(op.node)
         elif op.kind == "sync":
             self._sync(op.node, op.position)
+        elif op.kind == "lost":
+            self._lost.update(index for index, _ in self.pending.get(op.node, []))
         elif op.kind == "sync_names":
             self._sync_names(op.node, op.position)
         else:
@@ -74,10 +78,12 @@ class CrashDisk:
         left = self.pending.get(node, [])
         data = self.synced.get(node, b"")
         for index, op in left:
-            if index < before:
+            if index < before and index not in self._lost:
                 data = change(data, op)
         self.synced[node] = data
-        self.pending[node] = [(index, op) for index, op in left if index >= before]
+        self.pending[node] = [
+            (index, op) for index, op in left if index >= before or index in self._lost
+        ]
         self._forget(node)
 
     def _sync_names(self, directory: int, before: int) -> None:
@@ -243,6 +249,8 @@ def _picks(data: bytes, synced: bytes, random: Random) -> list[list[int]]:
         for number in range(-(-len(data) // SECTOR))
         if _sector(data, number) != _sector(synced, number)
     ]
+    if len(changed) > _MOST_SECTORS:
+        changed = sorted(random.sample(changed, _MOST_SECTORS))
     picks = [[number] for number in changed]
     picks += [[number for number in changed if number != kept] for kept in changed]
     picks += [[number for number in changed if random.random() < 0.5] for _ in range(2)]

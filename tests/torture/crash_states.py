@@ -5,7 +5,6 @@ be in are computed (:mod:`torture.crash_disk`), made in memory, opened and check
 more than a bound at one moment, a sample is taken; the next round takes another one.
 """
 
-import logging
 import os
 from collections.abc import Iterator
 from random import Random
@@ -15,7 +14,7 @@ from kstore.errors import KStoreError
 from support.recording import Recorder, Trace, Tree
 from torture.checks import CUTTING, QUIET, Violation, check, materialise, rows_of
 from torture.crash_disk import MODELS, CrashDisk
-from torture.parts import Budget, Figures, scratch, share
+from torture.parts import Budget, Figures, quietly, scratch, share
 from torture.scenarios import SCENARIOS, Witness, World
 
 GOAL = ("distinct", 1_000_000)
@@ -159,10 +158,5 @@ def explore_all(
                     break
         return figures
 
-    quiet = logging.getLogger("kstore")
-    level = quiet.level
-    quiet.setLevel(logging.CRITICAL)
-    try:
+    with quietly():
         return share(budget.jobs, work)
-    finally:
-        quiet.setLevel(level)

@@ -1,5 +1,6 @@
 """The long tests in named parts: each ends in time and says in one line what it did."""
 
+import logging
 import os
 import pickle
 import random
@@ -70,6 +71,18 @@ def scratch() -> Iterator[str]:
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Without kstore's own log: it tells of every recovery."""
+    logger = logging.getLogger("kstore")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def share(jobs: int, work: Callable[[int], Figures]) -> Figures:

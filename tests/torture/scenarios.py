@@ -50,8 +50,8 @@ class Witness:
     def __init__(self, events: Iterable[Event] = ()) -> None:
         self.logs: dict[Place, History] = {}
         self.topics: dict[str, tuple[str, str | None, int]] = {}  # state, id, partitions
-        self.committed: dict[str, tuple[int, int]] = {}  # group: lowest and highest it may be
-        self.retries = 0
+        # Group: lowest and highest it may be, and the lowest after a power cut.
+        self.committed: dict[str, tuple[int, int, int]] = {}
         for event in events:
             self.hear(event)
 
@@ -65,8 +65,8 @@ class Witness:
             self.topics[name] = (state, topic_id, partitions)
             return
         if word == "commit":
-            group, low, high = rest
-            self.committed[group] = (low, high)
+            group, *bounds = rest
+            self.committed[group] = tuple(bounds)
             return
         history = self.log(rest[0])
         if word == "trying":
@@ -135,7 +135,7 @@ class World:
             return False, None
 
     def open(self, **settings: Any) -> None:
-        config = StoreConfig(background=False, **settings)
+        config = StoreConfig(background=False, log=LogConfig(**SETTINGS), **settings)
         _, self.store = self._try(lambda: Store(self.path, config=config, files=self.files))
 
     def close(self) -> bool:
@@ -147,6 +147,8 @@ class World:
             for place, history in self.witness.logs.items():
                 if self.witness.topics.get(place[0], ("", None, 0))[0] == "live":
                     self.say("flushed", place, history.end)
+            for group, (low, high, _) in list(self.witness.committed.items()):
+                self.say("commit", group, low, high, low)
         return done
 
     def log(self, place: Place = ("t", 0)) -> Log | None:
@@ -163,11 +165,14 @@ class World:
         store, config = self.store, LogConfig(**{**SETTINGS, **settings})
         self.say("topic", name, "creating", None, partitions)
         topic_id = f"{name:A<21}A"  # all is the same in every run, but for what uuid4 gives
-        done, topic = self._try(
-            lambda: store.create_topic(name, partitions, config=config, topic_id=topic_id)
-        )
+
+        def make() -> str | None:
+            made = store.create_topic(name, partitions, config=config, topic_id=topic_id)
+            return made.topic_id
+
+        done, found = self._try(make)
         if done:
-            self.say("topic", name, "live", topic.topic_id, partitions)
+            self.say("topic", name, "live", found, partitions)
 
     def delete(self, name: str = "t") -> None:
         if self.store is None:
@@ -288,15 +293,15 @@ class World:
         if self.store is None:
             return
         store = self.store
-        low = self.witness.committed.get(group, (0, 0))[0]
-        self.say("commit", group, low, offset)
+        low, _, synced = self.witness.committed.get(group, (0, 0, 0))
+        self.say("commit", group, low, offset, synced)
 
         def work() -> None:
             with store.consumer(group, topics=[place[0]]) as consumer:
                 consumer.commit({place: offset})
 
         if self._try(work)[0]:
-            self.say("commit", group, offset, offset)
+            self.say("commit", group, offset, offset, synced)
 
 
 # --- the scenarios ----------------------------------------------------------------------------
@@ -443,6 +448,7 @@ def topic_delete(world: World) -> None:
 
 def offsets_commit(world: World) -> None:
     begin(world)
+    world.create("__consumer_offsets")  # of one partition: Kafka's fifty would only take longer
     world.append(4)
     world.flush()
     world.commit(1)

@@ -340,7 +340,7 @@ class Catalog:
                 if name.endswith(ours):
                     remove_tree(place.files, place.join(name))
                     place.partition_count -= 1
-            self._files.sync_directory(place.path)  # lest one outlives the entry that names it
+            place.files.sync_directory(place.path)  # lest one outlives the entry that names it
         self._settings.remove(topic)
 
     def resume(self) -> None:

@@ -1,0 +1,49 @@
+"""The short forms of ``make torture``'s parts: each in seconds, and each able to fail."""
+
+import pytest
+
+from torture import io_errors, kills, mutations
+from torture.parts import Budget, Figures, share
+
+UNBOUNDED = 3600.0
+
+
+def told(part: str, figures: Figures) -> Figures:
+    print(figures.line(part, Budget(0), None))
+    assert figures.violations == []
+    return figures
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # fork beside threads of other tests
+def test_kills() -> None:
+    figures = told("kills", kills.kill_all(Budget(UNBOUNDED), most=1, stride=20))
+    assert figures.counts["kills"] > 80
+    assert figures.counts["lived"] == 0
+
+
+def test_io_errors() -> None:
+    figures = told("io-errors", io_errors.fail_all(Budget(UNBOUNDED), stride=300, cuts=3))
+    assert figures.counts["told"] > 40
+    assert figures.counts["power_cuts"] > 80
+
+
+def test_mutated_directories() -> None:
+    figures = told("mutations", mutations.mutate_all(Budget(UNBOUNDED), most=100))
+    assert figures.counts["directories"] == 100
+    assert figures.counts["refusals"] > 20
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_part_that_dies_is_a_violation() -> None:
+    def work(number: int) -> Figures:
+        figures = Figures()
+        figures.counts["done"] += 1
+        if number == 1:
+            raise SystemExit(3)
+        return figures
+
+    figures = share(2, work)
+    assert figures.counts["done"] == 1
+    assert figures.violation_count == 1
+    assert "violations=1" in figures.line("part", Budget(1), ("done", 4))
+    assert "goal: 25.0% of 4 done" in figures.line("part", Budget(1), ("done", 4))
