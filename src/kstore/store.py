@@ -236,10 +236,8 @@ class Store(Mapping[str, Topic]):
         views of them that are still open keep what they show.
         """
         self._check_writable()
-        with self._lock:
-            self._catalog.check_deletable(name, foreign=foreign)
-            self._topics.pop(name, None)
-            self._manager.delete(name)
+        self._manager.delete(name, foreign=foreign)
+        self._topics.pop(name, None)
 
     # --- log directories ------------------------------------------------------------------
 
@@ -511,7 +509,7 @@ class Store(Mapping[str, Topic]):
                 return
             self._closed = True
             lifetime.closed(self)
-            self._manager.close(errors)
+        self._manager.close(errors)
         if errors:
             raise errors[0]
 

@@ -12,6 +12,7 @@ TOOLS = {
     "topics": "create, list, describe and delete topics",
     "console-producer": "append lines of standard input to a topic",
     "console-consumer": "print records of a topic, and follow it",
+    "log-dirs": "tell what is in which directory, and move partitions between them",
     "get-offsets": "print the offsets of partitions: latest, earliest, or by time",
     "dump-log": "print what is in log segments, indexes and snapshots, byte by byte",
     "verify": "check every checksum, offset and index entry",

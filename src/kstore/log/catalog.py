@@ -346,8 +346,10 @@ class Catalog:
     def resume(self) -> None:
         """Carry through what a crash cut short: moves, creations and deletions that were begun."""
         for place, name in self._superseded:
-            self.retire_copy(place, (name.topic, name.partition))
-            self.finish_move((name.topic, name.partition))
+            key = (name.topic, name.partition)
+            retired = self.retire_copy(place, key)
+            self.finish_move(key)
+            self.remove_retired(retired)
         self._superseded = []
         for topic in self._settings.unfinished():
             entry = self._settings.get(topic)
@@ -399,7 +401,7 @@ class Catalog:
         dropped = [each for each in self.futures(key) if each.place is not but]
         for each in dropped:
             if each.place.offline is None:
-                self._discard(each.place, each.folder, key)
+                self.remove_retired(self._rename_away(each.place, each.folder, key))
             self.retired.remove(each)
         return len(dropped)
 
@@ -410,18 +412,21 @@ class Catalog:
             each.place.partition_count -= 1
         self.retired = [other for other in self.retired if other is not each]
 
-    def retire_copy(self, place: LogDir, key: tuple[str, int]) -> None:
-        """Remove the copy that a partition left behind, and what checkpoints say of it there."""
-        if place.offline is None:
-            self._discard(place, partition_directory(*key), key)
-            place.forget([key])
+    def retire_copy(self, place: LogDir, key: tuple[str, int]) -> Retired:
+        """Take the copy that a partition left behind out of the way, checkpoints included.
 
-    def _discard(self, place: LogDir, folder: str, key: tuple[str, int]) -> None:
-        name = retired_directory(*key, DELETE, uuid.uuid4().hex)
+        Returns the folder that is to be removed.
+        """
+        retired = self._rename_away(place, partition_directory(*key), key)
+        place.forget([key])
+        return retired
+
+    def _rename_away(self, place: LogDir, folder: str, key: tuple[str, int]) -> Retired:
+        unique = uuid.uuid4().hex
+        name = retired_directory(*key, DELETE, unique)
         place.files.rename(place.join(folder), place.join(name))
         place.files.sync_directory(place.path)
-        remove_tree(place.files, place.join(name))
-        place.partition_count -= 1
+        return Retired(place, name, PartitionName(*key, DELETE, unique))
 
     def move(self, key: tuple[str, int], target: LogDir) -> None:
         """The copy in target took the partition's place."""

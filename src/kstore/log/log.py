@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 from kstore._native.locate import SegmentList, Slice
 from kstore._native.record import holds_records
 from kstore.config import INT64_MAX, LogConfig
-from kstore.errors import OffsetOutOfRangeError, PolicyViolationError, ReadOnlyError
+from kstore.errors import ClosedError, OffsetOutOfRangeError, PolicyViolationError, ReadOnlyError
 from kstore.log import retention, search
 from kstore.log.files import Files
 from kstore.log.producer_snapshot import ProducerEntry
@@ -347,6 +347,8 @@ class Log:
         """
         from kstore.log.view import LogView
 
+        if self.closed:
+            raise ClosedError("the log is closed", path=self.path)
         return LogView(self, start, stop, isolation=isolation)
 
     def settled(self, start: int) -> "LogView":

@@ -49,8 +49,9 @@ class LogDirInfo(NamedTuple):
 class LogManager:
     """Directories, catalog and open logs of one store, and the thread that looks after them.
 
-    ``lock`` guards catalog, directories and the loading of logs; it is taken before any log's
-    lock. ``keeper`` gives what must stay alive while somebody holds a log: the store.
+    ``lock`` guards catalog, directories and the loading of logs. Nobody waits for the lock of an
+    open log while holding it: an ``extend`` holds its log's, and its source may open another
+    log. ``keeper`` gives what must stay alive while somebody holds a log: the store.
     """
 
     def __init__(
@@ -240,8 +241,8 @@ class LogManager:
         """Keep a topic's settings, and give them to its open logs."""
         with self.lock:
             self.catalog.configure(topic, config)
-            for log in self.logs.of_topic(topic):
-                log.configure(config)
+        for log in self.logs.of_topic(topic):
+            log.configure(config)
         self.start_upkeep(config.flush_ms)
 
     def log_dirs(self) -> list[LogDirInfo]:
@@ -268,14 +269,22 @@ class LogManager:
             () if contents is None else tuple(contents.strangers),
         )
 
-    def delete(self, topic: str) -> None:
-        """Close a topic's logs, then delete its directories; the lock is held."""
-        self._moves.refuse_during(topic)
+    def delete(self, topic: str, *, foreign: bool) -> None:
+        """Close a topic's logs, then delete its directories."""
+        with self.lock:
+            self.catalog.check_deletable(topic, foreign=foreign)
+            self._moves.refuse_during(topic)
         for log in self.logs.of_topic(topic):
-            self.logs.remove(log)
-            log.close()
-            self._writers.pop((topic, log.partition), None)
-        self.catalog.delete(topic)
+            try:
+                log.close()
+            finally:
+                self.logs.remove(log)
+                self._writers.pop((topic, log.partition), None)
+        with self.lock:
+            for log in self.logs.of_topic(topic):  # opened since
+                self.logs.remove(log)
+                log.close()
+            self.catalog.delete(topic)
 
     # --- background -----------------------------------------------------------------------
 
@@ -389,15 +398,18 @@ class LogManager:
 
     def close(self, errors: list[BaseException]) -> None:
         """Close logs, then write checkpoints and markers; errors are added to the list."""
-        self.closed = True
+        with self.lock:
+            self.closed = True  # no log is opened from here on
+        # Without the lock: whoever holds a log's may be waiting for it, to be told so.
         unclean = {
             self.catalog.place(log.topic, log.partition)
             for log in self.logs
             if not attempt(errors, log.close)
         }
-        for place in self._dirs:
-            whole = place not in unclean and self._is_whole(place)
-            attempt(errors, partial(self._close_dir, place, whole))
+        with self.lock:
+            for place in self._dirs:
+                whole = place not in unclean and self._is_whole(place)
+                attempt(errors, partial(self._close_dir, place, whole))
 
     def _is_whole(self, place: LogDir) -> bool:
         """Whether no log of a directory is left that needs recovery."""

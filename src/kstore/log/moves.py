@@ -15,6 +15,7 @@ from kstore.log.move import PartitionCopy
 from kstore.log.recover_all import Progress
 
 if TYPE_CHECKING:
+    from kstore.log.catalog import Retired
     from kstore.log.log import Log
     from kstore.log.log_dir import LogDir
     from kstore.log.manager import LogManager
@@ -83,9 +84,13 @@ class Moves:
         copy = PartitionCopy(writer, target.files, folder, pace, progress)
         try:
             copy.catch_up()
-            with self._manager.lock:
+            # The log's own locks first, as everywhere: who holds them may open another log.
+            with writer.standstill(), self._manager.lock:
+                if self._manager.closed:
+                    raise ClosedError("the store is closed", path=target.path)
                 self._swap(log, writer, copy, source, target, folder)
-                self._retire(key, source)
+                retired = self._retire(key, source)
+            catalog.remove_retired(retired)
         except BaseException:
             self._settle(copy, target)
             raise
@@ -106,34 +111,32 @@ class Moves:
         missing after a crash, records that were deleted would be back."""
         key = (log.topic, log.partition)
         plain = target.join(partition_directory(*key))
-        with writer.standstill():
-            if self._manager.closed:
-                raise ClosedError("the store is closed", path=target.path)
-            copy.complete()
-            state = self._manager.state_of(log)._replace(recovery_point=writer.data_end)
-            target.take_over(key, state, source.cleaner_offset(key))
-            views = writer.views_at(target.files, folder, plain)
-            target.files.write_atomically(os.path.join(folder, MOVED), b'{"format":1}\n')
-            try:
-                target.files.rename(folder, plain)
-                target.files.sync_directory(target.path)
-                writer.relocate(target.files, plain, views)
-            except BaseException:
-                if writer.directory != plain:
-                    _take_back(writer, target, folder, plain)
-                raise
-            log.path = plain
-            self._manager.catalog.move(key, target)
+        copy.complete()
+        state = self._manager.state_of(log)._replace(recovery_point=writer.data_end)
+        target.take_over(key, state, source.cleaner_offset(key))
+        views = writer.views_at(target.files, folder, plain)
+        target.files.write_atomically(os.path.join(folder, MOVED), b'{"format":1}\n')
+        try:
+            target.files.rename(folder, plain)
+            target.files.sync_directory(target.path)
+            writer.relocate(target.files, plain, views)
+        except BaseException:
+            if writer.directory != plain:
+                _take_back(writer, target, folder, plain)
+            raise
+        log.path = plain
+        self._manager.catalog.move(key, target)
 
-    def _retire(self, key: PartitionKey, source: "LogDir") -> None:
+    def _retire(self, key: PartitionKey, source: "LogDir") -> "Retired":
         """The old copy goes. Where its disk does not let it, the sign stays: the next to open
         the store knows which copy counts."""
         try:
-            self._manager.catalog.retire_copy(source, key)
+            retired = self._manager.catalog.retire_copy(source, key)
         except StorageError:
             source.unsettled = True
             raise
         self._manager.catalog.finish_move(key)
+        return retired
 
     def _settle(self, copy: PartitionCopy, target: "LogDir") -> None:
         """Leave an unfinished copy so that it can be gone on with, by Kafka too."""

@@ -1,0 +1,130 @@
+"""``kstore log-dirs``: Kafka's kafka-log-dirs on directories, and moves between them."""
+
+import argparse
+import json
+import os
+from typing import TYPE_CHECKING
+
+from kstore.cli.common import ToolParser, WrongOptionsError, add_log_dir, log_dirs, open_store
+from kstore.cli.progress import Progress
+from kstore.cli.topics import node_id
+
+if TYPE_CHECKING:
+    from kstore.log.manager import LogDirInfo
+    from kstore.store import Store
+
+EPILOG = """\
+examples:
+  kstore log-dirs --describe --log-dir /disk1/kafka,/disk2/kafka
+  kstore log-dirs --describe --topic-list orders,payments --log-dir /disk1/kafka
+  kstore log-dirs --move orders-3 --to /disk2/kafka --throttle 50000000 \\
+      --log-dir /disk1/kafka,/disk2/kafka
+
+--describe prints the JSON of kafka-log-dirs, and beside a directory's partitions what else lies
+in it: "deleted" (folders that wait for their removal), "strays" (put aside by a Kafka broker,
+never touched) and "strangers" (Kafka does not start beside them). It works beside a running
+broker or writer.
+
+--move needs the directories for itself; stop the broker first. It copies the partition with
+everything that belongs to it, then removes the old copy. Interrupted, it leaves the partition
+where it was, and the same command goes on where it ended; a move that a broker had begun is gone
+on with as well. --move with --to the directory where the partition is drops what a move left.
+"""
+
+
+def describe(parser: ToolParser) -> None:
+    parser.epilog = EPILOG
+    add_log_dir(parser)
+    parser.add_argument(
+        "--describe", action="store_true", help="which partitions are where, and how large"
+    )
+    parser.add_argument(
+        "--topic-list", metavar="NAME[,NAME...]", help="only these topics (default: all)"
+    )
+    parser.add_argument(
+        "--move", metavar="TOPIC-PARTITION", help="the partition to move, such as orders-3"
+    )
+    parser.add_argument("--to", metavar="DIR", help="the directory, one of --log-dir, to move to")
+    parser.add_argument(
+        "--throttle", type=int, metavar="BYTES", help="copy at most so many bytes a second"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.describe == (arguments.move is not None):
+        raise WrongOptionsError("Command must include exactly one action: --describe or --move")
+    if arguments.describe:
+        with open_store(arguments) as store:
+            print(json.dumps(_document(store, arguments.topic_list)))
+        return 0
+    topic, dash, number = arguments.move.rpartition("-")
+    if not dash or not number.isdecimal():
+        raise WrongOptionsError(f"--move takes a partition such as orders-3, not {arguments.move}")
+    if arguments.to is None:
+        raise WrongOptionsError("--move needs --to: the directory to move the partition to")
+    if arguments.throttle is not None and arguments.throttle <= 0:
+        raise WrongOptionsError("--throttle takes a number of bytes above 0")
+    if os.path.abspath(arguments.to) not in map(os.path.abspath, log_dirs(arguments)):
+        raise WrongOptionsError(f"--to {arguments.to} is none of the directories of --log-dir")
+    return _move(arguments, topic, int(number))
+
+
+def _move(arguments: argparse.Namespace, topic: str, partition: int) -> int:
+    shown = Progress(1)
+
+    def show(done: int, size: int) -> None:
+        shown.total = max(size, 1)
+        shown.update(done, arguments.move)
+
+    with open_store(arguments, "a") as store:
+        try:
+            moved = store.move(
+                topic,
+                partition,
+                arguments.to,
+                max_bytes_per_second=arguments.throttle,
+                progress=show,
+            )
+        finally:
+            shown.clear()
+    if moved.source == moved.target:
+        print(f"{arguments.move} is in {moved.target}.")
+    else:
+        print(f"Moved {arguments.move} from {moved.source} to {moved.target}.")
+    return 0
+
+
+def _document(store: "Store", topic_list: str | None) -> dict[str, object]:
+    topics = None if topic_list is None else {name.strip() for name in topic_list.split(",")}
+    found = [_directory(store, about, topics) for about in store.log_dirs]
+    return {"version": 1, "brokers": [{"broker": node_id(store), "logDirs": found}]}
+
+
+def _directory(store: "Store", about: "LogDirInfo", topics: set[str] | None) -> dict[str, object]:
+    partitions = [
+        _partition(f"{topic}-{number}", os.path.join(about.path, f"{topic}-{number}"), False)
+        for topic, number in about.partitions
+        if topics is None or topic in topics
+    ]
+    for folder in about.futures:
+        name = folder.rpartition(".")[0]
+        if topics is None or name.rpartition("-")[0] in topics:
+            partitions.append(_partition(name, os.path.join(about.path, folder), True))
+    return {
+        "logDir": about.path,
+        "error": None if about.offline is None else str(about.offline),
+        "partitions": partitions,
+        "deleted": list(about.deleted),
+        "strays": list(about.strays),
+        "strangers": list(about.strangers),
+    }
+
+
+def _partition(name: str, path: str, future: bool) -> dict[str, object]:
+    """As kafka-log-dirs shows it; the lag, which only a broker knows, is left at 0."""
+    size = 0
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if entry.name.endswith(".log"):
+                size += entry.stat().st_size
+    return {"partition": name, "size": size, "offsetLag": 0, "isFuture": future}
