@@ -102,6 +102,15 @@ def dump_log(version: str, paths: Iterable[Path], *flags: str) -> Dump:
     return Dump(files, complaints)
 
 
+def usual_complaints(version: str, logs: Iterable[Path]) -> list[str]:
+    """What the tool of 4.x says of every segment that does not begin at 0, whoever wrote it."""
+    lines = []
+    for path in logs if version >= "4" else ():
+        if int(path.stem) > 0 and path.stat().st_size > 0:
+            lines += [f"Non-consecutive offsets in {path}", f"  -1 is followed by {int(path.stem)}"]
+    return lines
+
+
 def _batch(line: str) -> DumpedBatch:
     found = _BATCH.match(line)
     if found is None:

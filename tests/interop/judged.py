@@ -107,6 +107,24 @@ def assert_same_transactions(log: Log, said: Judged) -> None:
     assert found == said.committed, name
 
 
+def assert_same_producers(log: Log, said: Judged) -> None:
+    """Every producer that DescribeProducers tells of, with its epochs, sequence and transaction."""
+    if said.producers is None:
+        return  # a broker that cannot say
+    found = [
+        Producer(
+            producer_id=entry.producer_id,
+            producer_epoch=entry.producer_epoch,
+            last_sequence=entry.last_sequence,
+            timestamp=entry.timestamp,
+            coordinator_epoch=entry.coordinator_epoch,
+            current_transaction_first_offset=entry.current_transaction_first_offset,
+        )
+        for entry in log.producers()
+    ]
+    assert tuple(sorted(found, key=_id)) == said.producers, said.plain.name
+
+
 def batches_of(folder: Path, start: int = 0) -> list[tuple[PlainBatch, bytes]]:
     """The batches of a partition folder that begin at or after start, with their bytes."""
     found = []
@@ -118,13 +136,17 @@ def batches_of(folder: Path, start: int = 0) -> list[tuple[PlainBatch, bytes]]:
     return found
 
 
-def take_over_markers(log: Log, folder: Path) -> int:
+def take_over_markers(log: Log, folder: Path, said: Judged) -> int:
     """Append what a restarted coordinator wrote behind kstore's end: markers, nothing else.
 
     Folder is the partition as the broker left it after its own recovery. In the coordinator's
     own log these are records, of what became of the transactions. Returns how many.
     """
-    added = batches_of(folder, log.end_offset)
+    added = [
+        (batch, data)
+        for batch, data in batches_of(folder, log.end_offset)
+        if batch.base_offset < said.end_offset  # else it came after the broker had spoken
+    ]
     if log.topic != "__transaction_state":
         assert all(batch.control for batch, _ in added), f"{folder}: records beyond kstore's end"
     for _, data in added:

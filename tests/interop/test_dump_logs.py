@@ -3,7 +3,7 @@
 import pytest
 
 import kstore
-from interop.dump import dump_log
+from interop.dump import dump_log, usual_complaints
 from interop.samples import batch_bytes, sample_records
 from kstore import LogConfig
 from kstore.config import CODECS
@@ -48,14 +48,6 @@ def test_segments_and_indexes(kafka, tmp_path, codec):
     assert shown.complaints == ""
     entries = sum(len(shown.files[str(path)].entries) for path in indexes)
     assert entries > 20, "the indexes hold next to nothing"
-
-
-def usual_complaints(version, logs):
-    """What the tool of 4.x says of every segment but a log's first, whoever wrote it."""
-    lines = []
-    for path in logs[1:] if version >= "4" else ():
-        lines += [f"Non-consecutive offsets in {path}", f"  -1 is followed by {int(path.stem)}"]
-    return lines
 
 
 def size(data):

@@ -17,7 +17,13 @@ import pytest
 
 import kstore
 from interop.clients import Clients, clients
-from interop.judged import Judged, as_expected, assert_same_records, assert_same_transactions
+from interop.judged import (
+    Judged,
+    as_expected,
+    assert_same_producers,
+    assert_same_records,
+    assert_same_transactions,
+)
 from interop.kafka_jars import ToolError, compiled, java_command, libs
 from interop.old_node import OldNode
 from kstore.config import CODECS
@@ -78,6 +84,7 @@ def agree(
                 log = store[topic][int(number)]
                 assert_same_records(log, partition)
                 assert_same_transactions(log, partition)
+                assert_same_producers(log, partition)
                 log.verify().raise_if_corrupt()
     return {name: magics_of(copy / name) for name in said}
 

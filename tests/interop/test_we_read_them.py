@@ -15,7 +15,13 @@ import pytest
 
 import kstore
 from interop.clients import Clients, clients
-from interop.judged import Judged, assert_same_records, assert_same_transactions, take_over_markers
+from interop.judged import (
+    Judged,
+    assert_same_producers,
+    assert_same_records,
+    assert_same_transactions,
+    take_over_markers,
+)
 from interop.node import Node
 from interop.workload import PARTITIONS, SEGMENT, prepare, work
 from oracle.reader import read_log
@@ -76,9 +82,10 @@ def assert_agrees(log_dir: Path, said: dict[str, Judged], judge_left: Path | Non
                 log = store[topic][int(number)]
                 if judge_left is not None and mode == "a":
                     assert log.recovery is not None, name
-                    added += take_over_markers(log, judge_left / name)
+                    added += take_over_markers(log, judge_left / name, partition)
                 assert_same_records(log, partition)
                 assert_same_transactions(log, partition)
+                assert_same_producers(log, partition)
                 log.verify().raise_if_corrupt()
     return added
 

@@ -1,0 +1,230 @@
+"""Ten rounds: Kafka and kstore take turns on one directory, one of them killed each time.
+
+Whoever opens next checks what both were promised: nothing acknowledged is lost, nothing comes
+twice, no offset is left out, no producer is fenced by the other's ids, no leader epoch goes.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import kstore
+from interop import our_turn
+from interop.clients import Clients, clients
+from interop.judged import (
+    Judged,
+    assert_same_producers,
+    assert_same_records,
+    assert_same_transactions,
+    batches_of,
+)
+from interop.node import Node
+from interop.our_turn import OURS, OurProducer, now_ms
+from kstore import LogConfig
+
+ROUNDS = 10
+PLACES = ("turns-0", "turns-1")
+SMALL = {"segment_bytes": 4000, "index_interval_bytes": 256}
+
+
+class Promises:
+    """What was acknowledged: values by partition, with their offsets where those were told."""
+
+    def __init__(self) -> None:
+        self.offsets: dict[str, dict[bytes, int]] = {place: {} for place in PLACES}
+        self.values: dict[str, set[bytes]] = {place: set() for place in PLACES}
+        self.committed: set[bytes] = set()
+        self.aborted: set[bytes] = set()
+        self.epochs: dict[str, list[tuple[int, int]]] = {place: [] for place in PLACES}
+
+    def add(self, place: str, value: bytes, offset: int | None = None) -> None:
+        self.values[place].add(value)
+        if offset is not None:
+            self.offsets[place][value] = offset
+
+    def check(self, log_dir: Path, said: dict[str, Judged]) -> None:
+        for place in PLACES:
+            self._check_place(place, said[place])
+            self._check_files(place, log_dir / place, said[place].end_offset)
+
+    def _check_place(self, place: str, said: Judged) -> None:
+        found = {record.value: record.offset for record in said.records}
+        twice = [v for v, n in Counter(r.value for r in said.records).items() if n > 1]
+        assert twice == [], place
+        assert sorted(self.values[place] - found.keys()) == [], f"{place}: lost"
+        moved = {v: o for v, o in self.offsets[place].items() if found[v] != o}
+        assert moved == {}, place
+        assert said.committed is not None
+        shown = {r.value for r in said.records if r.offset in set(said.committed)}
+        below = {r.value for r in said.records if r.offset < (said.last_stable_offset or 0)}
+        assert self.committed & self.values[place] & below <= shown, f"{place}: not shown"
+        assert not self.aborted & shown, f"{place}: aborted, and shown"
+
+    def _check_files(self, place: str, folder: Path, end: int) -> None:
+        """Every offset belongs to a batch; leader epochs only come to what was there."""
+        following = 0
+        for batch, _ in batches_of(folder):
+            assert batch.base_offset == following, folder
+            following = batch.last_offset + 1
+        assert following == end, folder
+        lines = (folder / "leader-epoch-checkpoint").read_text().split("\n")[2:]
+        epochs = [(int(a), int(b)) for a, b in (line.split() for line in lines if line)]
+        # An epoch in which nothing was appended is forgotten when the next one begins.
+        used = {batch.leader_epoch for batch, _ in batches_of(folder)}
+        assert used == {epoch for epoch, _ in epochs if epoch in used}, folder
+        kept = [entry for entry in self.epochs[place] if entry[0] in used]
+        assert [entry for entry in epochs if entry in kept] == kept, folder
+        self.epochs[place] = epochs
+
+
+# --- Kafka's turn ---------------------------------------------------------------------------------
+
+
+def kafka_turn(java: Clients, promises: Promises, number: int, kill: Node | None) -> None:
+    """Idempotent records, two transactions, and a burst that a kill interrupts."""
+    java.producer("plain", linger_ms=0)
+    for n in range(20):
+        java.send("plain", "turns", b"kafka-%d-%d" % (number, n), partition=n % 2)
+    for n, offset in enumerate(java.flush("plain")):
+        promises.add(PLACES[n % 2], b"kafka-%d-%d" % (number, n), offset)
+    java.producer("tx", transactional_id="kafkas", transaction_timeout_ms=900_000, linger_ms=0)
+    for commit in (True, False):
+        java.begin("tx")
+        values = [b"kafka-tx-%d-%s-%d" % (number, str(commit).encode(), n) for n in range(6)]
+        for n, value in enumerate(values):
+            java.send("tx", "turns", value, partition=n % 2)
+        offsets = java.flush("tx")
+        (java.commit if commit else java.abort)("tx")
+        for n, (value, offset) in enumerate(zip(values, offsets, strict=True)):
+            promises.add(PLACES[n % 2], value, offset)
+        (promises.committed if commit else promises.aborted).update(values)
+    if kill is None:
+        return
+    java.producer("burst", transactional_id="bursts", transaction_timeout_ms=900_000)
+    java.burst("burst", "turns", f"burst-{number}-", 0, 5)
+    java.burst("plain", "turns", f"free-{number}-", 1)
+    time.sleep(Random().uniform(0.1, 0.5))  # the moment is the test's input
+    kill.kill()
+    for n in range(java.rest("burst")):
+        promises.add(PLACES[0], b"burst-%d-%d" % (number, n))
+        promises.committed.add(b"burst-%d-%d" % (number, n))
+    for n in range(java.rest("plain")):
+        promises.add(PLACES[1], b"free-%d-%d" % (number, n))
+
+
+# --- kstore's turn --------------------------------------------------------------------------------
+
+
+def our_part(store: kstore.Store, number: int) -> list[tuple[str, str, int, str]]:
+    """Appends of every kind; (place, value, offset, outcome) of each record."""
+    store.configure_topic("turns", LogConfig(**SMALL))  # type: ignore[arg-type]
+    logs = list(store["turns"])
+    done: list[tuple[str, str, int, str]] = []
+    idempotent = OurProducer(OURS + 10 * number, transactional=False)
+    transactional = OurProducer(OURS + 10 * number + 1, transactional=True)
+    for partition, log in enumerate(logs):
+        values = [f"ours-{number}-{partition}-{n}" for n in range(20)]
+        for value, offset in zip(values, log.extend([v.encode() for v in values]), strict=True):
+            done.append((PLACES[partition], value, offset, ""))
+        for n in range(4):
+            value = f"ours-idempotent-{number}-{partition}-{n}"
+            offset = idempotent.send(log, [(b"k", value.encode())], now_ms())
+            done.append((PLACES[partition], value, offset, ""))
+    for outcome in ("commit", "abort"):
+        for n in range(6):
+            value = f"ours-tx-{number}-{outcome}-{n}"
+            offset = transactional.send(logs[n % 2], [(b"k", value.encode())], now_ms())
+            done.append((PLACES[n % 2], value, offset, outcome))
+        transactional.end(commit=outcome == "commit")
+    for log in logs:
+        log.flush()
+    return done
+
+
+def keep(promises: Promises, done: list[tuple[str, str, int, str]]) -> None:
+    for place, value, offset, outcome in done:
+        promises.add(place, value.encode(), offset)
+        if outcome:
+            (promises.committed if outcome == "commit" else promises.aborted).add(value.encode())
+
+
+def killed_part(log_dir: Path, number: int) -> list[tuple[str, str, int, str]]:
+    """The same in a process that is killed while it goes on appending."""
+    command = [sys.executable, "-m", "interop.test_alternating", str(log_dir), str(number)]
+    writer = subprocess.Popen(command, stdout=subprocess.PIPE, env=our_turn.environment())
+    try:
+        assert writer.stdout is not None
+        done = json.loads(writer.stdout.readline())
+        time.sleep(Random().uniform(0.02, 0.3))  # the moment is the test's input
+    finally:
+        writer.kill()
+        writer.communicate()
+    return [tuple(each) for each in done]
+
+
+def main() -> None:
+    with kstore.open(sys.argv[1]) as store:
+        number = int(sys.argv[2])
+        print(json.dumps(our_part(store, number)), flush=True)
+        producer = OurProducer(OURS + 10 * number + 2, transactional=True)
+        n = 0
+        while True:
+            n += 1
+            for log in store["turns"]:
+                value = b"ours-late-%d-%d-%d" % (number, log.partition, n)
+                producer.send(log, [(b"k", value)], now_ms())
+            producer.end(commit=n % 2 == 0)
+
+
+def compare(log_dir: Path, said: dict[str, Judged]) -> None:
+    """kstore, beside the stopped broker's directory, says what the broker said."""
+    with kstore.open(log_dir, mode="r") as store:
+        for place in PLACES:
+            log = store["turns"][int(place[-1])]
+            assert_same_records(log, said[place])
+            assert_same_transactions(log, said[place])
+            assert_same_producers(log, said[place])
+
+
+@pytest.mark.timeout(400)
+def test_ten_rounds(kafka: str, tmp_path: Path) -> None:
+    broker = Node(kafka, tmp_path)
+    promises = Promises()
+    with clients(kafka, tmp_path) as java:
+        try:
+            broker.start()
+            java.use(broker)
+            java.create_topic("turns", 2, **SMALL)
+            for number in range(ROUNDS):
+                kafka_dies = number % 2 == 0
+                kafka_turn(java, promises, number, broker if kafka_dies else None)
+                if not kafka_dies:
+                    said = java.look(PLACES)
+                    broker.stop()
+                    promises.check(broker.log_dir, said)
+                    compare(broker.log_dir, said)
+                if kafka_dies:
+                    with kstore.open(broker.log_dir) as store:
+                        assert store["turns"][0].recovery is not None
+                        keep(promises, our_part(store, number))
+                else:
+                    keep(promises, killed_part(broker.log_dir, number))
+                broker.start()
+                java.use(broker)
+                promises.check(broker.log_dir, java.look(PLACES))
+            said = java.look(PLACES)
+            broker.stop()
+            compare(broker.log_dir, said)
+        finally:
+            broker.kill()
+    assert sum(map(len, promises.values.values())) > ROUNDS * 90
+
+
+if __name__ == "__main__":
+    main()
