@@ -413,9 +413,9 @@ cdef class SegmentView:
 
     # --- reading ---------------------------------------------------------------------
 
-    def floor_position(self, int64_t offset):
+    def floor_position(self, int64_t offset, int back=0):
         """Byte position to start walking from for an offset (0 where the index has none)."""
-        return self._floor(offset, 0)
+        return self._floor(offset, back)
 
     cdef int64_t _floor(self, int64_t offset, int back) noexcept:
         """Position of the entry at or below offset, `back` entries earlier; 0 if none or wild."""

@@ -4,6 +4,7 @@ A segment in memory is a :class:`kstore._native.locate.SegmentView`; this module
 one to the disk. Functions take the ``Files`` to work through and hold no state of their own.
 """
 
+import logging
 import os
 from bisect import bisect_left
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from kstore.config import LogConfig
 from kstore.errors import CorruptRecordError, StorageError
 from kstore.log import filenames, seal
 from kstore.log.files import Files
+
+_LOGGER = logging.getLogger("kstore")
 
 _ENTRY = 8
 _TIME_ENTRY = 12
@@ -221,7 +224,8 @@ def bare(directory: str, base_offset: int) -> SegmentView:
 def load_indexes(files: Files, directory: str, view: SegmentView) -> bool:
     """Read both index files into the view; False if the offset index is missing or odd-sized.
 
-    Entries after the first zero one are the preallocated tail of an unclean stop, not entries.
+    Entries after the first zero one are the preallocated tail of an unclean stop, not entries;
+    of entries out of order those before the first wrong one count, and the walk does the rest.
     """
     base = view.base_offset
     index_path = os.path.join(directory, filenames.index_name(base))
@@ -232,10 +236,27 @@ def load_indexes(files: Files, directory: str, view: SegmentView) -> bool:
     times = files.read(time_path, limit=1 << 31) if files.kind(time_path) else b""
     if len(entries) % _ENTRY:
         return False
-    offset_count = OffsetIndex(entries, base).count
-    time_count = TimeIndex(times[: len(times) // _TIME_ENTRY * _TIME_ENTRY], base).count
+    offset_count = _sound_entries(OffsetIndex(entries, base), _ENTRY, index_path)
+    time_index = TimeIndex(times[: len(times) // _TIME_ENTRY * _TIME_ENTRY], base)
+    time_count = _sound_entries(time_index, _TIME_ENTRY, time_path)
     view.load_entries(entries[: offset_count * _ENTRY], times[: time_count * _TIME_ENTRY])
     return True
+
+
+def _sound_entries(index: OffsetIndex | TimeIndex, entry_size: int, path: str) -> int:
+    """How many entries can be used; what is wrong with the others is told to the logger."""
+    fault = index.find_fault()
+    if fault is None:
+        return index.count
+    sentence, position, _ = fault
+    _LOGGER.warning(
+        "%s: %s (position %d); entries from there on are not used. `kstore verify` tells more, "
+        "and opening for writing after an unclean stop makes it anew",
+        path,
+        sentence,
+        position,
+    )
+    return position // entry_size
 
 
 def map_log(files: Files, view: SegmentView, reserve: int, *, path: str | None = None) -> None:

@@ -68,6 +68,7 @@ class SharedReader:
         self._recovery_point = recovery_point
         self._moved = moved
         self._durable: int | None = None  # the recovery point, once asked for since the last list
+        self._damage: CorruptRecordError | None = None  # behind the last batch that can be read
         self._lock = threading.Lock()
         self._segments: SegmentList | None = None
         self._listed_at = -1  # the directory's modification time when it was listed
@@ -122,7 +123,7 @@ class SharedReader:
 
     def _list_once(self) -> None:
         self._release()
-        self._durable = None
+        self._durable = self._damage = None
         bases = base_offsets(self._files, self.directory)
         if not bases:
             self._segments = SegmentList([SegmentView(0, self.directory)], 0)
@@ -162,6 +163,7 @@ class SharedReader:
                     continue
                 size, following, largest, offset = self._damaged(data, active.next_offset)
                 if size == 0:
+                    self._note_damage(active)
                     return
             active.note_position(active.next_offset, active.size)
             active.note_timestamp(largest, offset)
@@ -176,6 +178,19 @@ class SharedReader:
             return 0, next_offset, -1, next_offset
         return find_end(data[:size], 0, next_offset, False)
 
+    def _note_damage(self, active: SegmentView) -> None:
+        """What stands behind the last batch is none, and the log goes on: so much was on disk."""
+        if self._durable is not None and active.next_offset < self._durable:
+            self._damage = CorruptRecordError(
+                "no batch can be read here, but below the recovery point, offset "
+                f"{self._durable}, all was on disk: the log is damaged; `kstore repair` saves "
+                "what is sound",
+                path=active.path,
+                position=active.size,
+                offset=active.next_offset,
+            )
+            active.publish(active.size, self._durable)
+
     def read(self, offset: int, max_bytes: int) -> Slice | None:
         """As SegmentList.read; LookupError outside the log."""
         for attempt in range(_ATTEMPTS):
@@ -185,7 +200,10 @@ class SharedReader:
             if offset == segments.end_offset:
                 return None
             try:
-                return self._read_in(segments, offset, max_bytes)
+                found = self._read_in(segments, offset, max_bytes)
+                if found is None and self._damage is not None:
+                    raise self._damage
+                return found
             except (StorageError, CorruptRecordError):
                 # The owner may have removed or replaced a file since it was listed.
                 if attempt == _ATTEMPTS - 1:
@@ -212,7 +230,7 @@ class SharedReader:
         view.touched = True
         fd = self._files.open(view.path)
         try:
-            start = view.floor_position(offset)
+            start = self._start_of_walk(fd, view, offset)
             try:
                 return self._walk_to(fd, view, start, offset, max_bytes)
             except CorruptRecordError:
@@ -222,6 +240,17 @@ class SharedReader:
                 return self._walk_to(fd, view, 0, offset, max_bytes)
         finally:
             self._files.close(fd)
+
+    def _start_of_walk(self, fd: int, view: SegmentView, offset: int) -> int:
+        """Where the index leads to, if a batch that begins at or below the offset stands there."""
+        for back in (0, 1):  # a wrapper of v0 or v1 names its last offset
+            position = view.floor_position(offset, back)
+            if position == 0:
+                break
+            first = int.from_bytes(self._files.pread(fd, 8, position), "big", signed=True)
+            if first <= offset:
+                return position
+        return 0
 
     def _walk_to(
         self, fd: int, view: SegmentView, position: int, offset: int, max_bytes: int
