@@ -12,6 +12,7 @@ import pytest
 
 import kstore
 from kstore.errors import CorruptRecordError, RecoveryNeededError
+from kstore.log import transaction_index
 from oracle.reader import read_log
 from strangers.sets import RecoveredPartition, digest
 from strangers.test_store_reads_all import as_expected, contents
@@ -23,6 +24,7 @@ MODES = ("careful", "kafka")
 # (case, partition): what kstore does better there than the broker did.
 BETTER = {
     ("derived", "plain-gzip-0"): "a lost time index is made from the log; Kafka leaves it empty",
+    ("derived", "transactions-0"): "a lost abort index is made; Kafka shows aborted records",
     ("derived", "plain-zstd-0"): "a doubled index entry is seen and goes; Kafka keeps it",
     ("derived", "epochs-0"): "lost leader epochs are made from the batches; Kafka forgets them",
 }
@@ -40,7 +42,8 @@ def find(roots: list[Path], name: str) -> Path:
 
 
 def opened(roots: list[Path], mode: str = "careful", interval: int = 4096) -> kstore.Store:
-    log = kstore.LogConfig(index_interval_bytes=interval)
+    # The producers in these sets were written a while ago: nobody is to be forgotten.
+    log = kstore.LogConfig(index_interval_bytes=interval, producer_id_expiration_ms=2**62)
     return kstore.open(roots, config=kstore.StoreConfig(background=False, recovery=mode, log=log))
 
 
@@ -86,6 +89,82 @@ def test_what_the_broker_reached(recovered, case, mode, tmp_path):
             folder = find(roots, partition.name)
             check_times(partition, log, folder, (case, partition.name) in BETTER)
     assert len(expected) == {"derived": 9, "dirs": 8}.get(case, 1 if "swap" in case else 7)
+
+
+def producers_of(log) -> list[tuple]:
+    return sorted(
+        (
+            entry.producer_id,
+            entry.producer_epoch,
+            entry.last_sequence,
+            entry.timestamp,
+            entry.coordinator_epoch,
+            max(entry.current_transaction_first_offset, -1),
+        )
+        for entry in log.producers()
+    )
+
+
+def named(producers: tuple[dict, ...]) -> list[tuple]:
+    return sorted(
+        (
+            each["producer_id"],
+            each["epoch"],
+            each["last_sequence"],
+            each["last_timestamp"],
+            each["coordinator_epoch"],
+            -1 if each["current_txn_start_offset"] is None else each["current_txn_start_offset"],
+        )
+        for each in producers
+    )
+
+
+def committed_by_markers(folder: Path, stable: int) -> list[int]:
+    """Offsets below the last stable one that no abort marker took back, told by the log alone."""
+    batches = [batch for data in logs_of(folder).values() for batch in read_log(data).batches]
+    kept: list[int] = []
+    pending: dict[int, list[int]] = {}
+    for batch in batches:
+        if batch.control:
+            key = batch.records[0].key or b""
+            found = pending.pop(batch.producer_id, [])
+            kept += found if key[2:4] == b"\0\1" else []
+        else:
+            into = pending.setdefault(batch.producer_id, []) if batch.transactional else kept
+            into += [record.offset for record in batch.records]
+    return sorted(offset for offset in kept if offset < stable)
+
+
+@pytest.mark.parametrize("case", DESCRIBED)
+def test_producers_and_transactions(recovered, case, tmp_path):
+    """Producer states, last stable offset, what read_committed gives, snapshots to the byte."""
+    roots = restored(recovered, case, tmp_path / "store")
+    theirs = sorted(recovered.after(case).glob("d?")) or [recovered.after(case)]
+    producers = 0
+    with opened(roots) as store:
+        for partition in recovered.expected[case].values():
+            topic, number = partition.place
+            log = store[topic][number]
+            assert log.last_stable_offset == partition.last_stable_offset, partition.name
+            assert producers_of(log) == named(partition.producers), partition.name
+            producers += len(partition.producers)
+            found = [record.offset for record in log.view(isolation="read_committed")]
+            folder = find(roots, partition.name)
+            if (case, partition.name) == ("derived", "transactions-0"):
+                assert found == committed_by_markers(folder, log.last_stable_offset)
+                assert set(found) < set(partition.committed)
+                index = folder / f"{0:020}.txnindex"
+                assert not index.exists()  # made when it is first asked for
+                entries = log.aborted_transactions(0, log.end_offset)
+                made = transaction_index.parse(index.read_bytes())
+                assert made == entries[: len(made)]
+                assert len(made) > 0
+            else:
+                assert found == list(partition.committed), partition.name
+    for partition in recovered.expected[case].values():
+        ours, after = find(roots, partition.name), find(theirs, partition.name)
+        assert contents(ours, "*.snapshot") == contents(after, "*.snapshot"), partition.name
+    assert (producers > 0) == ("swap" not in case)
 
 
 # index.interval.bytes of the topics (the internal ones have 4096), which shapes what is rebuilt.
@@ -215,3 +294,27 @@ def test_in_the_middle_nothing_is_cut_unasked(recovered, tmp_path):
             (batch,) = (each for each in sound.batches if each.position == damage["batch_at"])
             lost = {record.offset for record in batch.records if not record.control}
             assert found == [entry for entry in whole if entry[0] not in lost], topic
+
+
+EMPTY = {"plain-zstd-0/00000000000000000200.index"}  # its first entry could not be doubled
+SILENT = {
+    "plain-lz4-0/notes.txt",  # nobody's business
+    "transactions-1/00000000000000000000.txnindex",  # ten bytes behind the last whole entry
+    "transactions-0/00000000000000000000.txnindex",  # made when it is first asked for
+}
+
+
+def test_every_loss_is_named(recovered, tmp_path):
+    """Side files that were lost or spoilt: what each report says was done about them."""
+    roots = restored(recovered, "derived", tmp_path / "store")
+    told: dict[str, str] = {}
+    with opened(roots, interval=512) as store:
+        for damage in recovered.damage["derived"]:
+            topic, _, number = damage["file"].partition("/")[0].rpartition("-")
+            told[damage["file"]] = str(store[topic][int(number)].recovery)
+        assert not store.recovery.unclean
+        assert "plain-gzip-0: " in str(store.recovery)
+    silent = {file for file, report in told.items() if file.partition("/")[2] not in report}
+    assert {file for file in silent if not file.endswith(".snapshot")} - EMPTY == SILENT
+    # A snapshot that is missing cannot be told from one that never was.
+    assert all(file.startswith("idempotent-0/") for file in silent if file.endswith(".snapshot"))

@@ -387,3 +387,86 @@ def test_a_batch_that_was_on_disk_and_is_damaged_is_not_called_not_yet_there(tmp
             with pytest.raises(CorruptRecordError) as raised:
                 list(log)
             assert raised.value.offset == 1
+
+
+def damaged_tail(directory: Path, field: bytes, at: int) -> tuple[Path, int]:
+    """A flushed log of ten batches; the seventh one's field is overwritten, in the tail that no
+    index entry lies behind."""
+    with kstore.open(directory, config=QUIET) as store:
+        log = store.create_topic("t")[0]
+        for n in range(10):
+            log.append(b"%d" % n)
+        size = log.size // 10
+    path = directory / "t-0" / f"{FIRST}.log"
+    with path.open("r+b") as file:
+        file.seek(6 * size + at)
+        file.write(field)
+    return path, 6 * size
+
+
+@pytest.mark.parametrize(
+    ("field", "at"),
+    [
+        (b"\0\0\0\0", 8),  # the size: none, negative, beyond the file
+        (b"\xff\xff\xff\xff", 8),
+        (b"\0\0\xff\xff", 8),
+        (b"\x07", 16),  # the magic byte
+    ],
+)
+def test_an_end_below_the_recovery_point_is_damage(tmp_path: Path, field: bytes, at: int) -> None:
+    """Not the silent end of the log: all of it had been on disk."""
+    path, position = damaged_tail(tmp_path, field, at)
+    with kstore.open(tmp_path, mode="r") as store:
+        log = store["t"][0]
+        assert log.end_offset == 10
+        seen: list[int] = []
+        with pytest.raises(CorruptRecordError) as caught:
+            seen += [record.offset for record in log]
+        assert (caught.value.path, caught.value.position) == (str(path), position)
+        assert caught.value.offset == 6
+        for offset in range(6):
+            assert log[offset].value == b"%d" % offset
+        with pytest.raises(CorruptRecordError):
+            _ = log[8]
+    point = tmp_path / "recovery-point-offset-checkpoint"
+    point.write_text("0\n1\nt 0 6\n")  # above it, it is not there yet
+    with kstore.open(tmp_path, mode="r") as store:
+        assert [record.offset for record in store["t"][0]] == list(range(6))
+
+
+def test_a_foreign_reader_is_not_misled_by_an_index_entry(tmp_path: Path) -> None:
+    """An entry that leads beyond the batches it stands for would hide those in between."""
+    with kstore.open(tmp_path, config=QUIET) as store:
+        log = store.create_topic("t", config=kstore.LogConfig(index_interval_bytes=100))[0]
+        for n in range(40):
+            log.append(b"%d" % n * 20)
+        log.roll()
+        log.append(b"later")
+        positions = [log.read(n).position for n in range(40)]
+    (tmp_path / "kstore.topics").unlink()  # somebody else's: nothing is mapped
+    index = tmp_path / "t-0" / f"{FIRST}.index"
+    first, *_ = (index.read_bytes()[n : n + 8] for n in range(0, 8, 8))
+    offset = int.from_bytes(first[:4], "big")
+    for wrong in (positions[30], positions[30] + 7):
+        index.write_bytes(first[:4] + wrong.to_bytes(4, "big"))
+        with kstore.open(tmp_path, mode="r") as store:
+            log = store["t"][0]
+            for n in range(offset, 40):
+                assert log[n].offset == n
+            found = [record.offset for record in log.view(offset + 1, 29)]
+            assert found == list(range(offset + 1, 29))
+
+
+def test_entries_behind_a_wrong_one_are_not_used(tmp_path: Path, caplog) -> None:
+    with kstore.open(tmp_path, config=QUIET) as store:
+        log = store.create_topic("t", config=kstore.LogConfig(index_interval_bytes=100))[0]
+        for n in range(40):
+            log.append(b"%d" % n * 20, timestamp=1_000 + n)
+        log.roll()
+        log.append(b"later")
+    index = tmp_path / "t-0" / f"{FIRST}.index"
+    data = index.read_bytes()
+    index.write_bytes(data[:16] + data[8:16] + data[16:])
+    with kstore.open(tmp_path, mode="r") as store:
+        assert [store["t"][0][n].offset for n in range(40)] == list(range(40))
+    assert f"{index}: offsets of the offset index do not increase (position 16)" in caplog.text

@@ -8,72 +8,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kstore.config import LogConfig
 from kstore.errors import RecoveryNeededError, StorageError
 from kstore.log import filenames
 from kstore.log.files import DISK, Files
 from kstore.log.leader_epochs import LeaderEpochs
 from kstore.log.leftovers import finish_leftovers
 from kstore.log.recovery import recover_partition
-from oracle import writer
-from oracle.plain import PlainRecord
 from oracle.recovery import recover
-
-CONFIG = LogConfig(index_interval_bytes=100)
-
-
-class Unsynced(Files):
-    """The disk without waiting for it, for tests of thousands of directories."""
-
-    def fsync(self, fd):
-        assert os.fstat(fd)
-
-    def sync_directory(self, path):
-        assert os.path.isdir(path)
-
-
-class Copying(Unsynced):
-    """A disk that maps nothing: what a test's stand-in gets."""
-
-    native = False
-
-    def map(self, fd, size):
-        raise AssertionError("not to be mapped")
-
-
-def batches(first, count, *, size=60, epoch=0):
-    """One record a batch, offsets first to first + count - 1."""
-    return [
-        writer.batch(
-            [PlainRecord(offset, 1_000 + offset, None, bytes([offset % 251]) * size)],
-            leader_epoch=epoch,
-        )
-        for offset in range(first, first + count)
-    ]
-
-
-def write_segment(directory, first, parts, *, index=True):
-    data = b"".join(parts)
-    (directory / filenames.log_name(first)).write_bytes(data)
-    if index:
-        (directory / filenames.index_name(first)).write_bytes(b"")
-        # Sound, though not what a scan would make: whoever scans writes both anew.
-        times = writer.time_index([(1, first)], first) if data else b""
-        (directory / filenames.time_index_name(first)).write_bytes(times)
-    return data
-
-
-def contents(directory):
-    return {path.name: path.read_bytes() for path in directory.iterdir()}
-
-
-def check_indexes(directory, base, data):
-    expected = recover(data, base, CONFIG.index_interval_bytes)
-    assert expected.valid_size == len(data)
-    found = contents(directory)
-    assert found[filenames.log_name(base)] == data
-    assert found[filenames.index_name(base)] == writer.offset_index(expected.index, base)
-    assert found[filenames.time_index_name(base)] == writer.time_index(expected.time_index, base)
+from support.segments import (
+    CONFIG,
+    Copying,
+    Unsynced,
+    batches,
+    check_indexes,
+    contents,
+    write_segment,
+)
 
 
 @pytest.mark.parametrize("files", [DISK, Copying()])
@@ -329,7 +279,7 @@ def test_cut_bytes_are_on_disk_before_they_leave_the_log(tmp_path):
     report = recover_partition(files, tmp_path, 0, CONFIG).report
     log = str(tmp_path / filenames.log_name(0))
     assert files.calls[:4] == [
-        ("fsync", report.kept_in),
+        ("fsync", report.kept_in + ".tmp"),
         ("directory", str(tmp_path)),
         ("truncate", log),
         ("fsync", log),

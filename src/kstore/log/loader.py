@@ -6,6 +6,7 @@ recover what may be torn, make the first segment if there is none. What differs 
 """
 
 import itertools
+import logging
 import os
 import time
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from kstore.log.producer_state import ProducerState
 from kstore.log.recovery import recover_partition
 from kstore.log.recovery_report import RecoveryReport
 from kstore.log.segment_scan import Tell
+
+_LOGGER = logging.getLogger("kstore")
 
 _STEP = 1 << 20  # bytes read at a time while walking to the end
 
@@ -104,7 +107,10 @@ def load(
         time.time_ns() // 1_000_000,
         trusted_end=None if clean else known,
     )
-    return LoadedLog(segments, epochs, known, recovered.report, producers, data_end, shorter)
+    report = recovered.report.and_producers(producers.removed, producers.rewritten)
+    if report is not recovered.report:
+        _LOGGER.info("%s", report)
+    return LoadedLog(segments, epochs, known, report, producers, data_end, shorter)
 
 
 def base_offsets(files: Files, directory: str) -> list[int]:

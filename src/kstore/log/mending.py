@@ -117,7 +117,8 @@ def _keep_tail(files: Files, fd: int, plan: Plan, scan: SegmentScan) -> None:
         return  # only zeros: preallocated, or extended just before a power cut
     name = free_name(files, plan.directory, scan.base_offset, scan.valid_size)
     path = plan.directory / name
-    kept = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
+    temporary = Path(f"{path}{TEMPORARY_SUFFIX}")
+    kept = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
     try:
         for position in range(scan.valid_size, scan.file_size, PIECE):
             piece = files.pread(fd, min(PIECE, scan.file_size - position), position)
@@ -125,6 +126,7 @@ def _keep_tail(files: Files, fd: int, plan: Plan, scan: SegmentScan) -> None:
         files.fsync(kept)
     finally:
         files.close(kept)
+    files.rename(temporary, path)
     files.sync_directory(plan.directory)
     plan.kept_in = str(path)
     plan.kept.append(name)

@@ -42,6 +42,8 @@ class ProducerState:
         self.stale = False  # the log was shortened: to be loaded again before it is used
         self.unsynced: list[int] = []  # snapshots that were written and not synced
         self.replayed = 0  # bytes of log that were looked at to load it
+        self.removed: list[str] = []  # names of snapshots that loading found bad or astray
+        self.rewritten: list[str] = []  # names of transaction indexes made anew
         self._writes = writes  # False: no file is changed, only what is in memory
         self._files = files
         self._directory = directory
@@ -272,10 +274,12 @@ class ProducerState:
     def _remove(self, path: str) -> None:
         if self._writes:
             self._files.remove(path)
+            self.removed.append(os.path.basename(path))
 
     def _replace(self, path: str, data: bytes) -> None:
         if self._writes:
             self._files.write_atomically(path, data)
+            self.rewritten.append(os.path.basename(path))
 
     def _path(self, offset: int) -> str:
         return os.path.join(self._directory, filenames.snapshot_name(offset))

@@ -1,7 +1,7 @@
 """What recovery says it did. Immutable values; :mod:`kstore.log.recovery` makes them."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kstore.log.leader_epochs import LeaderEpochs
 
@@ -34,6 +34,22 @@ class RecoveryReport:
     def changed(self) -> bool:
         """Whether any file is another one than before."""
         return bool(self.cut_size or self.kept or self.rebuilt or self.removed or self.swapped)
+
+    def and_producers(self, removed: list[str], rewritten: list[str]) -> "RecoveryReport":
+        """The same and what was done to snapshots and transaction indexes."""
+        if not removed and not rewritten:
+            return self
+        steps = list(self.steps)
+        if removed:
+            steps.append(f"removed producer snapshots that do not count: {', '.join(removed)}")
+        if rewritten:
+            steps.append(f"made transaction indexes from the log: {', '.join(rewritten)}")
+        return replace(
+            self,
+            removed=(*self.removed, *removed),
+            rebuilt=(*self.rebuilt, *rewritten),
+            steps=tuple(steps),
+        )
 
     def __str__(self) -> str:
         name = os.path.basename(self.path)

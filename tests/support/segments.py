@@ -1,0 +1,66 @@
+"""Partition directories built by hand: batches of one record, segments, their indexes."""
+
+import os
+
+from kstore.config import LogConfig
+from kstore.log import filenames
+from kstore.log.files import Files
+from oracle import writer
+from oracle.plain import PlainRecord
+from oracle.recovery import recover
+
+CONFIG = LogConfig(index_interval_bytes=100)
+
+
+class Unsynced(Files):
+    """The disk without waiting for it, for tests of thousands of directories."""
+
+    def fsync(self, fd):
+        assert os.fstat(fd)
+
+    def sync_directory(self, path):
+        assert os.path.isdir(path)
+
+
+class Copying(Unsynced):
+    """A disk that maps nothing: what a test's stand-in gets."""
+
+    native = False
+
+    def map(self, fd, size):
+        raise AssertionError("not to be mapped")
+
+
+def batches(first, count, *, size=60, epoch=0):
+    """One record a batch, offsets first to first + count - 1."""
+    return [
+        writer.batch(
+            [PlainRecord(offset, 1_000 + offset, None, bytes([offset % 251]) * size)],
+            leader_epoch=epoch,
+        )
+        for offset in range(first, first + count)
+    ]
+
+
+def write_segment(directory, first, parts, *, index=True):
+    data = b"".join(parts)
+    (directory / filenames.log_name(first)).write_bytes(data)
+    if index:
+        (directory / filenames.index_name(first)).write_bytes(b"")
+        # Sound, though not what a scan would make: whoever scans writes both anew.
+        times = writer.time_index([(1, first)], first) if data else b""
+        (directory / filenames.time_index_name(first)).write_bytes(times)
+    return data
+
+
+def contents(directory):
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+def check_indexes(directory, base, data):
+    expected = recover(data, base, CONFIG.index_interval_bytes)
+    assert expected.valid_size == len(data)
+    found = contents(directory)
+    assert found[filenames.log_name(base)] == data
+    assert found[filenames.index_name(base)] == writer.offset_index(expected.index, base)
+    assert found[filenames.time_index_name(base)] == writer.time_index(expected.time_index, base)
