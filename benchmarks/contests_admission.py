@@ -1,0 +1,65 @@
+"""A stranger's batch on its way in: what its checks cost beyond its CRC and its write."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from kstore.bench import admission as work
+from kstore.bench.contest import Contest, scaled
+
+ROUND = 16_000_000  # bytes
+FIRST = 1e-6  # seconds that the checks of 150 records of 100 bytes may take
+EACH = 6e-9  # seconds a record of any other shape
+
+
+def checked(name: str, directory: Path) -> Contest:
+    records = work.SHAPES[name][0]
+    batch = work.shaped(name)
+    batches = [batch] * scaled(ROUND // len(batch), 20)
+    allowance = FIRST if name == next(iter(work.SHAPES)) else records * EACH
+    limit = f"CRC, write and {allowance * 1e6:.3g} us"
+    return Contest(
+        name=f"append as a leader, {name}, {len(batch)} bytes",
+        calls={
+            "kstore": partial(work.appended, directory, batches, records),
+            "CRC and write": partial(work.summed_and_written, directory, batches, 0),
+            limit: partial(work.summed_and_written, directory, batches, allowance),
+        },
+        amount=len(batch),
+        bars=(("kstore", limit, 1.0), ("kstore", "CRC and write", None)),
+        rounds=15,
+    )
+
+
+def idempotent(name: str, directory: Path) -> Contest:
+    records = work.SHAPES[name][0]
+    size = len(work.shaped(name))
+    count = scaled(ROUND // size, 20)
+    plain = [work.shaped(name)] * count
+    sent = [work.shaped(name, n * records) for n in range(count)]
+    limit = "plain and 1 us"
+
+    def slower() -> work.Timed:
+        timed = work.appended(directory, plain, records)
+        return work.Timed(timed.seconds + FIRST, result=timed.result)
+
+    return Contest(
+        name=f"append an idempotent producer's batch, {name}",
+        calls={
+            "idempotent": partial(work.appended, directory, sent, records),
+            "plain": partial(work.appended, directory, plain, records),
+            limit: slower,
+        },
+        amount=size,
+        bars=(("idempotent", limit, 1.0), ("idempotent", "plain", None)),
+        rounds=15,
+    )
+
+
+def contests() -> Iterator[Contest]:
+    with TemporaryDirectory() as path:
+        directory = Path(path)
+        for name in work.SHAPES:
+            yield checked(name, directory)
+        yield idempotent("150 records of 100 bytes", directory)

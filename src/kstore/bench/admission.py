@@ -1,0 +1,77 @@
+"""What checking a stranger's batch costs beside its checksum and its write; producers beside none.
+
+Logs are in page cache, made anew for every round and gone afterwards. A round is a few hundred
+batches, so that nothing is written back meanwhile.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from time import perf_counter, time_ns
+
+from kstore._native.checksum import crc32c
+from kstore._native.encode import BatchBuffer
+from kstore.bench.contest import Timed
+from kstore.bench.log_append import check, fresh_log
+
+_CRC_START = 21
+_PREFIX = 16  # what a log writes anew of a batch
+PRODUCER_ID = (1 << 62) + 7
+
+# name: (records, bytes of a key or None, headers, bytes of a value)
+SHAPES: dict[str, tuple[int, int | None, int, int]] = {
+    "150 records of 100 bytes": (150, None, 0, 100),
+    "1000 records of 100 bytes": (1000, None, 0, 100),
+    "1000 records of 10 bytes": (1000, None, 0, 10),
+    "150 records of 100 bytes, keys": (150, 16, 0, 100),
+    "150 records of 100 bytes, keys and a header": (150, 16, 1, 100),
+    "150 records of 1000 bytes": (150, None, 0, 1000),
+}
+
+
+def shaped(name: str, sequence: int = -1) -> bytes:
+    """One batch of a shape as a client sends it, an idempotent one with a sequence."""
+    records, key_size, header_count, size = SHAPES[name]
+    buffer = BatchBuffer()
+    if sequence >= 0:
+        buffer.set_producer(PRODUCER_ID, 0, sequence)
+    now = time_ns() // 1_000_000
+    headers = [("trace", b"0123456789abcdef")] * header_count
+    for n in range(records):
+        key = None if key_size is None else b"%0*d" % (key_size, n)
+        buffer.put(bytes([97 + n % 26]) * size, key, headers, now + n % 7)
+    return buffer.to_bytes()
+
+
+def appended(directory: Path, batches: Sequence[bytes], records: int) -> Timed:
+    """Append batches with every check of Kafka's leader; per batch."""
+    with fresh_log(directory) as log:
+        append = log.append_as_leader
+        first, *rest = batches
+        append(first)  # opens the files
+        started = perf_counter()
+        for batch in rest:
+            append(batch)
+        seconds = perf_counter() - started
+        check(log, len(batches) * records, sum(map(len, batches)))
+    return Timed(seconds / len(rest), result=len(batches))
+
+
+def summed_and_written(directory: Path, batches: Sequence[bytes], allowance: float) -> Timed:
+    """CRC-32C and one writev(2) of the same bytes, and so many seconds more; per batch."""
+    path = directory / "raw"
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
+    parts = [(memoryview(batch), memoryview(batch)[_CRC_START:]) for batch in batches]
+    try:
+        writev = os.writev
+        started = perf_counter()
+        for batch, summed in parts:
+            crc32c(summed)
+            writev(fd, (batch[:_PREFIX], batch[_PREFIX:]))
+        seconds = perf_counter() - started
+        if os.fstat(fd).st_size != sum(map(len, batches)):
+            raise AssertionError("not everything was written")
+    finally:
+        os.close(fd)
+        os.remove(path)
+    return Timed(seconds / len(batches) + allowance, result=len(batches))
