@@ -1,0 +1,90 @@
+"""Repair of what brokers left: every record but the damaged batch's, and a log that opens."""
+
+import shutil
+
+import pytest
+
+import kstore
+from oracle.reader import read_log
+
+
+def state(directory):
+    return {
+        path: (about.st_ino, about.st_mtime_ns, about.st_ctime_ns, about.st_size)
+        for path in [directory, *sorted(directory.rglob("*"))]
+        if (about := path.lstat())
+    }
+
+
+def data_of(directory):
+    return b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))
+
+
+def test_what_kafka_wrote_cleanly_is_copied(made, tmp_path):
+    before = state(made.log_dir)
+    report = kstore.repair(made.log_dir, tmp_path / "out")
+    assert state(made.log_dir) == before
+    for partition in report.partitions:
+        assert partition.ok, partition
+        copied = data_of(tmp_path / "out" / partition.name)
+        assert copied == data_of(made.log_dir / partition.name), partition.name
+
+
+def test_in_the_middle_one_damaged_batch_costs_one(recovered, tmp_path):
+    source = recovered.before("middle")
+    before = state(source)
+    report = kstore.repair(source, tmp_path / "out")
+    assert state(source) == before
+    found = {partition.name: partition for partition in report.partitions}
+    damages = recovered.damage["middle"]
+    assert {name for name, each in found.items() if each.damages} == {
+        damage["file"].partition("/")[0] for damage in damages
+    }
+    with kstore.open(tmp_path / "out") as store:
+        for damage in damages:
+            name = damage["file"].partition("/")[0]
+            (told,) = found[name].damages
+            assert (told.kind, told.position) == ("batch", damage["batch_at"])
+            assert told.first_offset == damage["base_offset"]
+            sound = read_log((recovered.before("killed") / damage["file"]).read_bytes())
+            (batch,) = (each for each in sound.batches if each.position == told.position)
+            whole = data_of(recovered.before("killed") / name)
+            lost = whole.index((recovered.before("killed") / damage["file"]).read_bytes())
+            start = lost + told.position
+            assert data_of(tmp_path / "out" / name) == whole[:start] + whole[start + told.size :]
+            topic, _, number = name.rpartition("-")
+            offsets = [record.offset for record in store[topic][int(number)]]
+            expected = recovered.expected["killed"][name].records
+            gone = {record.offset for record in batch.records if not record.control}
+            assert offsets == [offset for offset, _ in expected if offset not in gone], name
+
+
+@pytest.mark.parametrize("case", ["killed", "cut", "derived"])
+def test_what_a_broker_left_otherwise(recovered, case, tmp_path):
+    """Everything up to the cut; side files that were lost or spoilt do not matter."""
+    source = recovered.before(case)
+    before = state(source)
+    report = kstore.repair(source, tmp_path / "out")
+    assert state(source) == before
+    cut = {each["file"] for each in recovered.damage["cut"]} if case == "cut" else set()
+    told = {
+        damage.path.removeprefix(f"{source}/")
+        for partition in report.partitions
+        for damage in partition.damages
+    }
+    assert told == cut
+    assert not any(partition.findings for partition in report.partitions)
+    with kstore.open(tmp_path / "out") as store:
+        for name, expected in recovered.expected[case].items():
+            topic, _, number = name.rpartition("-")
+            found = [r.offset for r in store[topic][int(number)] if r.offset < 1 << 60]
+            theirs = [offset for offset, _ in expected.records]
+            assert found == theirs[: len(found)], name
+            assert len(found) > 0 or not theirs
+
+
+def test_the_output_of_a_repair_is_sound_for_a_second_one(recovered, tmp_path):
+    kstore.repair(recovered.before("middle"), tmp_path / "out")
+    again = kstore.plan_repair(tmp_path / "out")
+    assert not any(partition.damages for partition in again.partitions)
+    shutil.rmtree(tmp_path / "out")
