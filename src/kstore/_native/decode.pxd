@@ -29,6 +29,9 @@ cdef struct Scan:
     bint control            # hand out control batches as well
     bint in_arena           # the rows so far lie in decompressed bytes
     bint done               # stop_offset was reached
+    int64_t next_offset     # batches rise and end below it, or are damage; INT64_MIN: whatever
+    int64_t seen            # last offset of the batch in front; INT64_MIN before the first
+    int64_t skipped         # position of the batch in front where it was stepped over, else -1
     bint committed          # leave out batches of aborted transactions
     bint settled            # those are known
     const AbortedRange* aborted

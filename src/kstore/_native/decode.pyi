@@ -40,6 +40,9 @@ class Scanner:
         Hand out the records of control batches (transaction markers) as well.
     values_only
         Blocks hold only where the values are (an offset window brings all columns back).
+    next_offset
+        The batches are a log's and end below it: one that does not, whose offsets do not go on
+        from the batch before, or reach into the next, is damage. Without it offsets are free.
     decompress
         ``(codec, magic, data) -> bytes``; needed as soon as a compressed batch is met.
     on_damage
@@ -76,6 +79,7 @@ class Scanner:
         control: bool = False,
         values_only: bool = False,
         decompress: Callable[[int, int, memoryview], bytes] | None = None,
+        next_offset: int = ...,
         on_damage: str = "raise",
         on_tail: str = "stop",
         path: object = None,

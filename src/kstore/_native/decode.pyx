@@ -11,7 +11,7 @@ from cpython.buffer cimport (
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.ref cimport Py_INCREF
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport INT64_MIN, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
@@ -28,10 +28,10 @@ from kstore._native.status cimport (
     raise_for_status,
 )
 from kstore._native.status import reason
+from kstore._native.walk cimport is_contradicted
 from kstore._native.transactions cimport AbortedRanges, is_aborted
 
 cdef int64_t INT64_MAX = 0x7FFFFFFFFFFFFFFF
-cdef int64_t INT64_MIN = -INT64_MAX - 1
 cdef enum:
     BLOCK_ROWS = 16384          # rows of a block: with all columns it fits in a core's L2 cache
     POOL_SIZE = 8               # blocks kept for the next scan: their pages are already there
@@ -113,6 +113,42 @@ cdef class Block:
         PyBuffer_FillInfo(view, self, self.rows.memory, self.rows.capacity * size, 1, flags)
 
 
+cdef bint rises(Scan* scan) noexcept nogil:
+    """Whether the batch at the position fits between its neighbours; else scan.status says why.
+
+    Base offsets are outside checksums, and nothing of a batch that is stepped over is checked.
+    So a batch that was stepped over is, if the wanted offset lies in a gap behind it.
+    """
+    cdef BatchHeader* batch = &scan.batch
+    cdef BatchHeader front
+    cdef bint follows = scan.seen < INT64_MAX and batch.base_offset == scan.seen + 1
+    if batch.base_offset <= scan.seen or batch.last_offset >= scan.next_offset:
+        scan.status = BAD_OFFSET
+        return False
+    if scan.seen == INT64_MIN:
+        follows = batch.base_offset <= scan.start_offset <= batch.last_offset
+    if not follows and is_contradicted(
+        scan.data, scan.position + batch.size, scan.end, batch.last_offset
+    ):
+        scan.status = BAD_OFFSET
+        return False
+    if (
+        scan.skipped >= 0 and batch.last_offset >= scan.start_offset
+        and batch.base_offset > scan.start_offset and batch.magic == 2
+    ):
+        if read_header(scan.data, scan.skipped, scan.end, &front) == OK and not crc_matches(
+            scan.data, &front
+        ):
+            scan.position = scan.skipped
+            scan.batch = front
+            scan.skipped = -1
+            scan.seen = INT64_MIN
+            scan.status = BAD_CRC
+            return False
+        scan.skipped = -1
+    return True
+
+
 cdef Event advance(Scan* scan, Rows* rows, int64_t target) noexcept nogil:
     """Fill rows from the batches at scan.position, until something has to be decided.
 
@@ -131,7 +167,11 @@ cdef Event advance(Scan* scan, Rows* rows, int64_t target) noexcept nogil:
         if batch.last_offset < batch.base_offset:
             scan.status = BAD_OFFSET
             return DAMAGED
+        if scan.next_offset != INT64_MIN and not rises(scan):
+            return DAMAGED
         if batch.last_offset < scan.start_offset:
+            scan.seen = batch.last_offset
+            scan.skipped = scan.position
             scan.position += batch.size
             continue
         if batch.magic == 2 and batch.base_offset >= scan.stop_offset:
@@ -144,6 +184,7 @@ cdef Event advance(Scan* scan, Rows* rows, int64_t target) noexcept nogil:
             scan.status = BAD_CRC
             return DAMAGED
         if batch.magic == 2 and batch.attributes & CONTROL_BIT and not scan.control:
+            scan.seen = batch.last_offset
             scan.position += batch.size
             continue
         if scan.committed and batch.magic == 2 and batch.attributes & TRANSACTIONAL_BIT:
@@ -152,6 +193,7 @@ cdef Event advance(Scan* scan, Rows* rows, int64_t target) noexcept nogil:
             if is_aborted(
                 scan.aborted, scan.aborted_count, batch.producer_id, batch.base_offset
             ):
+                scan.seen = batch.last_offset
                 scan.position += batch.size
                 continue
         if batch.attributes & CODEC_MASK:
@@ -180,6 +222,7 @@ cdef inline void finish_batch(Scan* scan, Rows* rows, int64_t first) noexcept no
         or (batch.magic < 2 and batch.count < 0)
     ) and not rows.values_only:
         keep_window(rows, first, scan.start_offset, scan.stop_offset)
+    scan.seen = batch.last_offset
     scan.position += batch.size
     if batch.last_offset >= scan.stop_offset - 1:
         scan.done = True
@@ -190,7 +233,7 @@ cdef class Scanner:
     def __cinit__(
         self, buffer, Py_ssize_t start=0, Py_ssize_t end=-1, *, int64_t start_offset=INT64_MIN,
         int64_t stop_offset=INT64_MAX, bint check_crc=True, bint control=False,
-        bint values_only=False, decompress=None, str on_damage="raise",
+        bint values_only=False, decompress=None, int64_t next_offset=INT64_MIN, str on_damage="raise",
         str on_tail="stop", path=None, int64_t position_base=0,
         int64_t row_target=BLOCK_ROWS, find_aborted=None,
     ):
@@ -212,6 +255,9 @@ cdef class Scanner:
         self.row_target = max(row_target, 1)
         self.scan.check_crc = check_crc
         self.scan.control = control
+        self.scan.next_offset = next_offset
+        self.scan.seen = INT64_MIN
+        self.scan.skipped = -1
         # Offsets are needed to cut by offset.
         self.values_only = (
             values_only and start_offset == INT64_MIN and stop_offset == INT64_MAX

@@ -2,6 +2,8 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
+from kstore._native.status cimport Status
+
 
 cdef class FileMap:
     cdef const uint8_t* data
@@ -29,6 +31,10 @@ cdef class SegmentView:
         const uint8_t[::1] given, Py_ssize_t entry_size
     ) except -1
     cdef int64_t _floor(self, int64_t offset, int back) noexcept
+    cdef Status _walk(
+        self, const uint8_t* data, int64_t* position, int64_t end, int64_t offset, bint again,
+        int32_t* size
+    ) noexcept
     cdef bint _starts_at_or_below(
         self, const uint8_t* data, int64_t position, int64_t end, int64_t offset
     ) noexcept

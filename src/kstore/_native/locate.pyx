@@ -7,7 +7,7 @@ the GIL: it takes less than a microsecond, and growing an index entry table need
 cimport cython
 from cpython.buffer cimport PyBuffer_FillInfo
 from libc.errno cimport errno
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int8_t, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 from posix.mman cimport MAP_FAILED, MAP_SHARED, PROT_READ, mmap, munmap
@@ -17,12 +17,11 @@ from kstore._native.header cimport BatchHeader, crc_matches, read_header
 from kstore._native.index cimport floor_offset, floor_time
 from kstore._native.layout cimport (
     HEADER_UP_TO_MAGIC, LOG_OVERHEAD, MAGIC_POSITION, OFFSET_INDEX_ENTRY_SIZE,
-    TIME_INDEX_ENTRY_SIZE, V0_OVERHEAD, V1_TIMESTAMP_POSITION, V2_HEADER_SIZE,
-    V2_LAST_OFFSET_DELTA_POSITION, V2_MAX_TIMESTAMP_POSITION, V2_MINIMUM_SIZE_FIELD,
+    TIME_INDEX_ENTRY_SIZE, V0_OVERHEAD,
+    V1_TIMESTAMP_POSITION, V2_HEADER_SIZE, V2_MAX_TIMESTAMP_POSITION,
 )
-from kstore._native.status cimport (
-    BAD_MAGIC, BAD_OFFSET, BAD_SIZE, OK, TRUNCATED, Status, raise_for_status,
-)
+from kstore._native.status cimport OK, TRUNCATED, Status, raise_for_status
+from kstore._native.walk cimport walk_to
 
 cdef enum:
     MAX_RELATIVE = 2147483647
@@ -122,61 +121,24 @@ def slice_of_bytes(SegmentView segment not None, bytes data not None, int64_t po
     return new_slice(segment, data, <const uint8_t*><char*>data, position, len(data))
 
 
-cdef Status walk_to(
-    const uint8_t* data, int64_t* position, int64_t end, int64_t offset, int32_t* size
-) noexcept nogil:
-    """Move position to the first batch whose last offset is at least offset.
-
-    TRUNCATED: there is none before end. Otherwise size is that batch's whole size.
-    """
-    cdef int64_t at = position[0]
-    cdef int64_t last
-    cdef int32_t length
-    cdef const uint8_t* batch
-    while end - at >= HEADER_UP_TO_MAGIC:
-        batch = data + at
-        length = get_i32(batch + 8)
-        if length < V0_OVERHEAD or length > MAX_RELATIVE - LOG_OVERHEAD:
-            position[0] = at
-            return BAD_SIZE
-        if length + LOG_OVERHEAD > end - at:
-            break
-        last = get_i64(batch)
-        if batch[MAGIC_POSITION] == 2:
-            if length < V2_MINIMUM_SIZE_FIELD:
-                position[0] = at
-                return BAD_SIZE
-            if get_i32(batch + V2_LAST_OFFSET_DELTA_POSITION) < 0:  # or it would be passed over
-                position[0] = at
-                return BAD_OFFSET
-            last = <int64_t>(
-                <unsigned long long>last
-                + <unsigned long long><int64_t>get_i32(batch + V2_LAST_OFFSET_DELTA_POSITION)
-            )
-        elif batch[MAGIC_POSITION] > 2:
-            position[0] = at
-            return BAD_MAGIC
-        if last >= offset:
-            position[0] = at
-            size[0] = length + LOG_OVERHEAD
-            return OK
-        at += length + LOG_OVERHEAD
-    position[0] = at
-    return TRUNCATED
-
-
-def find_batch(const uint8_t[::1] data not None, Py_ssize_t start, int64_t offset):
+def find_batch(
+    const uint8_t[::1] data not None, Py_ssize_t start, int64_t offset,
+    int64_t before_last=INT64_MIN, int64_t next_offset=INT64_MAX, bint again=True,
+):
     """(position, size) of the first batch at or after start whose last offset reaches offset.
 
     Size 0: none of the whole batches does; position is where they end. Raises
-    CorruptRecordError on bytes that cannot be a batch.
+    CorruptRecordError on bytes that cannot be a batch, and on a batch whose offsets its
+    neighbours contradict; the other arguments are walk_to's.
     """
     cdef int64_t position = start
     cdef int32_t size = 0
     cdef Status status
     if start < 0 or start >= data.shape[0]:
         return start, 0
-    status = walk_to(&data[0], &position, data.shape[0], offset, &size)
+    status = walk_to(
+        &data[0], &position, data.shape[0], offset, before_last, next_offset, again, &size
+    )
     if status == TRUNCATED:
         return position, 0
     raise_for_status(status, None, position, -1)
@@ -414,7 +376,8 @@ cdef class SegmentView:
     # --- reading ---------------------------------------------------------------------
 
     def floor_position(self, int64_t offset, int back=0):
-        """Byte position to start walking from for an offset (0 where the index has none)."""
+        """Byte position to start walking from for an offset (0 where the index has none), or
+        that of the entry so many earlier."""
         return self._floor(offset, back)
 
     cdef int64_t _floor(self, int64_t offset, int back) noexcept:
@@ -486,11 +449,16 @@ cdef class SegmentView:
             if position > 0 and not self._starts_at_or_below(data, position, end, offset):
                 position = 0
         start = position
-        status = walk_to(data, &position, end, offset, &size)
+        status = self._walk(data, &position, end, offset, False, &size)
         if status != OK and position != end and start > 0:
             # Either the index misled or the log is damaged: the log alone decides.
-            position = 0
-            status = walk_to(data, &position, end, offset, &size)
+            position = self._floor(offset, 1)
+            if not 0 < position < start:
+                position = 0
+            status = self._walk(data, &position, end, offset, True, &size)
+            if status != OK and position != end:
+                position = 0
+                status = self._walk(data, &position, end, offset, True, &size)
         if status == TRUNCATED and position == end:
             return None
         if status != OK:
@@ -499,6 +467,13 @@ cdef class SegmentView:
             max_bytes = size
         return new_slice(
             self, log_map, data + position, position, min(max_bytes, end - position))
+
+    cdef Status _walk(
+        self, const uint8_t* data, int64_t* position, int64_t end, int64_t offset, bint again,
+        int32_t* size
+    ) noexcept:
+        cdef int64_t before_last = self.base_offset - 1 if position[0] == 0 else INT64_MIN
+        return walk_to(data, position, end, offset, before_last, self.next_offset, again, size)
 
     cdef bint _starts_at_or_below(
         self, const uint8_t* data, int64_t position, int64_t end, int64_t offset

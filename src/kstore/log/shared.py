@@ -12,6 +12,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from kstore._native.locate import (
     SegmentList,
@@ -27,6 +28,7 @@ from kstore.log.files import Files
 from kstore.log.loader import base_offsets
 from kstore.log.maps import MapBudget
 
+_UNKNOWN = -(2**63)
 _STEP = 8 << 20  # bytes read at a time while walking to the end
 _POLL_FIRST, _POLL_MOST = 0.001, 0.05  # seconds between looks for more
 _LEAST_READ = 65536
@@ -230,14 +232,13 @@ class SharedReader:
         view.touched = True
         fd = self._files.open(view.path)
         try:
-            start = self._start_of_walk(fd, view, offset)
-            try:
-                return self._walk_to(fd, view, start, offset, max_bytes)
-            except CorruptRecordError:
-                if start == 0:
-                    raise
-                # Either the index misled or the log is damaged: the log alone decides.
-                return self._walk_to(fd, view, 0, offset, max_bytes)
+            # Where the index misleads, or the log is damaged, the log alone decides.
+            first = self._start_of_walk(fd, view, offset)
+            starts = [first, min(first, view.floor_position(offset, 1))]
+            for start in starts if 0 not in starts else starts[: starts.index(0)]:
+                with suppress(CorruptRecordError):
+                    return self._walk_to(fd, view, start, offset, max_bytes, start != first)
+            return self._walk_to(fd, view, 0, offset, max_bytes, True)
         finally:
             self._files.close(fd)
 
@@ -253,14 +254,21 @@ class SharedReader:
         return 0
 
     def _walk_to(
-        self, fd: int, view: SegmentView, position: int, offset: int, max_bytes: int
+        self,
+        fd: int,
+        view: SegmentView,
+        position: int,
+        offset: int,
+        max_bytes: int,
+        again: bool,
     ) -> Slice | None:
         """Walk from a batch's position to the one that holds offset; None if all end before."""
         while position < view.size:
             wanted = min(max(max_bytes, _LEAST_READ), view.size - position)
             data = self._files.pread(fd, wanted, position)
             try:
-                at, size = find_batch(data, 0, offset)
+                before = view.base_offset - 1 if position == 0 else _UNKNOWN
+                at, size = find_batch(data, 0, offset, before, view.next_offset, again)
                 if at == size == 0 and wanted == view.size - position:
                     raise CorruptRecordError("the bytes end before the batch does", position=0)
             except CorruptRecordError as error:
@@ -270,6 +278,7 @@ class SharedReader:
                 if at == 0:  # not one whole batch in what was read
                     max_bytes = wanted * 2
                 position += at
+                again = True  # what lies in front was seen
                 continue
             end = min(at + max(max_bytes, size), view.size - position)
             if end > len(data):

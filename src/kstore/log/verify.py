@@ -26,9 +26,11 @@ from kstore.log import filenames, seal
 from kstore.log.filenames import INDEX, LEADER_EPOCHS, LOG, TIME_INDEX
 from kstore.log.files import Files
 from kstore.log.leader_epochs import LeaderEpochs
+from kstore.log.verify_transactions import TransactionAudit
 from kstore.record import codec
 
 WINDOW = 1 << 20  # bytes looked at in one go; stays in a core's cache between two looks
+LARGEST_CHUNK = 1 << 23  # without an index's help more is looked at piece by piece
 MAX_FINDINGS = 1000  # kept of one partition; all are counted
 
 # What the kernel calls it: kind of finding, kind of file, sentence.
@@ -53,8 +55,8 @@ _Bad = tuple[int, int, int, str]  # position, size, offset, sentence
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong: ``kind`` is structure, batch, offsets, seal, index, time index
-    or epochs; ``position`` is a byte in the file ``path``."""
+    """One thing that is wrong: ``kind`` is structure, batch, offsets, seal, index, time index,
+    epochs, transaction index or snapshot; ``position`` is a byte in the file ``path``."""
 
     kind: str
     path: str
@@ -169,6 +171,7 @@ class _Audit:
             pool = None
             if self.threads > 1:
                 pool = stack.enter_context(ThreadPoolExecutor(self.threads))
+            self.transactions = TransactionAudit(self.files, self.directory, names, self.report.add)
             previous_end = 0
             for base, (fd, size) in opened.items():
                 if base < previous_end:
@@ -211,6 +214,7 @@ class _Audit:
         audit = BatchAudit(base, size, index, times)
         guard = None if last else seal.load(self.files, self.directory, base, fd)
         walk = _Walk(self, base, fd, size, last, audit, guard)
+        self.transactions.begin(base)
         done = self.report.bytes
         if pool is None:
             walk.on(size, done)
@@ -220,6 +224,7 @@ class _Audit:
             walk.note_events(audit.finish())
         if guard is not None and not walk.cut_short:
             walk.note_seal(guard.finish())
+        self.transactions.end(base, audit.last_offset + 1)
         if audit.tail_position >= 0:
             self._note_tail(base, audit, size, last)
         self.report.segments += 1
@@ -244,20 +249,20 @@ class _Audit:
         another place, what was found in the chunk does not count, and its bytes are looked at
         one after the other.
         """
-        jobs: deque[tuple[int, int, Future[tuple[memoryview, list[_Bad]]]]] = deque()
+        jobs: deque[tuple[int, int, Future[tuple[memoryview, list[_Bad]]] | None]] = deque()
         waiting = iter(chunks)
         while True:
             while len(jobs) < 2 * self.threads and (chunk := next(waiting, None)) is not None:
-                jobs.append((*chunk, pool.submit(walk.look, *chunk)))
+                large = chunk[1] - chunk[0] > LARGEST_CHUNK
+                jobs.append((*chunk, None if large else pool.submit(walk.look, *chunk)))
             if not jobs:
                 return
             start, end, job = jobs.popleft()
-            window, damage = job.result()
-            taken = 0
-            if walk.audit.position == start:
-                taken = walk.take(window)
-            walk.note_damage([bad for bad in damage if bad[0] < start + taken])
-            walk.give_back(window)
+            if job is not None:
+                window, damage = job.result()
+                taken = walk.take(window) if walk.audit.position == start else 0
+                walk.note_damage([bad for bad in damage if bad[0] < start + taken])
+                walk.give_back(window)
             walk.on(end, done)
 
     def _tell(self, done: int) -> None:
@@ -399,6 +404,8 @@ class _Walk:
                 break
             count, events = audit.walk(rest)
             self.note_events(events)
+            if count:
+                self.of.transactions.feed(rest[:count])
             if count and self.guard is not None:
                 self.note_seal(self.guard.feed(rest[:count], position))
             taken += count
@@ -410,6 +417,7 @@ class _Walk:
 
     def note_damage(self, damage: list["_Bad"]) -> None:
         for position, _, offset, sentence in damage:
+            self.of.transactions.damaged()
             self.report.add("batch", self.path, position, offset, sentence)
 
     def note_seal(self, groups: list[tuple[int, int]]) -> None:
@@ -428,6 +436,7 @@ class _Walk:
             if kind == "epoch":
                 self.of._check_epoch(self.base, position, offset, other)
             elif kind == "structure":
+                self.of.transactions.damaged()
                 if self.last and self.audit.at_end and self._only_zeros(position):
                     self.report.not_yet_there += self.size - position
                 else:
