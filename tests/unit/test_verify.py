@@ -1,15 +1,18 @@
 """Verification: silent on what Kafka wrote, and it finds each kind of damage where it is."""
 
+import shutil
 import struct
 
 import pytest
 
+import kstore
 from kstore.errors import CorruptRecordError
 from kstore.log import filenames
 from kstore.log.files import DISK, Files
 from kstore.log.leader_epochs import LeaderEpochs
 from kstore.log.verify import verify_partition
 from oracle import writer
+from oracle.crc import crc32c
 from oracle.plain import PlainRecord
 from oracle.recovery import recover
 
@@ -288,3 +291,100 @@ def test_many_windows(partition, monkeypatch):
 def test_misuse(partition):
     with pytest.raises(ValueError):
         verify_partition(DISK, partition, threads=0)
+
+
+# --- transactional side files -------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def transactions(tmp_path_factory):
+    """A log with committed, aborted and open transactions over three segments, cleanly closed."""
+    root = tmp_path_factory.mktemp("transactions") / "data"
+    with kstore.open(root) as store:
+        log = store.create_topic("orders")[0]
+        for producer_id in (1, 2, 3, 4):
+            for sequence, roll in ((0, False), (1, producer_id == 2), (2, False)):
+                value = PlainRecord(0, 1_000_000, b"k", b"v%d" % sequence)
+                log.append_as_leader(
+                    writer.batch(
+                        [value],
+                        producer_id=producer_id,
+                        producer_epoch=0,
+                        base_sequence=sequence,
+                        transactional=True,
+                    )
+                )
+                if roll:
+                    log.roll()
+            if producer_id < 4:
+                log.append_end_marker(producer_id, 0, commit=producer_id == 1)
+    return root / "orders-0"
+
+
+def test_sound_transactional_files(transactions):
+    assert verify_partition(DISK, transactions).findings == []
+    names = {path.name for path in transactions.iterdir() if path.stat().st_size}
+    assert any(name.endswith(".txnindex") for name in names)
+    assert any(name.endswith(".snapshot") for name in names)
+
+
+@pytest.fixture
+def copied(transactions, tmp_path):
+    return shutil.copytree(transactions, tmp_path / "orders-0")
+
+
+def the_file(directory, ending):
+    return max(
+        (path for path in directory.glob(f"*.{ending}") if path.stat().st_size),
+        key=lambda path: path.name,
+    )
+
+
+def test_a_lost_transaction_index_is_found(copied):
+    the_file(copied, "txnindex").unlink()
+    report = verify_partition(DISK, copied)
+    assert {finding.kind for finding in report.findings} == {"transaction index"}
+    assert "no entry says so" in report.findings[0].sentence
+
+
+def test_every_wrong_bit_of_a_transaction_index_is_found_or_widens(copied):
+    """All but the last stable offset, and a first offset lowered: no record is shown by it."""
+    path = the_file(copied, "txnindex")
+    data = path.read_bytes()
+    silent = set()
+    for position in range(34):
+        for bit in range(8):
+            alter(path, position, bytes([data[position] ^ 1 << bit]))
+            report = verify_partition(DISK, copied)
+            assert {finding.kind for finding in report.findings} <= {"transaction index"}
+            if report.ok:
+                silent.add(position)
+        alter(path, position, data[position : position + 1])
+    assert silent <= {*range(10, 18), *range(26, 34)}
+
+
+def test_a_transaction_index_that_is_cut(copied):
+    path = the_file(copied, "txnindex")
+    path.write_bytes(path.read_bytes()[:-1])
+    kinds = {finding.kind for finding in verify_partition(DISK, copied).findings}
+    assert kinds == {"transaction index"}
+
+
+def test_every_wrong_bit_of_a_snapshot_is_found(copied):
+    path = the_file(copied, "snapshot")
+    data = path.read_bytes()
+    for position in range(len(data)):
+        alter(path, position, bytes([data[position] ^ 1 << position % 8]))
+        assert only_finding(copied).kind == "snapshot"
+        alter(path, position, data[position : position + 1])
+
+
+def test_a_snapshot_that_forgot_a_transaction(copied):
+    """An older snapshot under a newer name: its checksum is right."""
+    snapshots = sorted(copied.glob("*.snapshot"))
+    bases = {path.stem for path in copied.glob("*.log")}
+    newer = [path for path in snapshots if path.stem in bases][-1]
+    newer.write_bytes(bytes.fromhex("0001") + (crc32c(bytes(4))).to_bytes(4, "big") + bytes(4))
+    finding = only_finding(copied)
+    assert finding.kind == "snapshot"
+    assert "missing, or begins later" in finding.sentence
