@@ -17,6 +17,7 @@ from libc.string cimport memcpy
 
 from kstore._native.header cimport BatchHeader, crc_matches, read_header
 from kstore._native.layout cimport *
+from kstore._native.order cimport rises
 from kstore._native.record cimport Record, parse_headers
 from kstore._native.rows cimport (
     ROW_SIZE, SPAN_ROW_SIZE, Rows, fill_legacy, fill_v2, fill_wrapped, keep_window, place_rows,
@@ -28,7 +29,6 @@ from kstore._native.status cimport (
     raise_for_status,
 )
 from kstore._native.status import reason
-from kstore._native.walk cimport is_contradicted
 from kstore._native.transactions cimport AbortedRanges, is_aborted
 
 cdef int64_t INT64_MAX = 0x7FFFFFFFFFFFFFFF
@@ -111,42 +111,6 @@ cdef class Block:
     def __getbuffer__(self, Py_buffer* view, int flags):
         cdef int64_t size = SPAN_ROW_SIZE if self.rows.values_only else ROW_SIZE
         PyBuffer_FillInfo(view, self, self.rows.memory, self.rows.capacity * size, 1, flags)
-
-
-cdef bint rises(Scan* scan) noexcept nogil:
-    """Whether the batch at the position fits between its neighbours; else scan.status says why.
-
-    Base offsets are outside checksums, and nothing of a batch that is stepped over is checked.
-    So a batch that was stepped over is, if the wanted offset lies in a gap behind it.
-    """
-    cdef BatchHeader* batch = &scan.batch
-    cdef BatchHeader front
-    cdef bint follows = scan.seen < INT64_MAX and batch.base_offset == scan.seen + 1
-    if batch.base_offset <= scan.seen or batch.last_offset >= scan.next_offset:
-        scan.status = BAD_OFFSET
-        return False
-    if scan.seen == INT64_MIN:
-        follows = batch.base_offset <= scan.start_offset <= batch.last_offset
-    if not follows and is_contradicted(
-        scan.data, scan.position + batch.size, scan.end, batch.last_offset
-    ):
-        scan.status = BAD_OFFSET
-        return False
-    if (
-        scan.skipped >= 0 and batch.last_offset >= scan.start_offset
-        and batch.base_offset > scan.start_offset and batch.magic == 2
-    ):
-        if read_header(scan.data, scan.skipped, scan.end, &front) == OK and not crc_matches(
-            scan.data, &front
-        ):
-            scan.position = scan.skipped
-            scan.batch = front
-            scan.skipped = -1
-            scan.seen = INT64_MIN
-            scan.status = BAD_CRC
-            return False
-        scan.skipped = -1
-    return True
 
 
 cdef Event advance(Scan* scan, Rows* rows, int64_t target) noexcept nogil:
@@ -233,7 +197,8 @@ cdef class Scanner:
     def __cinit__(
         self, buffer, Py_ssize_t start=0, Py_ssize_t end=-1, *, int64_t start_offset=INT64_MIN,
         int64_t stop_offset=INT64_MAX, bint check_crc=True, bint control=False,
-        bint values_only=False, decompress=None, int64_t next_offset=INT64_MIN, str on_damage="raise",
+        bint values_only=False, decompress=None, int64_t next_offset=INT64_MIN,
+        str on_damage="raise",
         str on_tail="stop", path=None, int64_t position_base=0,
         int64_t row_target=BLOCK_ROWS, find_aborted=None,
     ):

@@ -31,6 +31,30 @@ cdef inline Status sum_of(const uint8_t* data, int64_t position, int64_t end) no
     return status
 
 
+cdef inline Status header_at(
+    const uint8_t* batch, int64_t left, int32_t* length, int64_t* base, int64_t* last
+) noexcept nogil:
+    """What the walk needs of a header, of which 17 bytes are there: size field and offsets."""
+    length[0] = get_i32(batch + 8)
+    if length[0] < V0_OVERHEAD or length[0] > INT32_MAX - LOG_OVERHEAD:
+        return BAD_SIZE
+    if length[0] + LOG_OVERHEAD > left:
+        return TRUNCATED
+    last[0] = base[0] = get_i64(batch)
+    if batch[MAGIC_POSITION] == 2:
+        if length[0] < V2_MINIMUM_SIZE_FIELD:
+            return BAD_SIZE
+        if get_i32(batch + V2_LAST_OFFSET_DELTA_POSITION) < 0:  # or it would be passed over
+            return BAD_OFFSET
+        last[0] = <int64_t>(
+            <unsigned long long>base[0]
+            + <unsigned long long><int64_t>get_i32(batch + V2_LAST_OFFSET_DELTA_POSITION)
+        )
+    elif batch[MAGIC_POSITION] > 2:
+        return BAD_MAGIC
+    return OK
+
+
 cdef inline Status walk_to(
     const uint8_t* data, int64_t* position, int64_t end, int64_t offset, int64_t before_last,
     int64_t next_offset, bint again, int32_t* size
@@ -55,28 +79,13 @@ cdef inline Status walk_to(
     cdef Status status = TRUNCATED
     cdef const uint8_t* batch
     while end - at >= HEADER_UP_TO_MAGIC:
-        batch = data + at
-        length = get_i32(batch + 8)
-        if length < V0_OVERHEAD or length > INT32_MAX - LOG_OVERHEAD:
-            position[0] = at
-            return BAD_SIZE
-        if length + LOG_OVERHEAD > end - at:
+        status = header_at(data + at, end - at, &length, &base, &last)
+        if status == TRUNCATED:
             break
-        last = base = get_i64(batch)
-        if batch[MAGIC_POSITION] == 2:
-            if length < V2_MINIMUM_SIZE_FIELD:
-                position[0] = at
-                return BAD_SIZE
-            if get_i32(batch + V2_LAST_OFFSET_DELTA_POSITION) < 0:  # or it would be passed over
-                position[0] = at
-                return BAD_OFFSET
-            last = <int64_t>(
-                <unsigned long long>base
-                + <unsigned long long><int64_t>get_i32(batch + V2_LAST_OFFSET_DELTA_POSITION)
-            )
-        elif batch[MAGIC_POSITION] > 2:
+        if status != OK:
             position[0] = at
-            return BAD_MAGIC
+            return status
+        batch = data + at
         holds = base > before_last
         if holds and last >= offset:
             if last >= next_offset or (

@@ -31,10 +31,11 @@ examples:
 
 Checks every checksum, every record, the order of offsets, every entry of the offset and time
 indexes, the leader epochs, transaction indexes and producer snapshots against the markers, and of
-sealed segments the bytes that checksums leave out. Changes nothing and works beside a running broker or writer: an incomplete batch at the very end is not
-damage, it is not there yet. --seal opens the directory for writing, and seals the rolled segments
-of partitions that are all right (kstore seals its own as it goes). Exit status: 0 if all is
-well, 1 if not; what is wrong is told by file, position and offset.
+sealed segments the bytes that checksums leave out. Changes nothing and works beside a running
+broker or writer: an incomplete batch at the very end is not damage, it is not there yet. --seal
+opens the directory for writing, and seals the rolled segments of partitions that are all right
+(kstore seals its own as it goes). Exit status: 0 if all is well, 1 if not; what is wrong is told
+by file, position and offset.
 """
 
 
