@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from os.path import join
-from random import randrange
 
 from kstore.config import LogConfig
 from kstore.log import filenames, segment
@@ -15,6 +14,7 @@ from kstore.log.maps import MapBudget
 from kstore.log.segment_scan import Tell
 from kstore.log.shared import SharedReader
 from kstore.log.writer import LogWriter
+from kstore.log.writer_base import draw_jitter
 
 
 def open_for_writing(
@@ -44,7 +44,7 @@ def open_for_writing(
         mode=mode,
         tell=tell,
     )
-    jitter = randrange(min(config.segment_jitter_ms, config.segment_ms - 1) + 1)
+    jitter = draw_jitter(config)
     writer = LogWriter(path, loaded, config=config, files=files, maps=maps, jitter=jitter)
     log = Log(
         topic,

@@ -16,6 +16,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
+from random import randrange
 
 from kstore._native.append import Appender
 from kstore._native.locate import SegmentList, SegmentView
@@ -364,11 +365,22 @@ class WriterBase(ABC):
         self._files = opened
         self.producers.seal(old, base)
         old.sealed = True
+        if self.config.segment_jitter_ms:  # drawn anew for each segment, as in Kafka
+            self._jitter = draw_jitter(self.config)
+            self._configure(self.appender, self._jitter)
         self._unfinished = None
         self.appender.created_ms = self.now_ms()
         self.appender.rolling_timestamp = -1
         self._attach(view)
         old_files.close(self.files)
+
+
+def draw_jitter(config: LogConfig) -> int:
+    """By how many ms a segment rolls earlier than ``segment.ms`` says, lest all roll at once.
+
+    Kafka's LogConfig.randomSegmentJitter: below ``segment.jitter.ms``, or ``segment.ms``.
+    """
+    return randrange(min(config.segment_jitter_ms, config.segment_ms) or 1)
 
 
 def _target_codec(compression_type: str) -> int:
