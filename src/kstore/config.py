@@ -5,6 +5,7 @@ takes Kafka's spelling. Defaults are Kafka's, but for retention and compaction: 
 unless set, because kstore must never shorten a directory that it did not make.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 
@@ -28,6 +29,10 @@ class LogConfig:
     retention_ms: int = -1  # off; Kafka's default is seven days
     retention_bytes: int = -1
     cleanup_policy: str = "delete"
+    min_cleanable_dirty_ratio: float = 0.5  # a log is compacted from this share of dirty bytes on
+    min_compaction_lag_ms: int = 0  # younger records are not compacted
+    max_compaction_lag_ms: int = INT64_MAX  # older ones are, whatever the ratio
+    delete_retention_ms: int = 86_400_000  # how long a tombstone stays after it was compacted
     file_delete_delay_ms: int = 60_000
     flush_messages: int = INT64_MAX
     flush_ms: int = INT64_MAX
@@ -50,6 +55,10 @@ class LogConfig:
         _check_range(self, "max_message_bytes", 0, INT32_MAX)
         _check_range(self, "retention_ms", -1, INT64_MAX)
         _check_range(self, "retention_bytes", -1, INT64_MAX)
+        _check_fraction(self, "min_cleanable_dirty_ratio")
+        _check_range(self, "min_compaction_lag_ms", 0, INT64_MAX)
+        _check_range(self, "max_compaction_lag_ms", 1, INT64_MAX)
+        _check_range(self, "delete_retention_ms", 0, INT64_MAX)
         _check_range(self, "file_delete_delay_ms", 0, INT64_MAX)
         _check_range(self, "flush_messages", 1, INT64_MAX)
         _check_range(self, "flush_ms", 0, INT64_MAX)
@@ -105,6 +114,12 @@ class StoreConfig:
     transactional_id_expiration_ms: int = 604_800_000  # ids unused for so long are forgotten
     max_open_logs: int = 256  # beyond this, idle logs give their files back
     max_mapped_segments: int = 256
+    log_cleaner_enable: bool = True  # compact topics whose own settings ask for it
+    log_cleaner_threads: int = 1
+    log_cleaner_dedupe_buffer_size: int = 134_217_728  # of the key maps of all threads
+    log_cleaner_io_buffer_load_factor: float = 0.9  # which part of a map may be used
+    log_cleaner_io_max_bytes_per_second: float = math.inf  # read and written, of each thread
+    log_cleaner_backoff_ms: int = 15_000  # pause where nothing is to be compacted
 
     def __post_init__(self) -> None:
         _check_range(self, "retention_check_interval_ms", 1, INT64_MAX)
@@ -114,6 +129,15 @@ class StoreConfig:
         _check_range(self, "transactional_id_expiration_ms", 1, INT64_MAX)
         _check_range(self, "max_open_logs", 1, 1 << 20)
         _check_range(self, "max_mapped_segments", 1, 1 << 20)
+        _check_range(self, "log_cleaner_threads", 1, 64)
+        _check_range(self, "log_cleaner_dedupe_buffer_size", 1 << 10, INT64_MAX)
+        _check_fraction(self, "log_cleaner_io_buffer_load_factor")
+        rate = self.log_cleaner_io_max_bytes_per_second
+        if not isinstance(rate, int | float) or not rate > 0:
+            raise InvalidConfigError(
+                f"log.cleaner.io.max.bytes.per.second must be above 0, not {rate!r}"
+            )
+        _check_range(self, "log_cleaner_backoff_ms", 0, INT64_MAX)
 
 
 def check_log_config(config: object) -> LogConfig:
@@ -144,6 +168,14 @@ def _check_range(config: object, name: str, low: int, high: int) -> None:
         )
 
 
+def _check_fraction(config: object, name: str) -> None:
+    value = getattr(config, name)
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
+        raise InvalidConfigError(
+            f"{name.replace('_', '.')} must be a number from 0 to 1, not {value!r}"
+        )
+
+
 def _check_choice(config: object, name: str, choices: tuple[str, ...]) -> None:
     value = getattr(config, name)
     if value not in choices:
@@ -165,6 +197,11 @@ def _parse(name: str, value: object, kind: str) -> object:
             return int(text)
         except ValueError:
             raise InvalidConfigError(f"{name} must be a whole number, not {value!r}") from None
+    if kind == "float":
+        try:
+            return float(text)
+        except ValueError:
+            raise InvalidConfigError(f"{name} must be a number, not {value!r}") from None
     return text
 
 

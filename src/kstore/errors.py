@@ -253,6 +253,10 @@ class RecoveryNeededError(KStoreError, OSError):
     code = 56
 
 
+class CompactionAbandonedError(KStoreError, RuntimeError):
+    """A compaction stopped because its log changed under it; the log is as it was."""
+
+
 class NewerFormatError(KStoreError, ValueError):
     """A ``kstore.*`` file was written by a newer kstore."""
 

@@ -61,6 +61,7 @@ cdef struct Group:
     # The batch, wrapper or run of plain messages under construction, and how to build it.
     int magic
     int codec
+    bint fixed              # base offset and base timestamp are given, not the first record's
     bint renumber           # offsets count on from next_offset instead of being kept
     bint stamped            # LogAppendTime
     int64_t append_time     # the LogAppendTime
@@ -80,7 +81,8 @@ cdef inline Status open_group(Group* group, Bytes* to) noexcept nogil:
     cdef Status status
     group.start = to.size
     group.count = 0
-    group.base_timestamp = -1
+    if not group.fixed:
+        group.base_timestamp = -1
     group.max_timestamp = -1
     if group.magic == 2 and group.codec == 0:
         status = reserve(to, V2_HEADER_SIZE)
@@ -103,7 +105,7 @@ cdef inline bint place_record(Group* group, int64_t offset, int64_t timestamp) n
         return refuse(group, ILLEGAL_OFFSET)
     if timestamp < -1:
         return refuse(group, ILLEGAL_TIMESTAMP)
-    if group.count == 0:
+    if group.count == 0 and not group.fixed:
         group.base_offset = offset
         group.base_timestamp = timestamp
     if group.magic == 2 and offset - group.base_offset > LARGEST:
@@ -196,6 +198,25 @@ cdef inline Status put_rows(
         if status != OK or group.refusal != NOTHING:
             return status
     return OK
+
+
+cdef inline Status put_wrapper(
+    Bytes* to, const uint8_t* packed, int32_t size, int magic, uint8_t attributes,
+    int64_t offset, int64_t timestamp,
+) noexcept nogil:
+    """Append the one message whose value is the group's messages, compressed."""
+    cdef RecordSpan span
+    cdef int64_t whole
+    cdef Status status
+    span.key_size = -1
+    span.value = packed
+    span.value_size = size
+    whole = message_size(&span, magic)
+    status = reserve(to, whole)
+    if status == OK:
+        put_message(to.data + to.size, &span, magic, attributes, offset, timestamp, whole)
+        to.size += whole
+    return status
 
 
 cdef inline void describe_group(

@@ -16,13 +16,12 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy
 
 from kstore._native.assemble cimport (
-    LARGEST, RECORD_SLACK, Bytes, Group, Refusal, describe_group, open_group, put_rows, reserve,
-    NOTHING, TOO_LARGE, ILLEGAL_TIMESTAMP, ILLEGAL_OFFSET, FAR_OFFSET, HEADERS, TRANSACTION,
-    PRODUCER, CONTROL, SEVERAL, ZSTANDARD,
+    LARGEST, RECORD_SLACK, Bytes, Group, Refusal, describe_group, open_group, put_rows,
+    put_wrapper, reserve, NOTHING, TOO_LARGE, ILLEGAL_TIMESTAMP, ILLEGAL_OFFSET, FAR_OFFSET,
+    HEADERS, TRANSACTION, PRODUCER, CONTROL, SEVERAL, ZSTANDARD,
 )
 from kstore._native.header cimport BatchHeader, crc_matches, read_header, write_header
 from kstore._native.layout cimport *
-from kstore._native.legacy cimport message_size, put_message
 from kstore._native.rows cimport Rows, fill_legacy, fill_v2, fill_wrapped, take_legacy
 from kstore._native.span cimport RecordSpan
 from kstore._native.status cimport (
@@ -267,9 +266,8 @@ cdef class Converter:
 
     cdef int put_wrapper(self, object packed) except -1:
         """Append the one message whose value is the group's messages, compressed."""
-        cdef RecordSpan span
         cdef Py_buffer view
-        cdef int64_t size, timestamp = self.group.max_timestamp
+        cdef int64_t timestamp = self.group.max_timestamp
         cdef uint8_t attributes = <uint8_t>self.group.codec
         if self.group.stamped:
             timestamp = self.group.append_time
@@ -277,20 +275,14 @@ cdef class Converter:
                 attributes |= LOG_APPEND_TIME_BIT
         PyObject_GetBuffer(packed, &view, PyBUF_SIMPLE)
         try:
-            span.key_size = -1
-            span.value = <const uint8_t*>view.buf
             if view.len > LARGEST - RECORD_SLACK - LOG_OVERHEAD - V1_OVERHEAD:
                 self.group.refusal = TOO_LARGE
                 self.fail(REFUSED, None)
-            span.value_size = <int32_t>view.len
-            size = message_size(&span, self.magic)
-            if reserve(&self.out, size) != OK:
+            if put_wrapper(
+                &self.out, <const uint8_t*>view.buf, <int32_t>view.len, self.magic, attributes,
+                self.group.last_offset, timestamp,
+            ) != OK:
                 raise MemoryError
-            put_message(
-                self.out.data + self.out.size, &span, self.magic, attributes,
-                self.group.last_offset, timestamp, size,
-            )
-            self.out.size += size
         finally:
             PyBuffer_Release(&view)
         return 0

@@ -287,6 +287,11 @@ cdef class SegmentView:
         return self.log_map is not None or (self.sealed and self.entry_count > 0)
 
     @property
+    def holds_log(self):
+        """Whether the published bytes can be read whatever becomes of the file's name."""
+        return self.log_map is not None and self.log_map.size >= self.size
+
+    @property
     def index_count(self):
         return self.entry_count
 

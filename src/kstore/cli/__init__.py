@@ -16,6 +16,7 @@ TOOLS = {
     "get-offsets": "print the offsets of partitions: latest, earliest, or by time",
     "dump-log": "print what is in log segments, indexes and snapshots, byte by byte",
     "verify": "check every checksum, offset and index entry",
+    "compact": "keep of every key the latest record, in topics that are to be compacted",
     "repair": "save what is sound of a damaged directory into a new one",
 }
 

@@ -27,6 +27,8 @@ def chores(manager: "LogManager") -> Iterator[Chore]:
     yield Chore("retention", manager.config.retention_check_interval_ms, manager.apply_retention)
     yield Chore("producers", EXPIRATION_CHECK_INTERVAL_MS, partial(_expire_producers, manager))
     yield from manager.more_chores
+    if manager.config.log_cleaner_enable:  # in threads of its own: it may take long
+        yield Chore("cleaner", manager.config.log_cleaner_backoff_ms, manager.cleaner.wake)
     for log in manager.logs:
         flush_ms = log.config.flush_ms
         if flush_ms < INT64_MAX:

@@ -24,6 +24,7 @@ from kstore.log.writer import LogWriter
 from kstore.record import Record, timestamp
 
 if TYPE_CHECKING:
+    from kstore.log.cleaner import CompactionReport
     from kstore.log.follow import Follower
     from kstore.log.recovery_report import RecoveryReport
     from kstore.log.verify import VerifyReport
@@ -458,6 +459,10 @@ class Log:
     def truncate_to(self, offset: int) -> None:
         """Make offset the log end: whole batches from the one that holds it on are gone."""
         self._writing().truncate_to(offset)
+        if "compact" in self.config.cleanup_policy:
+            from kstore.log import cleaner
+
+            cleaner.lower_checkpoint(self._files, self)
 
     def delete_records(self, before_offset: int) -> int:
         """Raise the log start to before_offset (-1: the end); returns the new log start.
@@ -485,6 +490,14 @@ class Log:
         Returns how many. Nothing where neither is set (kstore's default).
         """
         writer = self._writing()
+        if not writer.cleaning.acquire(blocking=False):
+            return 0  # it is being compacted: next time
+        try:
+            return self._apply_retention(writer)
+        finally:
+            writer.cleaning.release()
+
+    def _apply_retention(self, writer: LogWriter) -> int:
         with writer.lock:
             doomed = retention.segments_to_delete(
                 search.segment_facts(self, self._files),
@@ -495,6 +508,16 @@ class Log:
             )
             writer.drop_oldest(len(doomed))
         return len(doomed)
+
+    def compact(self, **options: Any) -> "CompactionReport":
+        """Keep of every key the latest record, in all segments but the active one.
+
+        Kafka's log cleaner, at once, while readers and appends go on. The options and errors are
+        those of :func:`kstore.log.cleaner.compact`.
+        """
+        from kstore.log import cleaner
+
+        return cleaner.compact(self, self._writing(), self._files, **options)
 
     def verify(self, **options: Any) -> "VerifyReport":
         """Check every batch, record, offset and index entry; see kstore.log.verify."""

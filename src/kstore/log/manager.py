@@ -19,6 +19,7 @@ from kstore.log.chores import chores
 from kstore.log.filenames import DELETE, FUTURE, STRAY, partition_directory
 from kstore.log.files import Files
 from kstore.log.log import Log
+from kstore.log.log_cleaner import LogCleaner
 from kstore.log.log_dir import LogDir, LogState
 from kstore.log.maps import MapBudget
 from kstore.log.moves import MoveInfo, Moves
@@ -76,6 +77,7 @@ class LogManager:
         self._upkeep: Upkeep | None = None
         self._moves = Moves(self)
         self._writers: dict[PartitionKey, LogWriter] = {}
+        self.cleaner = LogCleaner(self, files)
         self._dirs: list[LogDir] = []
         self._unrecovered: dict[PartitionKey, KStoreError] = {}
         self._old_folders: list[tuple[int, Retired]] = []  # (when it may go in ms, which)
@@ -302,9 +304,11 @@ class LogManager:
     def stop_upkeep(self) -> None:
         """End the background work; raises the error that nobody was told yet."""
         upkeep, self._upkeep = self._upkeep, None
+        self.cleaner.stop()
         if upkeep is not None:
             upkeep.stop()
             upkeep.raise_error()
+        self.cleaner.raise_error()
 
     @property
     def upkeep_failed(self) -> bool:
@@ -314,6 +318,7 @@ class LogManager:
         """Raise, once, what went wrong in the background."""
         if self._upkeep is not None:
             self._upkeep.raise_error()
+            self.cleaner.raise_error()
 
     def checkpoint(self) -> None:
         """Write recovery points, log starts and high watermarks of open logs."""

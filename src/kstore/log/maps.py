@@ -39,6 +39,11 @@ class MapBudget:
                 excess -= 1
             self._views = [*kept, view]
 
+    def release(self, view: SegmentView) -> None:
+        """Count a view no more but leave it mapped: it stays so as long as somebody holds it."""
+        with self._lock:
+            self._views = [other for other in self._views if other is not view]
+
     def forget(self, view: SegmentView) -> None:
         """Drop a view that left its log."""
         with self._lock:

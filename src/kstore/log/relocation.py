@@ -15,10 +15,10 @@ from kstore.errors import LogDirOfflineError, StorageError
 from kstore.log import filenames
 from kstore.log import segment as segments_on_disk
 from kstore.log.files import Files
-from kstore.log.shortening import ShorteningWriter
+from kstore.log.replacing import ReplacingWriter
 
 
-class RelocatingWriter(ShorteningWriter):
+class RelocatingWriter(ReplacingWriter):
     """Adds moving to another directory, and refusing because the directory's disk failed."""
 
     @contextmanager

@@ -303,11 +303,12 @@ def remove_files(files: Files, directory: str, base_offset: int, suffix: str = "
             files.remove(path)
 
 
-def retire(files: Files, directory: str, base_offset: int) -> None:
+def retire(files: Files, directory: str, base_offset: int, *, keep_snapshot: bool = False) -> None:
     """Rename a segment's files to ``.deleted``: gone for every loader, still there for readers."""
     seal.remove(files, directory, base_offset)
     names = [filenames.file_name(base_offset, kind) for kind in filenames.SEGMENT_KINDS]
-    names.append(filenames.snapshot_name(base_offset))
+    if not keep_snapshot:
+        names.append(filenames.snapshot_name(base_offset))
     for name in names:
         path = os.path.join(directory, name)
         if files.kind(path) is not None:

@@ -37,7 +37,8 @@ class LogWriter(RelocatingWriter):
 
     def close(self) -> bool:
         """Flush, trim and close. Returns whether all is on disk, so that it is a clean stop."""
-        with self._flush_lock:
+        self.closing = True  # a compaction under way ends soon
+        with self.cleaning, self._flush_lock:
             if self._closed:
                 return self._clean
             if self._forked:

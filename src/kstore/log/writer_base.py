@@ -84,6 +84,9 @@ class WriterBase(ABC):
         self._clean = False  # closed, and all is on disk
         self._forked = False
         self._failure: BaseException | None = None
+        self.cleaning = threading.RLock()  # held while the log is compacted
+        self._names = threading.RLock()  # held while files of sealed segments change their names
+        self.closing = False  # a compaction is to end
         self.appender = self._make_appender(jitter)
         self.appender.epochs_ahead = loaded.epochs_changed
         for view in self.segments.views:
@@ -109,9 +112,12 @@ class WriterBase(ABC):
 
     def _configure(self, appender: Appender, jitter: int) -> None:
         config = self.config
+        segment_ms = config.segment_ms
+        if "compact" in config.cleanup_policy:  # what is to be compacted must not stay active
+            segment_ms = min(segment_ms, config.max_compaction_lag_ms)
         appender.configure(
             segment_bytes=config.segment_bytes,
-            roll_ms=max(0, config.segment_ms - jitter),
+            roll_ms=max(0, segment_ms - jitter),
             index_interval_bytes=config.index_interval_bytes,
             segment_index_bytes=config.segment_index_bytes,
             max_message_bytes=config.max_message_bytes,
@@ -247,14 +253,20 @@ class WriterBase(ABC):
         self._unfinished = None
 
     def _map(self, view: SegmentView) -> None:
-        """Map a segment on its first read; the active one with room to grow."""
-        reserve = 0
-        if view is self.active:
-            reserve = max(self.config.segment_bytes, view.size)
-        elif view.index_count == 0:
-            segments_on_disk.load_indexes(self.files, self.directory, view)
-        segments_on_disk.map_log(self.files, view, reserve)
-        self._maps.add(view)
+        """Map a segment on its first read; the active one with room to grow.
+
+        Not while a compaction swaps files: the name would lead an old view to a new file.
+        """
+        with self._names:
+            if view.holds_log:
+                return
+            reserve = 0
+            if view is self.active:
+                reserve = max(self.config.segment_bytes, view.size)
+            elif view.index_count == 0:
+                segments_on_disk.load_indexes(self.files, self.directory, view)
+            segments_on_disk.map_log(self.files, view, reserve)
+            self._maps.add(view)
 
     def _epoch_begins(self, epoch: int, start_offset: int) -> None:
         self._epochs_changed(self.epochs.assign(epoch, start_offset))
@@ -304,6 +316,8 @@ class WriterBase(ABC):
         self._forked = True
         self.lock._at_fork_reinit()
         self._flush_lock = threading.Lock()
+        self.cleaning = threading.RLock()
+        self._names = threading.RLock()
         self._wakers = threading.Condition(self.lock)  # type: ignore[arg-type]  # an RLock to it
         self.appender.detach()
 

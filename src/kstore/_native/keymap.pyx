@@ -1,0 +1,93 @@
+"""The cleaner's map from keys to the latest offset of each: bounded, and without Python objects."""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset
+
+from kstore._native.status cimport Status, raise_for_status
+
+cdef enum:
+    KEY_SIZE = 16
+    MOST_MEMORY = 0x7FFFFFFF        # Kafka's limit for one cleaner
+
+
+cdef class KeyMap:
+    def __cinit__(self, int64_t memory, double load_factor, key, *, int hash_bits=128):
+        cdef Py_buffer view
+        if not 0 < load_factor <= 1:
+            raise ValueError("the load factor is above 0 and at most 1")
+        if not 2 <= hash_bits <= 128 or hash_bits % 2:
+            raise ValueError("a hash has from 2 to 128 bits, an even number")
+        PyObject_GetBuffer(key, &view, PyBUF_SIMPLE)
+        try:
+            if view.len != KEY_SIZE:
+                raise ValueError("the key of the hash is 16 bytes")
+            memcpy(&self.table.key, view.buf, KEY_SIZE)
+        finally:
+            PyBuffer_Release(&view)
+        self.table.most_slots = min(memory, <int64_t>MOST_MEMORY) // SLOT_SIZE
+        # One slot stays empty, so that every search ends.
+        self.table.fill_limit = min(
+            <int64_t>(self.table.most_slots * load_factor), self.table.most_slots - 1
+        )
+        if self.table.fill_limit < 1:
+            raise ValueError("the map has no room for a single key")
+        self.table.mask = ~<uint64_t>0
+        if hash_bits < 128:         # the upper bits of either half, of which the slot is chosen
+            self.table.mask <<= 64 - hash_bits // 2
+        self.table.slot_count = min(self.table.most_slots, <int64_t>FIRST_SLOTS)
+        self.table.slots = <Slot*>calloc(self.table.slot_count, SLOT_SIZE)
+        if self.table.slots == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        free(self.table.slots)
+
+    def __len__(self):
+        return self.table.count
+
+    @property
+    def limit(self):
+        return self.table.fill_limit
+
+    @property
+    def slots(self):
+        return self.table.most_slots
+
+    @property
+    def memory(self):
+        return self.table.slot_count * SLOT_SIZE
+
+    @property
+    def most_memory(self):
+        return self.table.most_slots * SLOT_SIZE
+
+    def clear(self):
+        self.table.count = self.table.pending_count = 0
+        memset(self.table.slots, 0, self.table.slot_count * SLOT_SIZE)
+
+    def put(self, const uint8_t[::1] key not None, int64_t offset):
+        cdef bint full
+        cdef Status status
+        if offset < 0:
+            raise ValueError("an offset is 0 or more")
+        status = add_key(
+            &self.table, &key[0] if key.shape[0] else NULL, key.shape[0], offset, &full
+        )
+        if not full:
+            status = put_pending(&self.table)
+        raise_for_status(status, None, -1, -1)
+        return not full
+
+    def get(self, const uint8_t[::1] key not None):
+        return offset_of(
+            &self.table,
+            hash_key(&self.table, &key[0] if key.shape[0] else NULL, key.shape[0]),
+        )
+
+    def hash_of(self, const uint8_t[::1] key not None):
+        cdef sip_hash found = hash_key(
+            &self.table, &key[0] if key.shape[0] else NULL, key.shape[0]
+        )
+        return (<uint8_t*>&found)[:16]

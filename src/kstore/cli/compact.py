@@ -1,0 +1,115 @@
+"""``kstore compact``: the log cleaner, at once; in Kafka only a broker's own threads do it."""
+
+import argparse
+import math
+from typing import TYPE_CHECKING
+
+from kstore.cli.common import (
+    ToolParser,
+    WrongOptionsError,
+    add_log_dir,
+    complain,
+    matching_topics,
+    open_store,
+)
+from kstore.cli.progress import Progress
+
+if TYPE_CHECKING:
+    from kstore.log.cleaner import CompactionReport
+    from kstore.log.log import Log
+
+EPILOG = """\
+examples:
+  kstore compact --log-dir data
+  kstore compact --topic accounts --partitions 0,1 --log-dir data
+  kstore compact --topic accounts --max-bytes-per-second 50000000 --log-dir data
+
+Of every key the latest record stays, in all segments but the active one, as Kafka's cleaner has
+it; min.compaction.lag.ms and delete.retention.ms hold. Only topics whose cleanup.policy in this
+directory has 'compact' are touched: Kafka keeps its topics' settings elsewhere, so one of a
+broker is given the setting first, by configure_topic in Python. Nobody else may write meanwhile.
+"""
+
+
+def describe(parser: ToolParser) -> None:
+    parser.epilog = EPILOG
+    add_log_dir(parser)
+    parser.add_argument(
+        "--topic", metavar="REGEX", help="topics to compact (default: all that are to be)"
+    )
+    parser.add_argument("--partitions", metavar="N,N,...", help="partitions to compact")
+    parser.add_argument(
+        "--dedupe-buffer-size",
+        type=int,
+        default=134_217_728,
+        metavar="BYTES",
+        help="memory for the keys, 24 bytes each (Kafka's log.cleaner.dedupe.buffer.size; "
+        "default: 134217728); with less, several rounds",
+    )
+    parser.add_argument(
+        "--max-bytes-per-second",
+        type=float,
+        default=math.inf,
+        metavar="BYTES",
+        help="read and written (Kafka's log.cleaner.io.max.bytes.per.second; default: no limit)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    wanted = partitions(arguments.partitions)
+    if not arguments.max_bytes_per_second > 0:
+        raise WrongOptionsError("--max-bytes-per-second takes a number above 0")
+    done = 0
+    with open_store(arguments, "a") as store:
+        for name in matching_topics(store, arguments.topic):
+            if "compact" not in store[name].config.cleanup_policy:
+                if arguments.topic is not None:
+                    complain(f"{name}: cleanup.policy does not have 'compact' here; left alone")
+                continue
+            for partition in store[name].partitions:
+                if wanted is None or partition in wanted:
+                    report = compact(store[name][partition], arguments)
+                    print(line(f"{name}-{partition}", report))
+                    done += 1
+    if not done:
+        complain("nothing here is to be compacted")
+        return 1
+    return 0
+
+
+def partitions(text: str | None) -> set[int] | None:
+    if text is None:
+        return None
+    words = text.split(",")
+    if not all(word.strip().isdecimal() for word in words):
+        raise WrongOptionsError(f"--partitions takes numbers and commas, not {text!r}")
+    return {int(word) for word in words}
+
+
+def compact(log: "Log", arguments: argparse.Namespace) -> "CompactionReport":
+    bar = Progress(1)
+
+    def show(done: int, total: int) -> None:
+        bar.total = max(total, 1)
+        bar.update(done, f"{log.topic}-{log.partition}")
+
+    try:
+        return log.compact(
+            dedupe_buffer_size=arguments.dedupe_buffer_size,
+            max_bytes_per_second=arguments.max_bytes_per_second,
+            progress=show,
+        )
+    finally:
+        bar.clear()
+
+
+def line(name: str, report: "CompactionReport") -> str:
+    """What was done, in one line."""
+    if not report.passes:
+        return f"{name}: nothing to compact; the first dirty offset is {report.end_offset}"
+    return (
+        f"{name}: {report.records_read} records to {report.records_kept}, "
+        f"{report.bytes_before} bytes to {report.bytes_after}, "
+        f"{report.segments_before} segments to {report.segments_after}, "
+        f"compacted up to offset {report.end_offset} in {report.seconds:.1f} s"
+    )

@@ -1,0 +1,496 @@
+"""Compaction of one log: of every key the latest record stays (Kafka's Cleaner).
+
+Two passes over sealed segments. The first puts the latest offset of each key of the dirty part
+into a map of bounded memory; the second copies, group by group, what stays into a new segment,
+which is swapped in at once. A map that is full ends the dirty part there; another round follows.
+"""
+
+import math
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kstore._native.batch_walk import BatchWalk
+from kstore._native.key_indexer import KeyIndexer
+from kstore._native.keymap import KeyMap
+from kstore._native.locate import SegmentView
+from kstore._native.record_filter import RecordFilter
+from kstore.errors import (
+    ClosedError,
+    CompactionAbandonedError,
+    CorruptFileError,
+    CorruptRecordError,
+    InvalidConfigError,
+    PolicyViolationError,
+    StorageError,
+)
+from kstore.log import checkpoint, filenames, search
+from kstore.log import segment as segments_on_disk
+from kstore.log.cleaning import (
+    CleanableRange,
+    CleanedTransactions,
+    CleanSegment,
+    cleanable_range,
+    group_segments,
+)
+from kstore.log.files import Files
+from kstore.log.replacing import CleanedSegment
+from kstore.record.codec import compress, decompress
+
+if TYPE_CHECKING:
+    from kstore.log.log import Log
+    from kstore.log.writer import LogWriter
+
+BUFFER_SIZE = 1 << 19  # bytes read at a time, and written
+_ASK, _FULL = 1, 2  # what a pass answers besides 0, the end of the bytes
+_CHECKPOINTS = threading.Lock()  # cleaner-offset-checkpoint is read, changed and written
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompactionReport:
+    """What a compaction did. Bytes and segments are those that were written anew. Immutable."""
+
+    first_dirty_offset: int
+    end_offset: int  # below it everything is compacted: the next first dirty offset
+    passes: int = 0  # how often the key map was filled; 0: nothing was dirty
+    keys: int = 0  # the most that were in the map
+    map_memory: int = 0  # bytes of the map and the marks beside it
+    records_read: int = 0
+    records_kept: int = 0
+    records_without_key: int = 0  # dropped: a compacted log cannot keep them
+    bytes_before: int = 0
+    bytes_after: int = 0
+    segments_before: int = 0
+    segments_after: int = 0
+    seconds: float = 0.0
+
+
+class Throttle:
+    """Lets bytes pass at a rate, by sleeping after them. Used by one thread."""
+
+    def __init__(
+        self,
+        bytes_per_second: float,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._rate = bytes_per_second
+        self._clock = clock
+        self._sleep = sleep
+        self._free_at = -math.inf
+
+    def passed(self, size: int) -> None:
+        if self._rate == math.inf:
+            return
+        now = self._clock()
+        self._free_at = max(self._free_at, now) + size / self._rate
+        if self._free_at - now > 0.001:  # shorter sleeps are not worth a system call
+            self._sleep(self._free_at - now)
+
+
+def facts_of(log: "Log", files: Files) -> list[CleanSegment]:
+    """What the rules look at, oldest segment first."""
+    found = []
+    for view in log.segments.views:
+        sizes = []
+        for kind in (filenames.INDEX, filenames.TIME_INDEX):
+            path = os.path.join(log.path, filenames.file_name(view.base_offset, kind))
+            sizes.append(files.size_of(path) if files.kind(path) is not None else 0)
+        found.append(
+            CleanSegment(
+                base_offset=view.base_offset,
+                size=view.size,
+                index_size=sizes[0],
+                time_index_size=sizes[1],
+                largest_timestamp=search.largest_timestamp(files, log.path, view),
+                first_timestamp=segments_on_disk.first_timestamp(files, view),
+                modified_ms=files.modified_ns(view.path) // 1_000_000,
+            )
+        )
+    return found
+
+
+def range_of(log: "Log", facts: Sequence[CleanSegment], files: Files, now: int) -> CleanableRange:
+    """Which offsets of a log may be cleaned now."""
+    return cleanable_range(
+        facts,
+        log.config,
+        checkpoint=read_checkpoint(files, log),
+        log_start_offset=log.start_offset,
+        end_offset=log.end_offset,
+        last_stable_offset=log.last_stable_offset,
+        now_ms=now,
+    )
+
+
+# --- the checkpoint -----------------------------------------------------------------------
+
+
+def read_checkpoint(files: Files, log: "Log") -> int | None:
+    """The first dirty offset of a log; None without an entry, or where nobody can read it."""
+    return _offsets(files, _checkpoint_path(log)).get((log.topic, log.partition))
+
+
+def write_checkpoint(files: Files, log: "Log", offset: int) -> None:
+    """Keep a log's first dirty offset; entries of partitions that are not here go (Kafka)."""
+    path = _checkpoint_path(log)
+    directory = os.path.dirname(path)
+    with _CHECKPOINTS:
+        offsets = {
+            key: value
+            for key, value in _offsets(files, path).items()
+            if files.kind(os.path.join(directory, f"{key[0]}-{key[1]}")) == "directory"
+        }
+        offsets[log.topic, log.partition] = offset
+        checkpoint.write_offsets(files, path, offsets)
+
+
+def lower_checkpoint(files: Files, log: "Log") -> None:
+    """After a truncation: nothing from the new active segment on was compacted."""
+    base = log.segments.views[-1].base_offset
+    known = read_checkpoint(files, log)
+    if known is not None and known > base:
+        write_checkpoint(files, log, base)
+
+
+def _checkpoint_path(log: "Log") -> str:
+    return os.path.join(os.path.dirname(log.path), filenames.CLEANER_OFFSETS)
+
+
+def _offsets(files: Files, path: str) -> dict[tuple[str, int], int]:
+    try:
+        return checkpoint.read_offsets(files, path)
+    except CorruptFileError:  # all there is to lose is the work of cleaning once more
+        return {}
+
+
+# --- compaction -----------------------------------------------------------------------------
+
+
+def compact(
+    log: "Log",
+    writer: "LogWriter",
+    files: Files,
+    *,
+    dedupe_buffer_size: int = 134_217_728,
+    load_factor: float = 0.9,
+    max_bytes_per_second: float = math.inf,
+    progress: Progress | None = None,
+    check: Callable[[], None] = lambda: None,
+    rounds: int | None = None,
+) -> CompactionReport:
+    """Clean what may be cleaned, round after round until all is, or as many rounds as said.
+
+    Parameters
+    ----------
+    dedupe_buffer_size, load_factor
+        Bytes of the key map (24 a key), and which part of it may be used. Where the keys do not
+        fit the log is cleaned in several rounds.
+    max_bytes_per_second
+        Of what is read and written together.
+    progress
+        Called with bytes done and bytes in all, of each round.
+    check
+        Called between pieces; may raise to end it. What was swapped in by then stays.
+
+    Raises
+    ------
+    PolicyViolationError
+        The topic's ``cleanup.policy`` lacks ``compact``.
+    CorruptRecordError
+        A batch is damaged; its segment and all later ones stay as they were.
+    CompactionAbandonedError
+        The log was truncated meanwhile.
+    StorageError
+        The disk is full or failed. Segments that were not swapped stay as they were.
+    """
+    if "compact" not in log.config.cleanup_policy:
+        raise PolicyViolationError(
+            "the topic's cleanup.policy does not have 'compact'; set it with configure_topic",
+            path=log.path,
+        )
+    started = time.perf_counter()
+    throttle = Throttle(max_bytes_per_second)
+    with writer.cleaning:
+        report: CompactionReport | None = None
+        while rounds is None or rounds > 0:
+            rounds = None if rounds is None else rounds - 1
+            writer.check_usable()
+            now = writer.now_ms()
+            facts = facts_of(log, files)
+            cleanable = range_of(log, facts, files, now)
+            dirty, stop = cleanable.first_dirty_offset, cleanable.first_uncleanable_offset
+            if cleanable.reset:
+                write_checkpoint(files, log, dirty)
+            if report is None:
+                report = CompactionReport(first_dirty_offset=dirty, end_offset=dirty)
+            if dirty >= stop or cleanable.cleanable_bytes == 0:
+                break
+            one_round = _Round(log, writer, files, facts, cleanable, now, throttle, progress, check)
+            keys = KeyMap(dedupe_buffer_size, load_factor, os.urandom(16))
+            report = _sum(report, one_round.run(keys))
+            write_checkpoint(files, log, report.end_offset)
+        assert report is not None
+    return replace(report, seconds=time.perf_counter() - started)
+
+
+def _sum(one: CompactionReport, other: CompactionReport) -> CompactionReport:
+    """Two rounds as one; the later one wrote the earlier's output anew."""
+    later = one.passes > 0
+    return replace(
+        other,
+        first_dirty_offset=one.first_dirty_offset,
+        passes=one.passes + other.passes,
+        keys=max(one.keys, other.keys),
+        map_memory=max(one.map_memory, other.map_memory),
+        records_read=one.records_read + other.records_read,
+        records_kept=other.records_kept,
+        records_without_key=one.records_without_key + other.records_without_key,
+        bytes_before=one.bytes_before if later else other.bytes_before,
+        segments_before=one.segments_before if later else other.segments_before,
+    )
+
+
+class _Round:
+    """One filling of the map, and the segments up to where it got."""
+
+    def __init__(
+        self,
+        log: "Log",
+        writer: "LogWriter",
+        files: Files,
+        facts: Sequence[CleanSegment],
+        cleanable: CleanableRange,
+        now: int,
+        throttle: Throttle,
+        progress: Progress | None,
+        check: Callable[[], None],
+    ) -> None:
+        self._log = log
+        self._writer = writer
+        self._files = files
+        self._config = log.config
+        self._facts = {each.base_offset: each for each in facts}
+        self._views = {view.base_offset: view for view in log.segments.views}
+        self._dirty = cleanable.first_dirty_offset
+        self._stop = cleanable.first_uncleanable_offset
+        self._now = now
+        self._throttle = throttle
+        self._progress = progress
+        self._check = check
+        self._buffer = memoryview(bytearray(BUFFER_SIZE))
+        self._done = 0
+        self._total = cleanable.clean_bytes + 2 * cleanable.cleanable_bytes
+        clean = [each for each in facts if each.base_offset < self._dirty]
+        # Below this age tombstones of v0 and v1 go: they cannot carry a horizon of their own.
+        self._old_horizon = clean[-1].modified_ms - self._config.delete_retention_ms if clean else 0
+
+    def run(self, keys: KeyMap) -> CompactionReport:
+        end = self._index(keys)
+        if end <= self._dirty:
+            raise InvalidConfigError(
+                f"the key map holds {keys.limit} keys, not even those of one batch: raise "
+                "log.cleaner.dedupe.buffer.size"
+            )
+        return self._rewrite(keys, end)
+
+    # --- the first pass ---------------------------------------------------------------------
+
+    def _index(self, keys: KeyMap) -> int:
+        """Fill the map; the offset up to which the dirty part is in it."""
+        indexer = KeyIndexer(keys, self._dirty, decompress)
+        transactions = CleanedTransactions()
+        transactions.add(self._log.aborted_transactions(self._dirty, self._stop))
+
+        def decide() -> int:
+            producer, last = indexer.producer_id, indexer.batch_last_offset
+            if indexer.is_control:
+                transactions.ends_nothing(producer, last, indexer.control_type)
+                return indexer.skip()
+            if transactions.is_aborted(producer, last, transactional=True):
+                return indexer.skip()
+            return indexer.take()
+
+        bases = sorted(base for base in self._views if base < self._stop)
+        first = max((n for n, base in enumerate(bases) if base <= self._dirty), default=0)
+        bases = bases[first:]
+        for number, base in enumerate(bases):
+            view = self._views[base]
+            indexer.begin(view.path, base)
+            if not self._walk(indexer, view, decide):
+                break
+            following = bases[number + 1] if number + 1 < len(bases) else self._stop
+            indexer.note_latest(following - 1)
+        indexer.finish()
+        return indexer.latest + 1
+
+    # --- the second pass --------------------------------------------------------------------
+
+    def _rewrite(self, keys: KeyMap, end: int) -> CompactionReport:
+        producers = self._log.producers()
+        self._last_epochs = {
+            each.producer_id: each.producer_epoch for each in producers if each.last_offset < 0
+        }
+        self._last_offsets = {
+            each.producer_id: each.last_offset for each in producers if each.last_offset >= 0
+        }
+        chosen = RecordFilter(
+            keys,
+            first_dirty=self._dirty,
+            latest=end - 1,
+            upper_bound=self._stop,
+            now=self._now,
+            delete_retention=self._config.delete_retention_ms,
+            last_offsets=set(self._last_offsets.values()),
+            decompress=decompress,
+            compress=compress,
+        )
+        transactions = CleanedTransactions()
+        facts = [self._facts[base] for base in sorted(self._facts) if base < end]
+        groups = group_segments(facts, self._config, self._stop)
+        written = 0
+        for group in groups:
+            views = [self._views[each.base_offset] for each in group]
+            written += self._clean_group(chosen, transactions, group, views)
+        return CompactionReport(
+            first_dirty_offset=self._dirty,
+            end_offset=end,
+            passes=1,
+            keys=len(keys),
+            map_memory=keys.memory + chosen.memory,
+            records_read=chosen.records,
+            records_kept=chosen.records_kept,
+            records_without_key=chosen.invalid,
+            bytes_before=sum(each.size for each in facts),
+            bytes_after=written,
+            segments_before=len(facts),
+            segments_after=len(groups),
+        )
+
+    def _clean_group(
+        self,
+        chosen: RecordFilter,
+        transactions: CleanedTransactions,
+        group: Sequence[CleanSegment],
+        views: Sequence[SegmentView],
+    ) -> int:
+        """Clean segments into one and swap it in; returns its size."""
+        cleaned = CleanedSegment(self._files, self._log.path, group[0].base_offset, self._config)
+        try:
+            for each, view in zip(group, views, strict=True):
+                transactions.add(self._log.aborted_transactions(view.base_offset, view.next_offset))
+                chosen.begin_segment(
+                    view.path, view.base_offset, each.modified_ms > self._old_horizon
+                )
+                self._walk(chosen, view, lambda: self._decide(chosen, transactions), cleaned)
+            aborted, transactions.written = transactions.written, []
+            modified_ns = self._files.modified_ns(views[-1].path)
+            new = cleaned.finish(aborted, views[-1].next_offset, modified_ns)
+            self._writer.replace_segments(cleaned, new, views)
+        except BaseException:
+            chosen.clear_output()
+            self._writer.abandon(cleaned)
+            raise
+        return cleaned.size
+
+    def _decide(self, chosen: RecordFilter, transactions: CleanedTransactions) -> int:
+        """What becomes of a marker, or of a batch in a transaction (checkBatchRetention)."""
+        producer, last = chosen.producer_id, chosen.batch_last_offset
+        if chosen.is_control:
+            gone = transactions.ends_nothing(producer, last, chosen.control_type)
+            discard = gone and 0 <= chosen.delete_horizon <= self._now
+            needed = self._last_epochs.get(producer) == chosen.producer_epoch
+        else:
+            gone = False
+            discard = transactions.is_aborted(producer, last, transactional=True)
+            needed = False
+        needed = needed or self._last_offsets.get(producer) == last
+        return chosen.decide(discard, needed, gone)
+
+    # --- reading and writing ----------------------------------------------------------------
+
+    def _walk(
+        self,
+        walk: KeyIndexer | RecordFilter,
+        view: SegmentView,
+        decide: Callable[[], int],
+        cleaned: CleanedSegment | None = None,
+    ) -> bool:
+        """Lead a pass over a segment; False where the map was full before its end."""
+        fd = self._open(view)
+        try:
+            position = 0
+            while position < view.size:
+                self._writer.check_usable()
+                if self._writer.closing:
+                    raise ClosedError("the log is closed", path=self._log.path)
+                self._check()
+                size = min(len(self._buffer), view.size - position)
+                size = self._files.preadv_into(fd, self._buffer[:size], position)
+                walk.attach(self._buffer[:size], position)
+                try:
+                    event = walk.run()
+                    while event == _ASK:
+                        event = decide()
+                    if event == _FULL:
+                        return False
+                    if walk.consumed == 0:
+                        self._grow(walk, view, position, size)
+                        continue
+                except CorruptRecordError as error:
+                    self._check_it_is_there(view, error)
+                    raise
+                position += walk.consumed
+                self._pass(walk.consumed)
+                if cleaned is not None and isinstance(walk, RecordFilter):
+                    self._put_out(walk, cleaned)
+        finally:
+            walk.detach()
+            self._files.close(fd)
+        return True
+
+    def _open(self, view: SegmentView) -> int:
+        try:
+            return self._files.open(view.path)
+        except StorageError as error:
+            self._check_it_is_there(view, error)
+            raise
+
+    def _check_it_is_there(self, view: SegmentView, error: Exception) -> None:
+        """A file that is gone, or another, is no damage where its segment left the log."""
+        if not any(view is each for each in self._log.segments.views):
+            raise CompactionAbandonedError(
+                "the log was shortened while it was compacted", path=self._log.path
+            ) from error
+
+    def _pass(self, size: int) -> None:
+        self._throttle.passed(size)
+        self._done += size
+        if self._progress is not None:
+            self._progress(min(self._done, self._total), self._total)
+
+    def _put_out(self, chosen: RecordFilter, cleaned: CleanedSegment) -> None:
+        size = chosen.output_size
+        if size:
+            cleaned.write(chosen.output())
+            chosen.clear_output()
+            self._throttle.passed(size)
+
+    def _grow(self, walk: BatchWalk, view: SegmentView, position: int, size: int) -> None:
+        """Make room for a batch that is larger than the buffer; it has to be there."""
+        wanted = walk.wanted
+        if wanted <= size or wanted > view.size - position:
+            raise CorruptRecordError(
+                f"a batch of {wanted} bytes, of which {view.size - position} are there"
+                if wanted
+                else "the bytes are not a whole batch",
+                path=view.path,
+                position=position,
+            )
+        self._buffer = memoryview(bytearray(wanted))
