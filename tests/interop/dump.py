@@ -50,6 +50,7 @@ class DumpedRecord:
     headers: tuple[str, ...]
     key: str | None
     value: str | None
+    rest: str = field(default="", compare=False)  # key and value as the tool decoded them
 
 
 @dataclass
@@ -141,7 +142,9 @@ def _record(line: str) -> DumpedRecord:
     if value_size >= 0 and rest.startswith(" payload: "):
         value = rest[10:]
     names = found["headers"]
+    whole = found["rest"]
     return DumpedRecord(
+        rest=whole,
         offset=int(found["offset"]),
         timestamp=int(found["timestamp"]),
         key_size=key_size,

@@ -153,10 +153,12 @@ broker.heartbeat.interval.ms=500
         text = "".join(f"{key}\t{value}\n" for key, value in pairs)
         run(self.version, _PRODUCER[self.version[0]], *arguments, text=text.encode())
 
-    def consume(self, topic: str, count: int) -> list[Consumed]:
+    def consume(
+        self, topic: str, count: int, isolation: str = "read_uncommitted"
+    ) -> list[Consumed]:
         """The first count records of each partition's beginning on, by partition and offset.
 
-        Kafka's Java consumer, read_uncommitted. Fewer come back, after 20 s, where there are
+        Kafka's Java consumer. Fewer come back, after 20 s, where there are
         fewer; whether there are more, `end_offsets` tells.
         """
         formatter = "--formatter-property" if self.version >= "4" else "--property"
@@ -173,6 +175,7 @@ broker.heartbeat.interval.ms=500
         }
         arguments = ["--bootstrap-server", self.address, "--topic", topic, "--from-beginning"]
         arguments += ["--max-messages", count, "--timeout-ms", 20_000]
+        arguments += ["--isolation-level", isolation]
         for name, value in shown.items():
             arguments += [formatter, f"{name}={value}"]
         done = run(

@@ -304,6 +304,18 @@ def test_offsets_of_an_open_transaction_do_not_count(store) -> None:
             assert other.committed(("a", 1)) == 3
 
 
+def test_a_consumer_that_looked_before_sees_the_commit(store) -> None:
+    producer = store.transactional_producer("id")
+    with store.consumer("g") as watcher:
+        for offset, commit in ((1, True), (2, False), (3, True)):
+            producer.begin_transaction()
+            producer.send_offsets_to_transaction({("a", 0): offset}, "g")
+            producer.flush()
+            assert watcher.committed(("a", 0)) == {1: None, 2: 1, 3: 1}[offset]
+            (producer.commit_transaction if commit else producer.abort_transaction)()
+            assert watcher.committed(("a", 0)) == {1: 1, 2: 1, 3: 3}[offset]
+
+
 def test_offsets_survive_a_restart_and_show_to_readers(tmp_path: Path) -> None:
     with kstore.open(tmp_path, config=QUIET) as store:
         store.create_topic("a")
