@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
-from torture import crash_states, io_errors, kills, mutations
+from torture import bit_flips, crash_states, io_errors, kills, mutations, others, planted
 from torture.parts import Budget, Figures
 
 
@@ -30,6 +30,15 @@ PARTS: dict[str, Part] = {
     "mutations": Part(
         mutations.mutate_all, mutations.GOAL, "directories mutilated at random, in all formats"
     ),
+    "bit-flips": Part(
+        bit_flips.flip_all, bit_flips.GOAL, "one damaged batch costs one batch, and verify sees it"
+    ),
+    "interrupts": Part(
+        others.interrupt_all, None, "KeyboardInterrupt and MemoryError at every line of the writer"
+    ),
+    "fuzz": Part(others.fuzz_all, None, "every decoder on mutated bytes"),
+    "model": Part(others.model_all, None, "random histories of a log beside a trivial one"),
+    "planted": Part(planted.plant_all, planted.GOAL, "bugs planted on purpose, each to be caught"),
 }
 
 

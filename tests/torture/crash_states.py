@@ -64,14 +64,14 @@ class Explorer:
     ) -> None:  # fmt: skip
         """All moments of a trace under one model; known: the witness of what crashed before."""
         for index, disk, witness in moments(trace):
-            if self.budget.over:
+            if self.budget.ended(self.figures):
                 return
             asked = witness if known is None else known
             torn = trace.ops[index] if index < len(trace.ops) else None
             demand = _demand(asked, power=model != "kill")
             for tree in disk.states(model, bound, random, torn):
                 self._try(f"{where}, {model}, change {index}", tree, asked, model, demand, depth)
-                if self.budget.over:
+                if self.budget.ended(self.figures):
                     return
 
     def _try(
@@ -133,7 +133,12 @@ def _demand(witness: Witness, *, power: bool) -> int:
 
 
 def explore_all(
-    budget: Budget, *, names: list[str] | None = None, bound: int = 400, rounds: int = 1 << 30
+    budget: Budget,
+    *,
+    names: list[str] | None = None,
+    models: tuple[str, ...] = MODELS,
+    bound: int = 400,
+    rounds: int = 1 << 30,
 ) -> Figures:
     """Round after round over all scenarios and models until the time is over."""
     chosen = list(SCENARIOS) if names is None else names
@@ -149,12 +154,12 @@ def explore_all(
             for turn in range(rounds):
                 before = figures.counts["checked"]
                 for name in mine:
-                    for model in MODELS:
+                    for model in models:
                         random = budget.random(name, model, turn)
                         # Short rounds first, so that every scenario has its turn.
                         limit = min(bound, 20 << turn)
                         explorers[name].explore(name, traces[name], model, limit, random)
-                if budget.over or figures.counts["checked"] == before:
+                if budget.ended(figures) or figures.counts["checked"] == before:
                     break
         return figures
 

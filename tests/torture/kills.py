@@ -140,7 +140,7 @@ def kill_all(
             random = budget.random("tears", number)
             for turn in range(most):
                 for point in points[number :: budget.jobs]:
-                    if budget.over:
+                    if budget.ended(figures):
                         return figures
                     _one(f"{base}/state/data", point, random.random(), turn, figures)
         return figures

@@ -321,7 +321,7 @@ def mutate_all(budget: Budget, *, most: int = 1 << 60) -> Figures:
         with scratch() as base:
             root = f"{base}/data"
             for turn in range(number, most, budget.jobs):
-                if budget.over:
+                if budget.ended(figures):
                     break
                 random = budget.random("mutation", turn)
                 tree, done = mutate(random.choice(trees), random)

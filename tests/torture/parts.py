@@ -23,11 +23,16 @@ class Budget:
     seconds: float
     seed: int = 1
     jobs: int = 1
+    until_violation: bool = False
     started: float = field(default_factory=time.monotonic)
 
     @property
     def over(self) -> bool:
         return time.monotonic() - self.started >= self.seconds
+
+    def ended(self, figures: "Figures") -> bool:
+        """Whether to stop: the time is over, or what was looked for was found."""
+        return self.over or (self.until_violation and figures.violation_count > 0)
 
     def random(self, *names: object) -> random.Random:
         return random.Random(f"{self.seed} {names}")

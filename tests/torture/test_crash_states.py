@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from support.logs import open_log
+from support.logs import open_log, read_log
 from support.recording import Op, Recorder, Trace, read_tree
 from torture.crash_disk import CrashDisk
 from torture.crash_states import explore_all, record
@@ -93,6 +93,22 @@ def test_a_truncation_over_segments_leaves_no_hole(tmp_path: Path) -> None:
         f"{3:020d}.log", "sync_names", f"{0:020d}.log.cleaned", "sync_names",
     ]  # fmt: skip
     log.close()
+
+
+def test_damage_that_moves_an_offset_does_not_hide_later_segments(tmp_path: Path) -> None:
+    """A reader that skips damage goes on with the next segment, whatever a bad header says."""
+    log = open_log(tmp_path)
+    for n in range(3):
+        log.append(b"%d" % n)
+    log.roll()
+    log.append(b"3")
+    log.close()
+    segment = tmp_path / f"{0:020d}.log"
+    data = bytearray(segment.read_bytes())
+    data[len(data) // 3 + 24] ^= 4  # the last offset's delta of the batch in the middle
+    segment.write_bytes(data)
+    found = [record.offset for record in read_log(tmp_path).view().records(on_damage="skip")]
+    assert found == [0, 2, 3]
 
 
 # --- the computed disk ------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import pytest
 
-from torture import io_errors, kills, mutations
+from torture import bit_flips, io_errors, kills, mutations, planted
 from torture.parts import Budget, Figures, share
 
 UNBOUNDED = 3600.0
@@ -31,6 +31,36 @@ def test_mutated_directories() -> None:
     figures = told("mutations", mutations.mutate_all(Budget(UNBOUNDED), most=100))
     assert figures.counts["directories"] == 100
     assert figures.counts["refusals"] > 20
+
+
+def test_bit_flips() -> None:
+    figures = told("bit-flips", bit_flips.flip_all(Budget(UNBOUNDED), most=150))
+    assert figures.counts["flips"] == 150
+    assert figures.counts["under_a_checksum"] > 80
+
+
+QUICK = (
+    "flush syncs nothing",
+    "a group's commit is acknowledged before its sync",
+    "a small file is not synced before its rename",
+    "a small file is written in place",
+    "recovered indexes are not written",
+    "recovery drops the last batch",
+    "damage below the recovery point is cut",
+    "a failed append is not cut off",
+    "the lock is one that nobody else sees",
+)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", QUICK)
+def test_a_planted_bug_is_caught(name: str) -> None:
+    """These are found within a second or two; ``make torture PART=planted`` tries all."""
+    assert planted.caught(name).violation_count > 0
+
+
+def test_there_are_at_least_twenty_planted_bugs() -> None:
+    assert len(planted.BUGS) >= 20
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -111,7 +111,9 @@ class LogView:
             if self.log.writable:
                 offset = piece.next_offset
             else:
-                offset = max(offset + 1, find_end(piece, 0, offset, False)[1])
+                # A damaged header may name any offset: not one beyond its own segment's.
+                end = min(find_end(piece, 0, offset, False)[1], piece.next_offset)
+                offset = max(offset + 1, end)
 
     def __iter__(self) -> Iterator[Record]:
         """Records in order of their offsets; control batches never show. Checks every CRC.

@@ -1,0 +1,123 @@
+"""Single flipped bits in segments that were once on disk: one damaged batch costs one batch.
+
+No record is shown that never was; a reader that skips damage gets every record of every other
+batch v2 (of the older formats those it misses are counted); opening for writing changes not a
+byte of a segment; ``verify`` sees every flip that a checksum covers. The few bits outside
+(offset, size and epoch of a batch) are counted apart.
+"""
+
+import os
+from contextlib import suppress
+from random import Random
+from typing import NamedTuple
+
+from kstore import Store
+from kstore.errors import KStoreError
+from oracle.reader import read_log as oracle_read
+from support.recording import Tree
+from torture.checks import QUIET, TMPFS, expect, materialise
+from torture.mutations import base_trees
+from torture.parts import Budget, Figures, quietly, scratch, share
+
+GOAL = None
+Row = tuple[int, bytes | None]
+
+
+class Place(NamedTuple):
+    """A batch in a file of a tree."""
+
+    tree: int
+    path: str
+    start: int
+    end: int
+    magic: int
+    covered_from: int  # position from which on the checksum counts, but for itself
+
+
+def places(trees: tuple[Tree, ...]) -> list[Place]:
+    found = []
+    for number, tree in enumerate(trees):
+        for path, data in tree.items():
+            if data is None or not path.endswith(".log") or path.startswith("__"):
+                continue
+            for batch in oracle_read(data).batches:
+                covered = batch.position + (17 if batch.magic == 2 else 12)
+                end = batch.position + batch.size
+                found.append(Place(number, path, batch.position, end, batch.magic, covered))
+    return found
+
+
+def _rows(tree: Tree, folder: str, without: Place) -> list[Row]:
+    """The records of a partition that are not in the damaged batch."""
+    rows: list[Row] = []
+    for path, data in sorted(tree.items()):
+        if data is None or not path.startswith(folder + "/") or not path.endswith(".log"):
+            continue
+        for batch in oracle_read(data).batches:
+            if (path, batch.position) != (without.path, without.start):
+                rows += [(r.offset, r.value) for r in batch.records if not batch.control]
+    return rows
+
+
+def flip_all(budget: Budget, *, most: int = 1 << 60) -> Figures:
+    """Random bits of all batches in all formats, until the time is over."""
+    trees = base_trees()
+    found = places(trees)
+
+    def work(number: int) -> Figures:
+        figures = Figures()
+        with scratch() as base:
+            for turn in range(number, most, budget.jobs):
+                if budget.ended(figures):
+                    break
+                random = budget.random("flip", turn)
+                place = random.choice(found)
+                position = random.randrange(place.start, place.end)
+                where = f"{place.path}, byte {position}"
+                try:
+                    _one(f"{base}/data", trees[place.tree], place, position, random, figures)
+                except Exception as error:  # whatever it is, it is a finding
+                    figures.violated(where, type(error).__name__, error)
+                figures.counts["flips"] += 1
+        return figures
+
+    with quietly():
+        return share(budget.jobs, work)
+
+
+def _one(
+    root: str, whole: Tree, place: Place, position: int, random: Random, figures: Figures
+) -> None:
+    data = bytearray(whole[place.path] or b"")
+    data[position] ^= 1 << random.randrange(8)
+    tree = {**whole, place.path: bytes(data)}
+    folder, _, _ = place.path.partition("/")
+    topic, _, number = folder.rpartition("-")
+    covered = position >= place.covered_from
+    figures.counts["under_a_checksum" if covered else "outside"] += 1
+    rows = _rows(whole, folder, place)
+    everything = {value for _, value in _rows(whole, folder, place._replace(start=-1))}
+    materialise(tree, root)
+    with Store(root, mode="r", config=QUIET) as store:
+        log = store[topic][int(number)]
+        shown: list[Row] = []
+        try:
+            for record in log.view().records(on_damage="skip"):
+                shown.append((record.offset, record.value))
+        except KStoreError as error:  # the frame itself is broken: there is no way on
+            expect(not covered or place.magic < 2, "skipping failed:", error)
+        values = {value for _, value in shown}
+        expect(values <= everything, "a record that never was:", values - everything)
+        if covered:
+            missing = [row for row in rows if row not in shown]
+            expect(not missing or place.magic < 2, "lost with another batch:", missing[:3])
+            figures.counts["old_format_missed_more"] += bool(missing)
+        seen = not log.verify().ok
+        expect(seen or not covered, "verify is blind to it")
+        figures.counts["outside_unseen"] += not seen
+    with suppress(KStoreError), Store(root, config=QUIET, files=TMPFS) as store:
+        list(store[topic][int(number)])
+    with open(f"{root}/{place.path}", "rb") as file:
+        left = file.read()
+    expect(left == data or not covered, "opening changed the segment")
+    expect(os.path.exists(f"{root}/{place.path}"), "the segment is gone")
