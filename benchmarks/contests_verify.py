@@ -87,7 +87,7 @@ def contests() -> Iterator[Contest]:
             calls=calls,
             amount=size,
             bars=tuple(bars),
-            rounds=5,
+            rounds=3,
         )
         if missing is None:
             same_lines(dumped, root / "theirs")
