@@ -38,13 +38,17 @@ def free_ports(count: int) -> list[int]:
 
 
 class Node:
-    """A broker over one log.dir. Stop it with `stop` (clean) or `kill` (SIGKILL); start again."""
+    """A broker over one log.dir or several.
 
-    def __init__(self, version: str, root: Path) -> None:
+    Stop it with `stop` (clean) or `kill` (SIGKILL); start again.
+    """
+
+    def __init__(self, version: str, root: Path, dirs: int = 1) -> None:
         self.version = version
         self.settings: dict[str, object] = {}  # more of the broker's, from the next start on
         self.level = "warn"
         self.log_dir = root / "log-dir"
+        self.log_dirs = [self.log_dir, *(root / f"log-dir-{n}" for n in range(2, dirs + 1))]
         self._properties = root / "server.properties"
         self._output = root / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -68,7 +72,7 @@ listeners=PLAINTEXT://127.0.0.1:{self._port},CONTROLLER://127.0.0.1:{controller}
 advertised.listeners=PLAINTEXT://127.0.0.1:{self._port}
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
-log.dirs={self.log_dir}
+log.dirs={",".join(map(str, self.log_dirs))}
 auto.create.topics.enable=false
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=1
