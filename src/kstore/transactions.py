@@ -23,6 +23,7 @@ from kstore.errors import (
     InvalidTxnStateError,
     KStoreError,
     ProducerFencedError,
+    TransactionCoordinatorFencedError,
     UnknownTopicOrPartitionError,
 )
 from kstore.group.fields import partition_for_name
@@ -72,6 +73,7 @@ class StoreTransactions:
             max_timeout_ms=store.config.transaction_max_timeout_ms,
             lowest_producer_id=LOWEST_PRODUCER_ID,
         )
+        self._epoch = 0  # the coordinator's, in markers
         manager.loaded = self.settle
         if STATE_TOPIC in store:
             self._load()
@@ -120,7 +122,7 @@ class StoreTransactions:
                     "offset %d)", *place, entry.producer_id,
                     entry.current_transaction_first_offset,
                 )  # fmt: skip
-                log.append_end_marker(entry.producer_id, entry.producer_epoch, commit=False)
+                self._end(log, entry.producer_id, entry.producer_epoch, commit=False)
 
     # --- what the coordinator needs done ----------------------------------------------------
 
@@ -152,7 +154,25 @@ class StoreTransactions:
     def mark(self, place: Place, metadata: Metadata, *, commit: bool) -> None:
         log = self._log(place)
         if log is not None:
-            log.append_end_marker(metadata.producer_id, metadata.producer_epoch, commit=commit)
+            self._end(log, metadata.producer_id, metadata.producer_epoch, commit=commit)
+
+    def _end(self, log: "Log", producer_id: int, producer_epoch: int, *, commit: bool) -> None:
+        """Append a marker, under a coordinator's epoch that the log does not refuse.
+
+        A broker that had the directory in between may have ended this producer's transactions
+        under a higher one. Whoever holds the directory is the coordinator: there is no other
+        to be fenced.
+        """
+        try:
+            log.append_end_marker(
+                producer_id, producer_epoch, commit=commit, coordinator_epoch=self._epoch
+            )
+        except TransactionCoordinatorFencedError:
+            seen = [e.coordinator_epoch for e in log.producers() if e.producer_id == producer_id]
+            self._epoch = max(self._epoch, *seen)
+            log.append_end_marker(
+                producer_id, producer_epoch, commit=commit, coordinator_epoch=self._epoch
+            )
 
     def _log(self, place: Place) -> "Log | None":
         """None where the topic was deleted while the transaction was open."""

@@ -381,3 +381,21 @@ def test_not_in_a_forked_child(store) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     producer.commit_transaction()
     assert committed(store, "b") == [b"1"]
+
+
+def test_a_broker_s_coordinator_ended_what_the_producer_had_open(store):
+    """Under a higher epoch than kstore's own coordinator has: that is no reason to be fenced."""
+    producer = store.transactional_producer("shared")
+    log = store.create_topic("marked")[0]
+    producer.begin_transaction()
+    producer.send("marked", b"1", partition=0)
+    producer.flush()
+    (entry,) = log.producers()
+    log.append_end_marker(
+        entry.producer_id, entry.producer_epoch, commit=False, coordinator_epoch=7
+    )
+    producer.abort_transaction()
+    with producer.transaction():
+        producer.send("marked", b"2", partition=0)
+    assert committed(store, "marked") == [b"2"]
+    assert {each.coordinator_epoch for each in log.producers()} == {7}
