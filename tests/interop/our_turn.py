@@ -23,7 +23,8 @@ from kstore.config import CODECS
 from oracle import writer
 from oracle.plain import PlainRecord
 
-OURS = 1 << 62  # the first of the producer ids that Kafka's blocks never reach
+# Ids of clients that bring their own: beyond Kafka's blocks, below those of kstore's coordinator.
+OURS = 1 << 61
 
 
 class OurProducer:
@@ -162,6 +163,7 @@ def _compacted(store: Store, random: Random, seed: int) -> None:
             producer.send(log, pairs, now_ms())
         producer.end(commit=number % 3 != 1)
     log.roll()
+    log.compact()
 
 
 def main() -> None:

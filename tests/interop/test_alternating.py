@@ -30,6 +30,7 @@ from kstore import LogConfig
 
 ROUNDS = 10
 PLACES = ("turns-0", "turns-1")
+SHARED = "shared"  # a transactional id that both use: who comes next ends what the other left
 SMALL = {"segment_bytes": 4000, "index_interval_bytes": 256}
 
 
@@ -93,7 +94,12 @@ def kafka_turn(java: Clients, promises: Promises, number: int, kill: Node | None
         java.send("plain", "turns", b"kafka-%d-%d" % (number, n), partition=n % 2)
     for n, offset in enumerate(java.flush("plain")):
         promises.add(PLACES[n % 2], b"kafka-%d-%d" % (number, n), offset)
-    java.producer("tx", transactional_id="kafkas", transaction_timeout_ms=900_000, linger_ms=0)
+    java.producer(
+        "tx",
+        transactional_id="kafkas" if kill else SHARED,
+        transaction_timeout_ms=900_000,
+        linger_ms=0,
+    )
     for commit in (True, False):
         java.begin("tx")
         values = [b"kafka-tx-%d-%s-%d" % (number, str(commit).encode(), n) for n in range(6)]
@@ -106,7 +112,7 @@ def kafka_turn(java: Clients, promises: Promises, number: int, kill: Node | None
         (promises.committed if commit else promises.aborted).update(values)
     if kill is None:
         return
-    java.producer("burst", transactional_id="bursts", transaction_timeout_ms=900_000)
+    java.producer("burst", transactional_id=SHARED, transaction_timeout_ms=900_000)
     java.burst("burst", "turns", f"burst-{number}-", 0, 5)
     java.burst("plain", "turns", f"free-{number}-", 1)
     time.sleep(Random().uniform(0.1, 0.5))  # the moment is the test's input
@@ -121,11 +127,11 @@ def kafka_turn(java: Clients, promises: Promises, number: int, kill: Node | None
 # --- kstore's turn --------------------------------------------------------------------------------
 
 
-def our_part(store: kstore.Store, number: int) -> list[tuple[str, str, int, str]]:
+def our_part(store: kstore.Store, number: int) -> list[tuple[str, str, int | None, str]]:
     """Appends of every kind; (place, value, offset, outcome) of each record."""
     store.configure_topic("turns", LogConfig(**SMALL))  # type: ignore[arg-type]
     logs = list(store["turns"])
-    done: list[tuple[str, str, int, str]] = []
+    done: list[tuple[str, str, int | None, str]] = []
     idempotent = OurProducer(OURS + 10 * number, transactional=False)
     transactional = OurProducer(OURS + 10 * number + 1, transactional=True)
     for partition, log in enumerate(logs):
@@ -142,19 +148,32 @@ def our_part(store: kstore.Store, number: int) -> list[tuple[str, str, int, str]
             offset = transactional.send(logs[n % 2], [(b"k", value.encode())], now_ms())
             done.append((PLACES[n % 2], value, offset, outcome))
         transactional.end(commit=outcome == "commit")
+    for name in ("ours", SHARED):
+        with store.transactional_producer(name) as producer:
+            for outcome in ("commit", "abort"):
+                producer.begin_transaction()
+                for n in range(4):
+                    value = f"ours-{name}-{number}-{outcome}-{n}"
+                    producer.send("turns", value.encode(), key=b"k", partition=n % 2)
+                    done.append((PLACES[n % 2], value, None, outcome))
+                producer.flush()
+                if outcome == "commit":
+                    producer.commit_transaction()
+                else:
+                    producer.abort_transaction()
     for log in logs:
         log.flush()
     return done
 
 
-def keep(promises: Promises, done: list[tuple[str, str, int, str]]) -> None:
+def keep(promises: Promises, done: list[tuple[str, str, int | None, str]]) -> None:
     for place, value, offset, outcome in done:
         promises.add(place, value.encode(), offset)
         if outcome:
             (promises.committed if outcome == "commit" else promises.aborted).add(value.encode())
 
 
-def killed_part(log_dir: Path, number: int) -> list[tuple[str, str, int, str]]:
+def killed_part(log_dir: Path, number: int) -> list[tuple[str, str, int | None, str]]:
     """The same in a process that is killed while it goes on appending."""
     command = [sys.executable, "-m", "interop.test_alternating", str(log_dir), str(number)]
     writer = subprocess.Popen(command, stdout=subprocess.PIPE, env=our_turn.environment())
@@ -173,6 +192,7 @@ def main() -> None:
         number = int(sys.argv[2])
         print(json.dumps(our_part(store, number)), flush=True)
         producer = OurProducer(OURS + 10 * number + 2, transactional=True)
+        shared = store.transactional_producer(SHARED)
         n = 0
         while True:
             n += 1
@@ -180,6 +200,11 @@ def main() -> None:
                 value = b"ours-late-%d-%d-%d" % (number, log.partition, n)
                 producer.send(log, [(b"k", value)], now_ms())
             producer.end(commit=n % 2 == 0)
+            shared.begin_transaction()
+            for partition in (0, 1):
+                shared.send("turns", b"ours-shared-late-%d-%d" % (number, n), partition=partition)
+            shared.flush()
+            shared.commit_transaction()
 
 
 def compare(log_dir: Path, said: dict[str, Judged]) -> None:
@@ -192,7 +217,7 @@ def compare(log_dir: Path, said: dict[str, Judged]) -> None:
             assert_same_producers(log, said[place])
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_ten_rounds(kafka: str, tmp_path: Path) -> None:
     broker = Node(kafka, tmp_path)
     promises = Promises()

@@ -89,14 +89,21 @@ def complaints(lines: list[str]) -> list[str]:
     return [line for line in ours if "log.cleaner.enable` is deprecated" not in line]
 
 
-def test_closed_cleanly(stage: Stage) -> None:
-    """The broker skips recovery, loads every snapshot as it lies, and serves the same."""
+@pytest.fixture(scope="module")
+def closed(stage: Stage) -> tuple[Path, dict[str, int]]:
+    """What kstore wrote and closed cleanly: a copy of the directory, and the end offsets."""
     with kstore.open(stage.node.log_dir) as store:
         our_turn.work(store, 1)
         our_turn.work(store, 2)
         ends = {f"{log.topic}-{log.partition}": log.end_offset for log in our_turn.all_logs(store)}
     left = stage.root / "closed"
     shutil.copytree(stage.node.log_dir, left)
+    return left, ends
+
+
+def test_closed_cleanly(stage: Stage, closed: tuple[Path, dict[str, int]]) -> None:
+    """The broker skips recovery, loads every snapshot as it lies, and serves the same."""
+    left, ends = closed
     said, lines = stage.judge()
     text = "\n".join(line for line in lines if "__cluster_metadata" not in line)
     assert "Skipping recovery of" in text
@@ -114,13 +121,17 @@ def test_closed_cleanly(stage: Stage) -> None:
     assert_agrees(left, said)
 
 
-def test_dumped(stage: Stage) -> None:
+def test_dumped(stage: Stage, closed: tuple[Path, dict[str, int]]) -> None:
     """DumpLogSegments says of our files what it says of Kafka's own, and complains of nothing."""
-    left = stage.root / "closed"
+    left, _ = closed
     files = [path for name in PARTITIONS for path in sorted((left / name).iterdir())]
     logs = [path for path in files if path.suffix == ".log"]
     dump = dump_log(stage.version, logs, "--deep-iteration")
-    assert sorted(dump.complaints.splitlines()) == sorted(usual_complaints(stage.version, logs))
+    compacted = [path for path in logs if path.parent.name == "compacted-0"]
+    plain = [path for path in logs if path not in compacted]
+    complaints = dump_log(stage.version, plain, "--deep-iteration").complaints
+    assert sorted(complaints.splitlines()) == sorted(usual_complaints(stage.version, plain))
+    assert without_usual(dump_log(stage.version, compacted, "--deep-iteration").complaints) == []
     for path in logs:
         found = [
             (r.offset, r.timestamp, r.key_size, r.value_size, r.headers)
@@ -139,20 +150,34 @@ def test_dumped(stage: Stage) -> None:
         assert all(batch.valid for batch in dump.files[str(path)].batches)
     indexes = [path for path in files if path.suffix in (".index", ".timeindex")]
     sane = dump_log(stage.version, indexes, "--index-sanity-check")
-    assert sane.complaints == ""
+    assert without_usual(sane.complaints) == []
     for path in indexes:
         empty = path.suffix == ".index" and path.stat().st_size == 0
         said = "is empty" if empty else "passed sanity check"
         assert sane.files[str(path)].lines == [f"{path} {said}."]
-    assert dump_log(stage.version, indexes, "--verify-index-only").complaints == ""
+    verified = dump_log(stage.version, indexes, "--verify-index-only")
+    assert without_usual(verified.complaints) == []
     others = [path for path in files if path.suffix in (".txnindex", ".snapshot")]
     shown = dump_log(stage.version, [*indexes, *others])
-    assert shown.complaints == ""
+    assert without_usual(shown.complaints) == []
     lines = {suffix: [] for suffix in (".txnindex", ".snapshot")}
     for path in others:
         lines[path.suffix] += shown.files[str(path)].lines
-    assert sum(line.startswith("version: 0 producerId: 46") for line in lines[".txnindex"]) > 10
-    assert sum(line.startswith("producerId: 46") for line in lines[".snapshot"]) > 20
+    assert sum(line.startswith("version: 0 producerId: 23") for line in lines[".txnindex"]) > 10
+    assert sum(line.startswith("producerId: 23") for line in lines[".snapshot"]) > 20
+
+
+# Of every compacted log, Kafka's own too, the tool says that there are gaps, and of a segment
+# whose batches were all emptied that no timestamp is left.
+USUAL = (
+    r"Non-consecutive offsets in .*/compacted-0/\d+\.log|  -?\d+ is followed by \d+"
+    r"|Found timestamp mismatch in :.*/compacted-0/\d+\.timeindex"
+    r"|  Index timestamp: \d+, log timestamp: -1"
+)
+
+
+def without_usual(complaints: str) -> list[str]:
+    return [line for line in complaints.splitlines() if not re.fullmatch(USUAL, line)]
 
 
 def size(data: bytes | None) -> int:

@@ -26,6 +26,7 @@
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.io.StringWriter;
 import java.io.Writer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -321,8 +322,22 @@ public class Clients {
         }
     }
 
-    /** Everything of one partition; what an old broker cannot answer is left out. */
+    /** Everything of one partition, from a moment in which nobody appended to it. */
     static void dumpOne(Writer out, TopicPartition place, KafkaConsumer<byte[], byte[]> uncommitted,
+            KafkaConsumer<byte[], byte[]> committed) throws Exception {
+        for (int attempt = 0; attempt < 10; attempt++) {
+            StringWriter told = new StringWriter();
+            long end = tell(told, place, uncommitted, committed);
+            if (uncommitted.endOffsets(List.of(place)).get(place) == end) {
+                out.write(told.toString());
+                return;
+            }
+        }
+        throw new IllegalStateException(place + " does not come to rest");
+    }
+
+    /** Returns the end offset; what an old broker cannot answer is left out. */
+    static long tell(Writer out, TopicPartition place, KafkaConsumer<byte[], byte[]> uncommitted,
             KafkaConsumer<byte[], byte[]> committed) throws Exception {
         long begin = uncommitted.beginningOffsets(List.of(place)).get(place);
         long end = uncommitted.endOffsets(List.of(place)).get(place);
@@ -348,6 +363,7 @@ public class Clients {
             comma = ",\n";
         }
         out.write("]}");
+        return end;
     }
 
     static String run(String[] words) throws Exception {

@@ -1,0 +1,76 @@
+"""Kafka's LogCompactionTester validates a log that kstore compacted instead of the broker.
+
+The tester produces, sleeps so that the broker may clean, consumes, and compares the last value of
+each key. While it sleeps the broker, which cleans nothing, is stopped, kstore rolls and compacts
+the partition, and the broker is started again.
+"""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import kstore
+from interop.kafka_jars import java_command
+from interop.node import Node
+from kstore import LogConfig
+
+# It is a client: the newest one, in Kafka's ordinary jars since 4.0, speaks to every broker here.
+TESTER = ("4.3.0", "org.apache.kafka.tools.LogCompactionTester")
+MESSAGES, DUPLICATES, SLEEP = 20_000, 5, 12
+
+
+@pytest.mark.parametrize(
+    "version", ["4.3.0", pytest.param("3.9.2", marks=pytest.mark.all_versions)]
+)
+def test_tester_validates_what_kstore_compacted(version: str, tmp_path: Path) -> None:
+    broker = Node(version, tmp_path)
+    broker.settings = {"log.cleaner.enable": "false", "log.segment.bytes": 1_048_576}
+    command = java_command(*TESTER, "--bootstrap-server", broker.address)
+    command += ["--messages", str(MESSAGES), "--duplicates", str(DUPLICATES), "--topics", "2"]
+    command += ["--percent-deletes", "10", "--compression-type", "lz4", "--sleep", str(SLEEP)]
+    command.insert(1, f"-Djava.io.tmpdir={tmp_path}")
+    broker.start()
+    tester = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    said = []
+    try:
+        assert tester.stdout is not None
+        for line in tester.stdout:
+            said.append(line)
+            if line.startswith("Sleeping"):
+                compact(broker)
+        assert tester.wait(60) == 0, "".join(said)
+    finally:
+        tester.kill()
+        tester.communicate()
+        broker.kill()
+    text = "".join(said)
+    (consumed,) = re.findall(r"(\d+) rows of data consumed", text)
+    assert int(consumed) < MESSAGES, text  # of twice as many produced
+    (validated,) = re.findall(r"Validated (\d+) values, 0 mismatches", text)
+    assert int(validated) > MESSAGES // DUPLICATES, text
+    assert "Data verification is completed" in text
+
+
+def compact(broker: Node) -> None:
+    """Between two starts of the broker: kstore cleans every partition of the tester's topics."""
+    broker.stop()
+    with kstore.open(broker.log_dir) as store:
+        names = [name for name in store if name.startswith("log-cleaner-test")]
+        assert len(names) == 2
+        for name in names:
+            store.configure_topic(name, LogConfig(cleanup_policy="compact"))
+            for log in store[name]:
+                before = log.size
+                log.roll()
+                log.compact()
+                log.verify().raise_if_corrupt()
+                assert log.size < before * 0.7
+    broker.start()
