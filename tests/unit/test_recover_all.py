@@ -72,7 +72,9 @@ def test_an_error_of_the_caller_s_own_progress_is_raised(killed: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         kstore.open(paths_of(killed), progress=stop)
+    assert not any((path / MARKER).exists() for path in paths_of(killed))
     with kstore.open(paths_of(killed)) as store:  # the locks are free again
+        assert store.recovery.unclean
         assert [log.end_offset for log in store["t"]] == [100] * 6
 
 
@@ -197,3 +199,20 @@ def test_recovering_twice_gives_the_same(killed: Path, tmp_path: Path) -> None:
             pass
         found.append({p.name: p.read_bytes() for p in copy.rglob("0*") if p.is_file()})
     assert found[0] == found[1]
+
+
+def test_the_command_line_tells_what_was_recovered(killed: Path, capsys) -> None:
+    from kstore.cli import main
+
+    segment = folder_of(killed, 2) / LOG
+    segment.write_bytes(segment.read_bytes() + b"torn")
+    words = ["topics", "--list", "--log-dir", ",".join(map(str, paths_of(killed)))]
+    assert main(words) == 0
+    assert "recovered" not in capsys.readouterr().err
+    words = ["topics", "--create", "--topic", "more", *words[2:]]
+    assert main(words) == 0
+    told = capsys.readouterr().err
+    assert "t-2: scanned 1 segments" in told
+    assert "cut 4 bytes" in told
+    assert main([*words[:3], "again", *words[4:]]) == 0
+    assert capsys.readouterr().err == ""

@@ -22,7 +22,7 @@ from kstore._native.layout cimport (
     CODEC_MASK, CONTROL_BIT, LOG_APPEND_TIME_BIT, TRANSACTION_INDEX_ENTRY_SIZE, TRANSACTIONAL_BIT,
     V2_HEADER_SIZE,
 )
-from kstore._native.status cimport OK
+from kstore._native.status cimport OK, Status
 
 cdef enum:
     SNAPSHOT_HEADER_SIZE = 10
@@ -316,14 +316,23 @@ cdef class ProducerTable:
         cdef Py_buffer view
         cdef BatchHeader batch
         cdef int64_t position = 0
+        cdef Status status
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
         try:
-            while read_header(<const uint8_t*>view.buf, position, view.len, &batch) == OK:
-                if batch.base_offset >= stop:
+            while True:
+                with nogil:     # over what no producer has a name in
+                    status = read_header(<const uint8_t*>view.buf, position, view.len, &batch)
+                    while status == OK and batch.base_offset < stop and (
+                        batch.producer_id < 0 or batch.last_offset < start
+                    ):
+                        position += batch.size
+                        status = read_header(
+                            <const uint8_t*>view.buf, position, view.len, &batch
+                        )
+                if status != OK or batch.base_offset >= stop:
                     break
-                if batch.producer_id >= 0 and batch.last_offset >= start:
-                    self.reserve(1)
-                    self.add_replicated(<const uint8_t*>view.buf, &batch)
+                self.reserve(1)
+                self.add_replicated(<const uint8_t*>view.buf, &batch)
                 position += batch.size
         finally:
             PyBuffer_Release(&view)

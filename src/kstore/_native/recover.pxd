@@ -33,6 +33,7 @@ cdef struct ScanState:
     int64_t last_indexed        # position of the last index entry, 0 before the first
     int64_t last_indexed_timestamp
     int32_t latest_epoch
+    int64_t producer_batches
     Status status               # why the scan stopped; OK while it has not
     Growing index               # Kafka's offset index entries, big-endian
     Growing time_index

@@ -110,6 +110,8 @@ cdef inline Status _accept(
             return status
     if state.batches == 0:
         state.first_timestamp = batch.max_timestamp
+    if batch.producer_id >= 0:
+        state.producer_batches += 1
     state.batches += 1
     state.last_offset = batch.last_offset
     state.last_batch_position = position
@@ -377,6 +379,11 @@ cdef class SegmentScan:
     def time_index(self):
         """The time index's bytes; with the closing entry after ``finish``."""
         return _copy(&self._state.time_index)
+
+    @property
+    def producer_batches(self):
+        """Batches of idempotent and transactional producers, markers among them."""
+        return self._state.producer_batches
 
     @property
     def epochs(self):

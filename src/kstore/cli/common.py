@@ -82,7 +82,10 @@ def open_store(arguments: argparse.Namespace, mode: str = "r", *, create: bool =
                 f"{path} is the folder of one partition; --log-dir names the one above it: "
                 f"{os.path.dirname(os.path.abspath(path))}"
             )
-    return open_directory(paths, mode)
+    store = open_directory(paths, mode)
+    if store.writable and store.recovery.unclean:
+        complain(str(store.recovery))
+    return store
 
 
 def named_topic(store: "Store", name: str) -> "Topic":

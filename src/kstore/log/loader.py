@@ -106,6 +106,9 @@ def load(
         segments,
         time.time_ns() // 1_000_000,
         trusted_end=None if clean else known,
+        quiet=frozenset(
+            segment.base_offset for segment in recovered.segments if segment.producer_batches == 0
+        ),
     )
     report = recovered.report.and_producers(producers.removed, producers.rewritten)
     if report is not recovered.report:

@@ -79,6 +79,7 @@ class LogManager:
         self._writers: dict[PartitionKey, LogWriter] = {}
         self.cleaner = LogCleaner(self, files)
         self._dirs: list[LogDir] = []
+        self._recovered = False  # until all that was due has been tried
         self._unrecovered: dict[PartitionKey, KStoreError] = {}
         self._old_folders: list[tuple[int, Retired]] = []  # (when it may go in ms, which)
         try:
@@ -133,6 +134,7 @@ class LogManager:
             )
             for log in logs:
                 self.logs.add(log)
+            self._recovered = True
         if logs:
             self.start_upkeep(min(log.config.flush_ms for log in logs))
 
@@ -418,10 +420,12 @@ class LogManager:
 
     def _is_whole(self, place: LogDir) -> bool:
         """Whether no log of a directory is left that needs recovery."""
-        return place.clean or all(
-            self.logs.get((topic, partition)) is not None
-            for topic, partition, where in self.catalog.partitions()
-            if where is place
+        return place.clean or (
+            self._recovered
+            and not any(
+                self.catalog.places.get(topic, {}).get(partition) is place
+                for topic, partition in self._unrecovered
+            )
         )
 
     def _close_dir(self, place: LogDir, whole: bool) -> None:

@@ -63,6 +63,7 @@ class ProducerState:
         now_ms: int,
         *,
         trusted_end: int | None = None,
+        quiet: frozenset[int] = frozenset(),
     ) -> None:
         """Bring the state to the log's end: newest good snapshot, then what the log has behind it.
 
@@ -76,6 +77,8 @@ class ProducerState:
             After an unclean stop: snapshots beyond this offset are passed over where there is an
             older one, and transaction indexes of the segments from there on are compared with
             the log, because they may not have been on disk.
+        quiet
+            Base offsets of segments that recovery has read already, without any producer's batch.
         """
         views, start, end = segments.views, segments.start_offset, segments.end_offset
         offsets = self._sort_out_snapshots([view.base_offset for view in views], start, end)
@@ -84,7 +87,7 @@ class ProducerState:
         self.replayed = 0
         self.snapshot_offset = start
         self._load_snapshot(offsets, now_ms, trusted_end)
-        self._replay(views, self.snapshot_offset, end, trusted_end)
+        self._replay(views, self.snapshot_offset, end, trusted_end, quiet)
         self._aborted.clear()
         self._begin(segments)
         self.stale = False
@@ -135,6 +138,7 @@ class ProducerState:
         start: int,
         end: int,
         trusted_end: int | None,
+        quiet: frozenset[int],
     ) -> None:
         """Replay the log from an offset; the bases of the last two segments get snapshots then."""
         if start >= end:
@@ -145,9 +149,10 @@ class ProducerState:
             if view.base_offset in bases[-2:]:
                 self.take_snapshot(first)
             self.table.begin_segment(view.base_offset)
-            self.replayed += replay_segment(
-                self._files, self.table, view, first, mapped=self._writes
-            )
+            if view.base_offset not in quiet:
+                self.replayed += replay_segment(
+                    self._files, self.table, view, first, mapped=self._writes
+                )
             if trusted_end is not None and view.next_offset > trusted_end:
                 self._mend_index(view, self.table.aborted, first)
 

@@ -99,6 +99,7 @@ def _facts(plan: Plan, base: int) -> RecoveredSegment:
         max_timestamp=scan.max_timestamp,
         max_timestamp_offset=scan.max_timestamp_offset,
         first_timestamp=scan.first_timestamp,
+        producer_batches=scan.producer_batches,
     )
 
 

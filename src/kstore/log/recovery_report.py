@@ -66,6 +66,7 @@ class RecoveredSegment:
     max_timestamp: int | None = None  # ms; -1: it has no timestamps
     max_timestamp_offset: int | None = None
     first_timestamp: int | None = None
+    producer_batches: int | None = None  # of idempotent and transactional producers
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
