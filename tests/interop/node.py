@@ -117,6 +117,10 @@ broker.heartbeat.interval.ms=500
         self.kill()
         raise AssertionError(f"Kafka {self.version} did not start:\n{self.said()}")
 
+    @property
+    def running(self) -> bool:
+        return self._process is not None
+
     def said(self) -> str:
         """The end of the broker's own log since it was started: warnings and errors."""
         return self._output.read_text(errors="replace")[-4000:]

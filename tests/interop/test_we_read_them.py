@@ -41,8 +41,9 @@ class Stage:
         self._copies = 0
 
     def start(self) -> None:
-        self.node.start()
-        self.java.use(self.node)
+        if not self.node.running:
+            self.node.start()
+            self.java.use(self.node)
 
     def copy(self) -> Path:
         """The directory as it is now; the broker must be down."""
@@ -58,6 +59,8 @@ def stage(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stag
     with clients(kafka, root) as java:
         made = Stage(kafka, root, java)
         try:
+            made.start()
+            prepare(java)
             yield made
         finally:
             made.node.kill()
@@ -103,7 +106,6 @@ def judge(stage: Stage, names: list[str]) -> dict[str, Judged]:
 
 def test_stopped_cleanly(stage: Stage) -> None:
     stage.start()
-    prepare(stage.java)
     work(stage.java, 1)
     work(stage.java, 2)
     names = folders(stage.node.log_dir)
