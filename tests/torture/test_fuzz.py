@@ -47,7 +47,11 @@ def log_seeds() -> list[bytes]:
         )
         seeds += [oracle.wrapper(BARE, magic=magic, codec=number) for number in (1, 2, 3)]
     seeds.append(oracle.marker(5, 1, timestamp=7, producer_id=9, producer_epoch=0))
-    return [*seeds, b"".join(seeds[:3])]
+    in_order = [
+        oracle.batch([row._replace(offset=row.offset + 5 * n) for row in ROWS], codec=n)
+        for n in range(3)
+    ]
+    return [*seeds, b"".join(in_order)]
 
 
 def with_right_crc(data: bytes) -> bytes:

@@ -43,6 +43,10 @@ EVERYTHING = LogConfig(
     message_timestamp_before_max_ms=11,
     message_timestamp_after_max_ms=12,
     producer_id_expiration_ms=14,
+    min_cleanable_dirty_ratio=0.25,
+    min_compaction_lag_ms=15,
+    max_compaction_lag_ms=16,
+    delete_retention_ms=17,
     batch_size=13,
     batch_compression="lz4",
 )
