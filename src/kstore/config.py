@@ -14,6 +14,11 @@ from kstore.errors import InvalidConfigError
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+_RELEASES = (
+    *("0.8.0", "0.8.1", "0.8.2", "0.9.0"),  # message v0
+    *("0.10.0", "0.10.1", "0.10.2"),  # message v1
+    *("0.11.0", "1.0", "1.1", *(f"2.{n}" for n in range(9)), *(f"3.{n}" for n in range(10))),
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,6 +42,8 @@ class LogConfig:
     flush_messages: int = INT64_MAX
     flush_ms: int = INT64_MAX
     compression_type: str = "producer"
+    # What the log is written in: messages v0 below 0.10.0, v1 below 0.11.0, else batches v2.
+    message_format_version: str = "3.0-IV1"
     message_timestamp_type: str = "CreateTime"
     message_timestamp_before_max_ms: int = INT64_MAX
     message_timestamp_after_max_ms: int = INT64_MAX
@@ -68,10 +75,16 @@ class LogConfig:
         _check_range(self, "batch_size", 1, INT32_MAX)
         _check_choice(self, "compression_type", (*CODECS, "uncompressed", "producer"))
         _check_choice(self, "batch_compression", CODECS)
+        magic_of(self.message_format_version)
         _check_choice(self, "message_timestamp_type", ("CreateTime", "LogAppendTime"))
         _check_choice(
             self, "cleanup_policy", ("delete", "compact", "compact,delete", "delete,compact")
         )
+
+    @property
+    def message_magic(self) -> int:
+        """The magic that ``message.format.version`` stands for: 0, 1 or 2."""
+        return magic_of(self.message_format_version)
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, object]) -> "LogConfig":
@@ -138,6 +151,20 @@ class StoreConfig:
                 f"log.cleaner.io.max.bytes.per.second must be above 0, not {rate!r}"
             )
         _check_range(self, "log_cleaner_backoff_ms", 0, INT64_MAX)
+
+
+def magic_of(version: str) -> int:
+    """The magic of what a broker of that version writes: 0, 1 or 2. Kafka's ApiVersion.
+
+    Digits behind those that name a version, and ``-IV1`` and the like, are not looked at.
+    """
+    parts = version.split("-")[0].split(".") if isinstance(version, str) else []
+    release = ".".join(parts[: 3 if parts[:1] == ["0"] else 2])
+    if release not in _RELEASES:
+        raise InvalidConfigError(
+            f"message.format.version must be one of {', '.join(_RELEASES)}, not {version!r}"
+        )
+    return 0 if release in _RELEASES[:4] else 1 if release in _RELEASES[4:7] else 2
 
 
 def check_log_config(config: object) -> LogConfig:

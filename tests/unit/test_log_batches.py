@@ -12,7 +12,6 @@ from kstore.errors import (
     MessageTooLargeError,
     RecordListTooLargeError,
     UnsupportedCompressionTypeError,
-    UnsupportedForMessageFormatError,
 )
 from oracle.crc import crc32c
 from oracle.plain import LOG_APPEND_TIME, PlainRecord
@@ -112,7 +111,6 @@ REFUSED = {
         InvalidRecordError,
         87,
     ),
-    "v1": (message(0, None, b"v", magic=1, timestamp=5), {}, UnsupportedForMessageFormatError, 43),
     "control": (
         marker(0, 1, timestamp=NOW, producer_id=7, producer_epoch=0),
         {},

@@ -5,6 +5,7 @@ from libc.stdint cimport int64_t, uint8_t
 from kstore._native.batch cimport LeaderCheck, LeaderRules
 from kstore._native.header cimport BatchHeader
 from kstore._native.log_end cimport LogEnd
+from kstore._native.message_set cimport MessageCheck
 from kstore._native.producers cimport Marker, Verdict
 from kstore._native.status cimport Status
 
@@ -22,12 +23,27 @@ cdef class Admission(LogEnd):
         self, const uint8_t* data, Py_ssize_t size, LeaderCheck* check, bint client
     )
     cdef object _append_validated(self, batch, bint client)
+    cdef object _append_changed(
+        self, batch, Py_buffer* view, LeaderRules* rules, LeaderCheck* check, Status status
+    )
+    cdef object _append_messages(self, messages, Py_buffer* view, LeaderRules* rules)
+    cdef object _unpack(
+        self, data, Py_ssize_t size, LeaderRules* rules, LeaderCheck* check
+    )
+    cdef int _unwrap(self, data, LeaderRules* rules, MessageCheck* check) except -1
+    cdef int _refuse_messages(
+        self, Status status, MessageCheck* check, Py_ssize_t size
+    ) except -1
+    cdef object _append_rebuilt(self, batches, int codec, int64_t now)
+    cdef object _append_anew(
+        self, batches, int codec, LeaderRules* rules, MessageCheck* in_place
+    )
     cdef object _judged(self, LeaderCheck* check, bint client)
     cdef int _refuse_producer(
         self, Verdict verdict, int64_t producer_id, int epoch, int sequence
     ) except -1
     cdef void _end_marker(self, uint8_t* batch, BatchHeader* header, Marker* marker) noexcept
-    cdef object _append_trusted(self, data)
+    cdef object _append_trusted(self, data, bint made)
     cdef Py_ssize_t _append_run(
         self, const uint8_t* data, Py_ssize_t start, Py_ssize_t count
     ) except -1

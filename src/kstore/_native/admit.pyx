@@ -15,16 +15,23 @@ from kstore._native.cursor cimport put_i32, wrapping_add
 from kstore._native.header cimport BatchHeader, crc_matches, read_header, write_header
 from kstore._native.info cimport new_info
 from kstore._native.layout cimport (
-    CODEC_MASK, CONTROL_BIT, LOG_APPEND_TIME_BIT, TRANSACTIONAL_BIT, V2_HEADER_SIZE,
+    CODEC_MASK, CONTROL_BIT, LOG_APPEND_TIME_BIT, MAGIC_POSITION, TRANSACTIONAL_BIT,
+    V2_HEADER_SIZE,
 )
 from kstore._native.log_end cimport MAX_RELATIVE, LogEnd
+from kstore._native.message_set cimport (
+    MessageCheck, check_messages, check_wrapped, stamp_messages,
+)
 from kstore._native.producers cimport (
     ACCEPTED, BATCHES_KEPT, DUPLICATE, FENCED, KeptBatch, Marker, Producer, Verdict,
 )
 from kstore._native.stamp cimport restamp, stamp_prefix
 from kstore._native.status cimport (
-    BAD_CRC, BAD_OFFSET, CONTROL_BATCH, MESSAGE_TOO_LARGE, OK, Status, raise_for_status,
+    BAD_CRC, BAD_OFFSET, CONTROL_BATCH, MESSAGE_TOO_LARGE, NO_PLACE, OK, Status,
+    raise_for_status,
 )
+
+from kstore._native.convert import Converter
 
 cdef enum:
     # Checking fewer bytes than this takes less time than giving the GIL up and taking it back.
@@ -39,10 +46,12 @@ cdef class Admission(LogEnd):
         free(self.rows)
 
     def append_as_leader(self, batch):
-        """Check one whole v2 batch as Kafka's leader does, give it offsets, append it.
+        """Check one whole v2 batch, or messages v0 or v1, as Kafka's leader does, give it
+        offsets, append it.
 
         Takes the log's lock once the checks are through. Nothing of the caller's bytes is
-        changed: what the log must write into them goes into a header of its own. Returns an
+        changed: what the log must write into them goes into a header of its own, and what must
+        get another format or codec is built anew. Returns an
         `info` of (first offset, last offset, largest timestamp, bytes); `refuse` and
         `refuse_producer` raise. A producer's repeated batch is answered with the offsets it
         has, and 0 bytes.
@@ -66,6 +75,8 @@ cdef class Admission(LogEnd):
         try:
             self._rules(&rules)
             rules.from_client = client
+            if view.len > MAGIC_POSITION and (<const uint8_t*>view.buf)[MAGIC_POSITION] < 2:
+                return self._append_messages(batch, &view, &rules)
             if view.len >= GIL_THRESHOLD:
                 with nogil:
                     status = validate_leader(<const uint8_t*>view.buf, view.len, &rules, &check)
@@ -73,9 +84,11 @@ cdef class Admission(LogEnd):
                 status = validate_leader(<const uint8_t*>view.buf, view.len, &rules, &check)
             if status == OK and check.header.attributes & CONTROL_BIT:
                 status = CONTROL_BATCH
+            if not self.as_is:
+                return self._append_changed(batch, &view, &rules, &check, status)
             if status != OK or check.header.size != view.len:
                 self._refuse(status, &check, view.len)
-            if check.header.attributes & CODEC_MASK or self.target_codec >= 0:
+            if check.header.attributes & CODEC_MASK:
                 return self._append_compressed(batch, &view, &rules, &check)
             return self._append_checked(<const uint8_t*>view.buf, view.len, &check, client)
         finally:
@@ -98,23 +111,35 @@ cdef class Admission(LogEnd):
             check.bad_record, check.header.producer_id)
         raise RuntimeError("a refused batch was not refused")
 
+    cdef object _append_changed(
+        self, batch, Py_buffer* view, LeaderRules* rules, LeaderCheck* check, Status status
+    ):
+        """As append_as_leader, where the topic wants a codec of its own, or an old format."""
+        cdef int codec = check.header.attributes & CODEC_MASK
+        if self.message_magic < 2 and check.header.crc_state == 1 and (
+            check.header.producer_id >= 0 or check.header.attributes & TRANSACTIONAL_BIT
+        ) and (status == OK or check.bad_record >= 0):
+            status = NO_PLACE           # Kafka sees that before it looks at records
+            check.bad_position = check.bad_record = -1
+        if status != OK or check.header.size != view.len:
+            self._refuse(status, check, view.len)
+        if self.message_magic == 2:
+            return self._append_compressed(batch, view, rules, check)
+        if codec:
+            self._unpack(batch, view.len, rules, check)
+        return self._append_anew(
+            batch, self.target_codec if self.target_codec >= 0 else codec, rules, NULL)
+
     cdef object _append_compressed(
         self, data, Py_buffer* view, LeaderRules* rules, LeaderCheck* check
     ):
         """As append_as_leader, for a batch whose records must be decompressed or compressed."""
         cdef int codec = check.header.attributes & CODEC_MASK
-        cdef const uint8_t[::1] raw
         cdef const uint8_t[::1] rebuilt
-        cdef Status status = OK
-        records = memoryview(data).cast("B")[V2_HEADER_SIZE:]
         if codec:
-            records = self.decompress(codec, 2, records)
-            raw = records
-            with nogil:
-                status = validate_records(
-                    &raw[0] if raw.shape[0] else NULL, raw.shape[0], rules, check)
-            if status != OK:
-                self._refuse(status, check, view.len)
+            records = self._unpack(data, view.len, rules, check)
+        else:
+            records = memoryview(data).cast("B")[V2_HEADER_SIZE:]
         if self.target_codec < 0 or self.target_codec == codec:
             return self._append_checked(
                 <const uint8_t*>view.buf, view.len, check, rules.from_client)
@@ -125,6 +150,98 @@ cdef class Admission(LogEnd):
         check.restamp = True
         check.header.attributes = (check.header.attributes & ~CODEC_MASK) | self.target_codec
         return self._append_checked(&rebuilt[0], rebuilt.shape[0], check, rules.from_client)
+
+    cdef object _unpack(
+        self, data, Py_ssize_t size, LeaderRules* rules, LeaderCheck* check
+    ):
+        """The records of a compressed v2 batch, decompressed and checked."""
+        cdef const uint8_t[::1] raw
+        cdef Status status
+        raw = records = self.decompress(
+            check.header.attributes & CODEC_MASK, 2, memoryview(data).cast("B")[V2_HEADER_SIZE:])
+        with nogil:
+            status = validate_records(
+                &raw[0] if raw.shape[0] else NULL, raw.shape[0], rules, check)
+        if status != OK:
+            self._refuse(status, check, size)
+        return records
+
+    cdef object _append_messages(self, messages, Py_buffer* view, LeaderRules* rules):
+        """As append_as_leader, for messages v0 and v1; a cut one at the end is left out."""
+        cdef MessageCheck check
+        cdef Status status
+        cdef int codec
+        cdef bint in_place
+        with nogil:
+            status = check_messages(<const uint8_t*>view.buf, view.len, rules, &check)
+        if status != OK:
+            self._refuse_messages(status, &check, view.len)
+        if check.codec:
+            self._unwrap(messages, rules, &check)
+        if check.count == 0:
+            return new_info(self.info, -1, -1, -1, 0)
+        codec = self.target_codec if self.target_codec >= 0 else check.codec
+        in_place = check.first.magic == self.message_magic and codec == check.codec and (
+            codec == 0 or (check.in_order and check.first.magic == 1))
+        return self._append_anew(
+            memoryview(messages).cast("B")[:check.size], codec, rules,
+            &check if in_place else NULL)
+
+    cdef int _unwrap(self, data, LeaderRules* rules, MessageCheck* check) except -1:
+        """Check the messages inside a wrapper."""
+        cdef const uint8_t[::1] raw
+        cdef Status status
+        raw = self.decompress(
+            check.codec, check.first.magic,
+            memoryview(data).cast("B")[
+                check.packed_position:check.packed_position + check.packed_size])
+        with nogil:
+            status = check_wrapped(
+                &raw[0] if raw.shape[0] else NULL, raw.shape[0], rules, check)
+        if status != OK:
+            self._refuse_messages(status, check, check.size)
+        return 0
+
+    cdef int _refuse_messages(
+        self, Status status, MessageCheck* check, Py_ssize_t size
+    ) except -1:
+        """Call `refuse`, which raises."""
+        self.refuse(
+            <int>status, size, check.size, check.first.magic, check.bad_position,
+            check.bad_record, -1)
+        raise RuntimeError("refused messages were not refused")
+
+    cdef object _append_rebuilt(self, batches, int codec, int64_t now):
+        """Append checked batches as new ones in the topic's format; the lock is held."""
+        made = Converter(
+            batches, self.message_magic, codec=codec, decompress=self.decompress,
+            compress=self.compress,
+        ).rebuild(self.next_offset, self.leader_epoch, now if self.log_append_time else None)
+        return self._append_trusted(made, True)
+
+    cdef object _append_anew(
+        self, batches, int codec, LeaderRules* rules, MessageCheck* in_place
+    ):
+        """Append checked batches, built anew with this codec, or messages as they are but for
+        what is stamped into them. Takes the log's lock."""
+        cdef bytes data
+        cdef bint flush
+        self.lock.take(True)
+        try:
+            if not self.ready:
+                self.prepare()
+            if in_place == NULL:
+                info = self._append_rebuilt(batches, codec, rules.now)
+            else:
+                data = bytes(batches)
+                stamp_messages(<uint8_t*>data, in_place, self.next_offset, rules)
+                info = self._append_trusted(data, True)
+            flush = self.next_offset >= self.flush_at
+        finally:
+            self.lock.give()
+        if flush:
+            self.flush_due()
+        return info
 
     cdef object _append_checked(
         self, const uint8_t* data, Py_ssize_t size, LeaderCheck* check, bint client
@@ -211,6 +328,8 @@ cdef class Admission(LogEnd):
         cdef bint flush
         if producer_id < 0 or producer_epoch < 0 or coordinator_epoch < 0:
             raise ValueError("producer id, its epoch and the coordinator's epoch are 0 or more")
+        if self.message_magic < 2:
+            self.refuse(<int>NO_PLACE, END_MARKER_SIZE, END_MARKER_SIZE, 2, -1, -1, producer_id)
         self.lock.take(True)
         try:
             if not self.ready:
@@ -274,7 +393,7 @@ cdef class Admission(LogEnd):
             self.usable()
         self.lock.take(True)
         try:
-            info = self._append_trusted(batches)
+            info = self._append_trusted(batches, False)
             flush = self.next_offset >= self.flush_at
         finally:
             self.lock.give()
@@ -282,13 +401,15 @@ cdef class Admission(LogEnd):
             self.flush_due()
         return info
 
-    cdef object _append_trusted(self, data):
+    cdef object _append_trusted(self, data, bint made):
+        """Append whole batches whose offsets are right; made: this log gave them those itself."""
         cdef Py_buffer view
         cdef Py_ssize_t n, count = 0, stop = 0
-        cdef int64_t size = 0, largest = -1
+        cdef int64_t size = 0, largest = -1, first
         cdef Status status = OK
         if not self.ready:
             self.prepare()
+        first = self.next_offset
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
         try:
             count = self._scan(<const uint8_t*>view.buf, view.len, &status, &size)
@@ -296,6 +417,9 @@ cdef class Admission(LogEnd):
                 raise_for_status(status, self.path, size, self.rows[count].base_offset)
             if count == 0:
                 return new_info(self.info, -1, -1, -1, 0)
+            for n in range(count):
+                if made and self.rows[n].size > self.max_message_bytes:
+                    self.refuse_own("batch", self.rows[n].size, self.max_message_bytes)
             while stop < count:
                 stop = self._append_run(<const uint8_t*>view.buf, stop, count)
         finally:
@@ -303,7 +427,8 @@ cdef class Admission(LogEnd):
         for n in range(count):
             largest = max(largest, self.rows[n].max_timestamp)
         return new_info(
-            self.info, self.rows[0].base_offset, self.rows[count - 1].last_offset, largest, size)
+            self.info, first if made else self.rows[0].base_offset,
+            self.rows[count - 1].last_offset, largest, size)
 
     cdef Py_ssize_t _append_run(
         self, const uint8_t* data, Py_ssize_t start, Py_ssize_t count

@@ -8,6 +8,8 @@ A stranger's batches come by :mod:`kstore._native.admit`; what all appends share
 :mod:`kstore._native.log_end`.
 """
 
+from cpython.buffer cimport PyBUF_READ
+from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport INT64_MAX, int16_t, int64_t
 
 from kstore._native.admit cimport Admission
@@ -118,6 +120,12 @@ cdef class Appender(Admission):
         cdef BatchBuffer buffer = self.buffer
         cdef int16_t attributes = self.codec
         cdef int64_t last
+        if self.message_magic != 2:
+            buffer.seal(self.next_offset, -1, 0)
+            self._append_rebuilt(
+                PyMemoryView_FromMemory(<char*>buffer.data, buffer.size, PyBUF_READ),
+                self.codec, self._now())
+            return 0
         if self.codec != 0:
             buffer.replace_records(self.compress(self.codec, 2, buffer.records))
         if self.log_append_time:

@@ -50,6 +50,11 @@ cdef Status validate_records(
     const uint8_t* data, int64_t size, const LeaderRules* rules, LeaderCheck* out
 ) noexcept nogil
 
+# Whether a leader takes a record's timestamp; flagged: the client set the type LogAppendTime.
+cdef bint timestamp_fits(
+    const LeaderRules* rules, int64_t timestamp, bint flagged
+) noexcept nogil
+
 # Write base offset and leader epoch of a v2 batch (outside its CRC) in place.
 cdef void stamp(uint8_t* batch, int64_t base_offset, int32_t leader_epoch) noexcept nogil
 

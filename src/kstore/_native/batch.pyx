@@ -222,6 +222,15 @@ cdef bint timestamp_allowed(
     return not flagged
 
 
+cdef bint timestamp_fits(
+    const LeaderRules* rules, int64_t timestamp, bint flagged
+) noexcept nogil:
+    return timestamp_allowed(
+        timestamp, saturating_subtract(rules.now, rules.before_max),
+        saturating_add(rules.now, rules.after_max), not rules.log_append_time, flagged,
+    )
+
+
 # --- batches -------------------------------------------------------------------------------
 
 cdef Status validate_header(const LeaderRules* rules, LeaderCheck* out) noexcept nogil:

@@ -91,7 +91,6 @@ cdef class Converter:
     cdef int magic
     cdef int codec              # -1: each batch keeps its own
     cdef bint keep_lower        # batches of a lower magic stay as they are
-    cdef bint rebuilding
     cdef int64_t first_offset
     cdef BatchHeader batch      # the one at position
     cdef BatchHeader first      # rebuilding: the first one, whose producer fields are kept
@@ -220,7 +219,8 @@ cdef class Converter:
                     )
                 else:
                     self.status = fill_wrapped(
-                        <const uint8_t*>view.buf, view.len, 0, &self.batch, True, &self.rows
+                        <const uint8_t*>view.buf, view.len, 0, &self.batch, True, &self.rows,
+                        self.group.renumber,
                     )
         finally:
             PyBuffer_Release(&view)

@@ -36,6 +36,8 @@ cdef class LogEnd:
     cdef object decompress, recompress
     cdef bint key_required
     cdef int target_codec                   # compression.type, -1: the producer's
+    cdef int message_magic                  # message.format.version: 0, 1 or 2
+    cdef bint as_is                         # what a client sends as v2 keeps format and codec
     cdef object files, path, info, clock, compress, to_ms
     cdef ReentrantLock lock
     cdef public ProducerTable producers

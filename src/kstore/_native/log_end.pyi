@@ -49,6 +49,7 @@ class LogEnd:
         key_required: bool,
         codec: int,
         target_codec: int,
+        message_magic: int,
         compress: Callable[[int, int, Any], bytes],
         decompress: Callable[[int, int, Any], Any],
         recompress: Callable[[Any, Any, int], bytes],

@@ -40,7 +40,7 @@ cdef class LogEnd:
     def configure(
         self, *, segment_bytes, roll_ms, index_interval_bytes, segment_index_bytes,
         max_message_bytes, batch_size, before_max_ms, after_max_ms, log_append_time,
-        key_required, codec, target_codec, compress, decompress, recompress, clock,
+        key_required, codec, target_codec, message_magic, compress, decompress, recompress, clock,
     ):
         """Take over a log's settings. clock: None, or a callable that returns milliseconds."""
         self.segment_bytes = segment_bytes
@@ -54,6 +54,10 @@ cdef class LogEnd:
         self.log_append_time = log_append_time
         self.key_required = key_required
         self.codec, self.target_codec = codec, target_codec
+        if self.message_magic != message_magic:
+            self.message_magic = message_magic
+            self.ready = False      # the first v2 batch may begin a leader epoch
+        self.as_is = target_codec < 0 and message_magic == 2
         self.compress, self.decompress = compress, decompress
         self.recompress = recompress
         self.clock = clock

@@ -243,7 +243,7 @@ cdef inline Status fill_legacy(
 
 cdef inline Status fill_wrapped(
     const uint8_t* data, int64_t size, int64_t shift, const BatchHeader* wrapper,
-    bint check_crc, Rows* rows,
+    bint check_crc, Rows* rows, bint any_offsets=False,
 ) noexcept nogil:
     """Append the messages of a decompressed v0 or v1 wrapper; data[0] has position shift.
 
@@ -251,6 +251,7 @@ cdef inline Status fill_wrapped(
     message has the wrapper's own offset, and the others count back from there. Some librdkafka
     versions wrote wrappers with offset 0: their inner offsets are taken as they are. Inner
     messages may be of the other magic (KAFKA-4298); those of v0 have no time in any wrapper.
+    any_offsets: for who gives them new ones; old clients sent only zeros.
     """
     cdef BatchHeader inner
     cdef RecordSpan span
@@ -264,7 +265,7 @@ cdef inline Status fill_wrapped(
             return BAD_RECORD_SIZE if status == TRUNCATED else status
         if inner.magic > 1 or inner.attributes & CODEC_MASK:
             return BAD_CODEC
-        if inner.base_offset < 0 or inner.base_offset <= before:
+        if not any_offsets and (inner.base_offset < 0 or inner.base_offset <= before):
             return BAD_OFFSET
         if check_crc and not crc_matches(data, &inner):
             return BAD_CRC
@@ -273,7 +274,7 @@ cdef inline Status fill_wrapped(
         count += 1
     if count == 0:
         return BAD_COUNT
-    if wrapper.magic == 1 and wrapper.base_offset != 0:
+    if wrapper.magic == 1 and wrapper.base_offset != 0 and not any_offsets:
         base = wrapper.base_offset - before
         if base < 0:
             return BAD_OFFSET
@@ -292,7 +293,8 @@ cdef inline Status fill_wrapped(
         if stamped and inner.magic == 1:
             timestamp = wrapper.max_timestamp
         put_row(
-            rows, rows.count, &span, shift - <int64_t>data, base + inner.base_offset, timestamp
+            rows, rows.count, &span, shift - <int64_t>data,
+            wrapping_sum(base, inner.base_offset), timestamp,
         )
         rows.count += 1
         position += inner.size

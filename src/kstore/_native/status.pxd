@@ -23,6 +23,9 @@ cdef enum Status:
     CONTROL_BATCH = 17        # a client may not write control batches
     BAD_SEQUENCE = 18         # a producer id without a sequence
     MISSING_KEY = 19          # a compacted topic needs a key in every record
+    SEVERAL_BATCHES = 20      # a compressed message comes alone
+    OTHER_MAGIC = 21          # a message of another format than the first, or than its wrapper
+    NO_PLACE = 22             # a producer's batch for a log of messages v0 or v1
 
 
 cdef object raise_for_status(

@@ -20,13 +20,19 @@ _REASONS = {
     CONTROL_BATCH: "a client may not write a control batch",
     BAD_SEQUENCE: "a producer id needs a base sequence of 0 or more",
     MISSING_KEY: "a compacted topic needs a key in every record",
+    SEVERAL_BATCHES: "a compressed message comes alone, not with others",
+    OTHER_MAGIC: "a message has another format than the first, or than the wrapper around it",
+    NO_PLACE: (
+        "messages v0 and v1 cannot carry an idempotent producer's id, nor a transaction: "
+        "the topic's message.format.version is below 0.11.0"
+    ),
 }
 
 _NAMES = (
     "OK", "TRUNCATED", "MALFORMED_VARINT", "BAD_SIZE", "BAD_MAGIC", "BAD_CRC", "BAD_COUNT",
     "BAD_RECORD_SIZE", "BAD_LENGTH", "BAD_OFFSET", "BAD_CODEC", "BAD_TIMESTAMP",
     "BAD_ATTRIBUTES", "TRAILING_BYTES", "NO_MEMORY", "MESSAGE_TOO_LARGE", "BAD_BASE_OFFSET",
-    "CONTROL_BATCH", "BAD_SEQUENCE", "MISSING_KEY",
+    "CONTROL_BATCH", "BAD_SEQUENCE", "MISSING_KEY", "SEVERAL_BATCHES", "OTHER_MAGIC", "NO_PLACE",
 )
 
 

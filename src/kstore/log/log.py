@@ -207,7 +207,7 @@ class Log:
         return range(first, last)
 
     def append_as_leader(self, batch: Any) -> AppendInfo:
-        """Append one whole batch of a stranger, with every check that Kafka's leader makes.
+        """Append what a stranger sent, with every check that Kafka's leader makes.
 
         The log gives it offsets; the bytes are stored as they came but for offset and leader
         epoch (and, where Kafka does so too, timestamp type and largest timestamp).
@@ -220,7 +220,9 @@ class Log:
         Parameters
         ----------
         batch
-            A bytes-like object with exactly one record batch v2, base offset 0.
+            A bytes-like object with exactly one record batch v2, base offset 0; or with messages
+            v0 or v1, any number of them plain or one compressed, where a cut one at the end is
+            left out. What the topic's ``message.format.version`` says is written.
 
         Raises
         ------

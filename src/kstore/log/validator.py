@@ -54,9 +54,8 @@ def refuse(
         kind = InvalidTimestampError
     elif name == "BAD_CODEC":
         kind = UnsupportedCompressionTypeError
-    elif name == "BAD_MAGIC" and magic in (0, 1):
+    elif name == "NO_PLACE":
         kind = UnsupportedForMessageFormatError
-        sentence = f"a leader takes record batch v2, not message v{magic}"
     elif name in ("BAD_SIZE", "BAD_MAGIC", "BAD_CRC", "TRUNCATED"):
         kind = CorruptRecordError
     if bad_record >= 0:

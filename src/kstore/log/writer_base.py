@@ -128,6 +128,7 @@ class WriterBase(ABC):
             key_required="compact" in config.cleanup_policy,
             codec=codec.codec_id(config.batch_compression),
             target_codec=_target_codec(config.compression_type),
+            message_magic=config.message_magic,
             compress=codec.compress,
             decompress=codec.decompress,
             recompress=validator.recompress,
@@ -211,7 +212,8 @@ class WriterBase(ABC):
                 self.files, self.directory, active, self.config
             )
         self.producers.attach(self.segments, self.now_ms())
-        if self.epochs.latest is None:  # kstore never raises an epoch, it only begins the first
+        # kstore never raises an epoch, it only begins the first; messages v0 and v1 have none.
+        if self.epochs.latest is None and self.config.message_magic == 2:
             self._epochs_changed(self.epochs.assign(0, active.next_offset))
         self.appender.leader_epoch = self._latest_epoch()
         self.appender.created_ms = self.now_ms()

@@ -154,6 +154,14 @@ public class Segments {
         return bases() + ";" + call("logStartOffset") + ";" + call("logEndOffset");
     }
 
+    /** What a client is told: of records that were refused, why. */
+    static Throwable named(Throwable error) throws Exception {
+        for (Method method : error.getClass().getMethods())
+            if (method.getName().equals("invalidException"))
+                return (Throwable) method.invoke(error);
+        return error;
+    }
+
     public static void main(String[] arguments) throws Exception {
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
         for (String line = input.readLine(); line != null; line = input.readLine()) {
@@ -161,7 +169,7 @@ public class Segments {
                 System.out.println(answer(line.split(" ")));
             } catch (InvocationTargetException e) {
                 e.getCause().printStackTrace();
-                System.out.println("error:" + e.getCause().getClass().getSimpleName());
+                System.out.println("error:" + named(e.getCause()).getClass().getSimpleName());
             }
         }
         System.out.flush();
