@@ -9,7 +9,7 @@ from interop.node import Consumed, Node
 from interop.samples import batch_bytes, sample_records
 from kstore import LogConfig
 from kstore.config import CODECS
-from kstore.log.filenames import cut_name, seal_name
+from kstore.log.filenames import MOVED, cut_name, seal_name, unreadable_name
 from oracle import files
 
 
@@ -75,6 +75,8 @@ def leave_one_of_each(log_dir, topic):
     with kstore.open(log_dir, "r") as reader, reader.consumer("billing", topics=[topic]) as reads:
         assert reads.poll()
         reads.commit()
+    (log_dir / f"{topic}-0" / MOVED).write_bytes(b'{"format":1}')
+    (log_dir / f"{topic}-0" / unreadable_name("leader-epoch-checkpoint", 0)).write_bytes(b"0 9")
     # Every partition of which a segment was rolled has a seal: one of them stands for all.
     names = {path.name for path in log_dir.rglob("kstore.*")}
     assert {name for name in names if "seal" not in name} | {seal_name(0)} & names == {
@@ -83,6 +85,8 @@ def leave_one_of_each(log_dir, topic):
         "kstore.offsets-lock.billing",
         cut_name(0, 0, 0),
         seal_name(0),
+        MOVED,
+        unreadable_name("leader-epoch-checkpoint", 0),
     }
 
 

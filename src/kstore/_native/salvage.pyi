@@ -33,3 +33,7 @@ def find_batch(
     from there exactly to it: a batch in the payload of another does not. ``budget`` bounds the
     bytes that are checksummed on the way, for bytes made to look like headers everywhere.
     """
+
+def epoch_runs(buffer: ReadableBuffer, start: int, end: int) -> list[tuple[int, int, int]]:
+    """(position, batches, leader epoch) of each run of batches v2 with one leader epoch in the
+    sound batches ``buffer[start:end]``; messages v0 and v1 have none."""

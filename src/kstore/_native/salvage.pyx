@@ -170,3 +170,38 @@ def find_batch(
     finally:
         PyBuffer_Release(&view)
     return found
+
+
+def epoch_runs(object buffer, int64_t start, int64_t end):
+    cdef Py_buffer view
+    cdef BatchHeader batch
+    cdef int64_t position = start
+    cdef int32_t epoch = 0
+    cdef bint begins            # a batch of another epoch lies at `position`
+    cdef list found = []
+    cdef int64_t began = start, count = 0
+    PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
+    try:
+        if not 0 <= start <= end <= view.len:
+            raise ValueError(f"range {start} to {end} is not within {view.len} bytes")
+        while position < end:
+            with nogil:
+                begins = False
+                while position < end and not begins:
+                    if read_header(<const uint8_t*>view.buf, position, end, &batch) != OK:
+                        position = end
+                        break
+                    begins = batch.magic == 2 and (count == 0 or batch.leader_epoch != epoch)
+                    if not begins:
+                        count += batch.magic == 2
+                        position += batch.size
+            if begins:
+                if count:
+                    found.append((began, count, epoch))
+                began, count, epoch = position, 1, batch.leader_epoch
+                position += batch.size
+        if count:
+            found.append((began, count, epoch))
+    finally:
+        PyBuffer_Release(&view)
+    return found

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
 
 from kstore._native.salvage import find_run
@@ -41,6 +42,7 @@ from kstore.log.salvage import (
     open_source,
     salvage,
 )
+from kstore.log.salvage_epochs import POSITION, EpochFix, find_fixes
 from kstore.log.verify import Finding, verify_partition
 
 WRITE_SIZE = 1 << 24  # bytes handed to one write
@@ -253,10 +255,18 @@ class _Repair:
         end = pieces[-1].last_offset + 1 if pieces else 0
         result.end_offset = max([end, log_start, *(base for base, _ in segments)])
         epochs = self._epochs(path, result)
+        fixes = find_fixes(
+            pieces, None if epochs is None else LeaderEpochs.parse(epochs, path / LEADER_EPOCHS)
+        )
+        result.notes += [
+            f"{fix.source.path.name}: the batch at position {fix.position} says leader epoch "
+            f"{fix.found}, which contradicts the others; made {fix.right}, as they say"
+            for fix in fixes
+        ]
         if self.output is not None:
             target = self.output / name
             result.output = str(target)
-            self._write(target, segments, copied, epochs, path)
+            self._write(target, segments, copied, epochs, path, fixes)
             self._finish(target, result, log_start)
         return result
 
@@ -336,6 +346,7 @@ class _Repair:
         copied: list[str],
         epochs: bytes | None,
         path: Path,
+        fixes: list[EpochFix],
     ) -> None:
         files = self.files
         files.make_directory(target)
@@ -345,7 +356,7 @@ class _Repair:
                 os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND,
             )
             try:
-                for part in _parts(pieces):
+                for part in _parts(pieces, fixes):
                     files.write(fd, part)
                 files.fsync(fd)
             finally:
@@ -439,10 +450,26 @@ def _is_legacy(piece: Piece) -> bool:
     return piece.source.data[piece.position + 16] < 2
 
 
-def _parts(pieces: list[Piece]) -> Iterator[memoryview]:
+def _parts(pieces: list[Piece], fixes: list[EpochFix]) -> Iterator[memoryview | bytes]:
+    """The bytes of pieces, in parts of a size for writing; wrong leader epochs as they were."""
     for piece in pieces:
-        for start in range(piece.position, piece.end, WRITE_SIZE):
-            yield piece.source.data[start : min(start + WRITE_SIZE, piece.end)]
+        start = piece.position
+        inside = [
+            fix
+            for fix in fixes
+            if fix.source is piece.source and piece.position <= fix.position < piece.end
+        ]
+        for fix in sorted(inside, key=attrgetter("position")):
+            at = fix.position + POSITION
+            yield from _cut(piece.source.data, start, at)
+            yield fix.right.to_bytes(4, "big", signed=True)
+            start = at + 4
+        yield from _cut(piece.source.data, start, piece.end)
+
+
+def _cut(data: memoryview, start: int, end: int) -> Iterator[memoryview]:
+    for position in range(start, end, WRITE_SIZE):
+        yield data[position : min(position + WRITE_SIZE, end)]
 
 
 def _make_directories(files: Files, path: Path) -> None:
