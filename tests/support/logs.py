@@ -31,7 +31,7 @@ def open_log(
         str(directory),
         config,
         clean=clean,
-        recovery_point=recovery_point,
+        recovery_point=lambda: recovery_point,
         log_start_offset=log_start_offset,
     )
     writer = LogWriter(

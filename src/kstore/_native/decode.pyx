@@ -330,22 +330,23 @@ cdef class Scanner:
     cdef int _damage(self, Status status, object error) except -1:
         """Raise, or note what is skipped and step over it."""
         cdef int64_t position = self.scan.position, size = self.scan.batch.size
-        cdef int64_t left = self.scan.end - position
+        cdef int64_t left = self.scan.end - position, offset = self.scan.batch.base_offset
+        if offset < 0:              # unreadable: what would have come next
+            offset = self.scan.start_offset if self.scan.seen < 0 else self.scan.seen + 1
+        offset = max(offset, -1)    # unknown
         if not self.skip_damage:
             if error is not None:
                 if hasattr(error, "at"):
                     error.at(
                         path=self.path, position=self.position_base + position,
-                        offset=self.scan.batch.base_offset,
+                        offset=offset,
                     )
                 raise error
-            raise_for_status(
-                status, self.path, self.position_base + position, self.scan.batch.base_offset
-            )
+            raise_for_status(status, self.path, self.position_base + position, offset)
         if size < LOG_OVERHEAD + V0_OVERHEAD or size > left or status == BAD_SIZE:
             size = left         # no telling where the next batch starts
         self.skipped.append((
-            self.position_base + position, size, self.scan.batch.base_offset,
+            self.position_base + position, size, offset,
             reason(status) if error is None else getattr(error, "reason", str(error)),
         ))
         self.scan.position += size

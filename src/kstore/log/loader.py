@@ -9,6 +9,7 @@ import itertools
 import logging
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kstore._native.locate import SegmentList, SegmentView, find_end
@@ -46,7 +47,7 @@ def load(
     config: LogConfig,
     *,
     clean: bool,
-    recovery_point: int = 0,
+    recovery_point: Callable[[], int] = lambda: 0,
     log_start_offset: int = 0,
     mode: str = "careful",
     tell: Tell | None = None,
@@ -59,7 +60,8 @@ def load(
         Whether the directory was left by a clean stop. If not, segments from the one that
         holds the recovery point on are scanned and their indexes rebuilt.
     recovery_point, log_start_offset
-        From the directory's checkpoints; 0 where there is no entry.
+        From the directory's checkpoints; 0 where there is no entry. The first is asked for only
+        where it matters: not after a clean stop, unless the last segment shows that to be a lie.
     mode, tell
         See :func:`kstore.log.recovery.recover_partition`.
 
@@ -68,20 +70,21 @@ def load(
     RecoveryNeededError
         Damage below the recovery point, or before intact segments. Nothing was changed.
     """
+    durable = 0 if clean else recovery_point()
     recovered = recover_partition(
         files,
         directory,
-        None if clean else recovery_point,
+        None if clean else durable,
         config,
         mode=mode,
         tell=tell,
     )
     bases = [segment.base_offset for segment in recovered.segments]
-    sound = True
     if clean and bases and _is_unsound(files, directory, bases[-1]):
         # A clean stop cannot leave this: the marker lies, or somebody changed the files.
-        sound = False
-        recovered = recover_partition(files, directory, bases[-1], config)
+        clean, durable = False, recovery_point()
+        point = max(durable, bases[-1])  # of the other segments nothing speaks against the stop
+        recovered = recover_partition(files, directory, point, config, mode=mode, tell=tell)
     epochs = recovered.epochs
     if not bases:
         bases = [log_start_offset]
@@ -99,8 +102,7 @@ def load(
     segments = SegmentList((*views, active), start)
     shorter = epochs.truncate_from_end(segments.end_offset)
     shorter = epochs.truncate_from_start(start) or shorter
-    clean = clean and sound
-    known = min(data_end if clean else recovery_point, data_end)
+    known = min(data_end if clean else durable, data_end)
     producers = ProducerState(files, directory, config.producer_id_expiration_ms)
     producers.load(
         segments,

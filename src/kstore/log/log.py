@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
-from kstore._native.locate import SegmentList, Slice
+from kstore._native.locate import SegmentList, SegmentView, Slice
 from kstore._native.record import holds_records
 from kstore.config import INT64_MAX, LogConfig
 from kstore.errors import ClosedError, OffsetOutOfRangeError, PolicyViolationError, ReadOnlyError
@@ -313,6 +313,10 @@ class Log:
                 path=self.path,
                 offset=offset,
             ) from None
+
+    def _read_whole(self, view: SegmentView) -> Slice:
+        """Everything of one of the log's segments, mapped where that is safe."""
+        return view.whole() if self._reader is None else self._reader.read_whole(view)
 
     @overload
     def __getitem__(self, index: int) -> Record: ...

@@ -38,8 +38,7 @@ def open_for_writing(
         path,
         config,
         clean=place.clean,
-        # After a clean stop everything is on disk, so that reading the checkpoint can wait.
-        recovery_point=0 if place.clean else place.recovery_point(key),
+        recovery_point=lambda: place.recovery_point(key),
         log_start_offset=place.log_start(key),
         mode=mode,
         tell=tell,

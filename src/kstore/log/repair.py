@@ -384,7 +384,6 @@ class _Repair:
             str(target),
             LogConfig(),
             clean=False,
-            recovery_point=0,
             log_start_offset=log_start,
         )
         if loaded.recovery.cut_size or loaded.segments.end_offset != result.end_offset:

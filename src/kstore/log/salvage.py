@@ -153,6 +153,31 @@ def _note_unreadable(ranges: list[tuple[int, int, str]], start: int, end: int, w
         ranges.append((start, end, why))
 
 
+def find_next(
+    data: memoryview | bytes, position: int, size: int, last_offset: int, high: int
+) -> int:
+    """Where the next sound batch behind damage at a position begins; the end if there is none.
+
+    ``size``: what the damaged batch says its own is, 0 if that is unreadable. ``last_offset``: of
+    the batch in front of it. ``high``: what follows has a base offset of no more.
+    """
+    declared, end = position + size, len(data)
+    if size > 0 and declared <= end:
+        # Where the size leads to a sound batch, or to the end, it is the payload that is bad;
+        # unless a chain of batches leads there, too.
+        sound = declared == end or (
+            (run := find_run(data, declared))[1] > 0 and last_offset < run[2] <= high
+        )
+        if sound:
+            found = find_batch(data, position + 1, last_offset + 1, high, declared)
+            return found if found >= 0 else declared
+    for low, top in ((last_offset + 1, high), (0, INT64_MAX)):
+        found = find_batch(data, position + 1, low, top)
+        if found >= 0:
+            return found
+    return end
+
+
 def salvage(sources: list[Source]) -> Salvaged:
     """Choose batches of all sources that make one log; sources are those of one partition."""
     return _Salvage(sources).run()
@@ -205,7 +230,10 @@ class _Salvage:
                 self._split(source, position, run, not in_order, next_base)
             in_order = run[10]
             if end < source.size and in_order:
-                following = self._resume(source, end, status, size, last_offset, next_base)
+                high = next_base - 1
+                if high >= INT64_MAX - 1 and source.base_offset is not None:
+                    high = min(source.base_offset + INT32_MAX, INT64_MAX)
+                following = find_next(data, end, size, last_offset, high)
                 self.breaks.append(_Break(source, end, following, status))
                 end = following
             position = end
@@ -239,32 +267,6 @@ class _Salvage:
             self.suspects.append(_piece(source, stop, end))
         if start < stop:
             self.cores.append(_piece(source, start, stop))
-
-    @staticmethod
-    def _resume(
-        source: Source, position: int, status: int, size: int, last_offset: int, next_base: int
-    ) -> int:
-        """Where the next sound batch behind damage begins; the file's end if there is none."""
-        data = source.data
-        high = next_base - 1
-        base = source.base_offset
-        if high >= INT64_MAX - 1 and base is not None:
-            high = min(base + INT32_MAX, INT64_MAX)
-        declared = position + size
-        if size > 0 and declared <= source.size:
-            # Where the size leads to a sound batch, or to the end, it is the payload that is bad;
-            # unless a chain of batches leads there, too.
-            sound = declared == source.size or (
-                (run := find_run(data, declared))[1] > 0 and last_offset < run[2] <= high
-            )
-            if sound:
-                found = find_batch(data, position + 1, last_offset + 1, high, declared)
-                return found if found >= 0 else declared
-        for low, top in ((last_offset + 1, high), (0, INT64_MAX)):
-            found = find_batch(data, position + 1, low, top)
-            if found >= 0:
-                return found
-        return source.size
 
     # --- one log --------------------------------------------------------------------------
 

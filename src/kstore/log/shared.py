@@ -22,11 +22,13 @@ from kstore._native.locate import (
     find_end,
     slice_of_bytes,
 )
+from kstore._native.salvage import find_run
 from kstore.errors import ClosedError, CorruptRecordError, StorageError
 from kstore.log import segment as segments_on_disk
 from kstore.log.files import Files
 from kstore.log.loader import base_offsets
 from kstore.log.maps import MapBudget
+from kstore.log.salvage import INT32_MAX, find_next
 
 _UNKNOWN = -(2**63)
 _STEP = 8 << 20  # bytes read at a time while walking to the end
@@ -163,7 +165,8 @@ class SharedReader:
                 if active.size > 0 and active.next_offset == active.base_offset:
                     active.publish(0, active.base_offset)  # the index misled: the log decides
                     continue
-                size, following, largest, offset = self._damaged(data, active.next_offset)
+                size, following = self._behind_damage(active, data, left)
+                largest, offset = -1, following
                 if size == 0:
                     self._note_damage(active)
                     return
@@ -171,14 +174,28 @@ class SharedReader:
             active.note_timestamp(largest, offset)
             active.publish(active.size + size, following)
 
-    def _damaged(self, data: bytes, next_offset: int) -> tuple[int, int, int, int]:
-        """As find_end, of one batch that fails its checksum though it was once on disk."""
+    def _behind_damage(self, active: SegmentView, data: bytes, left: int) -> tuple[int, int]:
+        """Size of what is damaged behind the last batch, and the offset that follows; 0 if it is
+        not there yet: below the recovery point everything was on disk once.
+
+        Nothing that a damaged header says is gone by, unless it is the very last one.
+        """
         if self._durable is None:
             self._durable = self._recovery_point()
-        size = 12 + int.from_bytes(data[8:12], "big", signed=True)
-        if next_offset >= self._durable or size <= 12:
-            return 0, next_offset, -1, next_offset
-        return find_end(data[:size], 0, next_offset, False)
+        first = active.next_offset
+        if first >= self._durable:
+            return 0, first
+        size = find_run(data, 0)[9]
+        high = active.base_offset + INT32_MAX
+        position = find_next(data, 0, size, first - 1, high)
+        if position == len(data) < left:
+            data = self._files.pread(self._fd, left, active.size)
+            position = find_next(data, 0, size, first - 1, high)
+        if position < len(data):
+            following = int.from_bytes(data[position : position + 8], "big")
+            return (position, following) if following > first else (0, first)
+        following = find_end(data, 0, first, False)[1] if size == len(data) else first
+        return (size, min(following, self._durable)) if following > first else (0, first)
 
     def _note_damage(self, active: SegmentView) -> None:
         """What stands behind the last batch is none, and the log goes on: so much was on disk."""
@@ -213,6 +230,18 @@ class SharedReader:
                 with self._lock:
                     self._listed_at = -1
         return None
+
+    def read_whole(self, view: SegmentView) -> Slice:
+        """All of a segment; behind damage that no batch follows, what stands there too."""
+        if view.sealed and self._own:
+            return view.whole()
+        fd = self._files.open(view.path)
+        try:
+            beyond = self._damage is not None and not view.sealed
+            size = self._files.size(fd) if beyond else view.size
+            return slice_of_bytes(view, self._files.pread(fd, size, 0), 0)
+        finally:
+            self._files.close(fd)
 
     def _read_in(self, segments: SegmentList, offset: int, max_bytes: int) -> Slice | None:
         for view in segments.views[max(segments.floor(offset), 0) :]:
@@ -273,7 +302,9 @@ class SharedReader:
                     raise CorruptRecordError("the bytes end before the batch does", position=0)
             except CorruptRecordError as error:
                 where = position + (error.position or 0)
-                raise CorruptRecordError(error.reason, path=view.path, position=where) from None
+                raise CorruptRecordError(
+                    error.reason, path=view.path, position=where, offset=offset
+                ) from None
             if size == 0:
                 if at == 0:  # not one whole batch in what was read
                     max_bytes = wanted * 2

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kstore._native.locate import Slice, find_end
 from kstore._native.transactions import AbortedRanges
+from kstore.log.around_damage import check_on_damage, read_around
 from kstore.log.log import Log
 from kstore.log.transactions import UNCOMMITTED, Outcomes, check_isolation
 from kstore.record import Record
@@ -98,10 +99,9 @@ class LogView:
 
         With read_committed too: aborted records are among them.
         """
-        return self._slices(self.stop)
+        return self._slices(self.start, self.stop)
 
-    def _slices(self, stop: int) -> Iterator[tuple[Slice, int]]:
-        offset = self.start
+    def _slices(self, offset: int, stop: int) -> Iterator[tuple[Slice, int]]:
         size = _MAPPED if self.log.writable else _PIECE
         while offset < stop:
             piece = self.log.read(offset, size)
@@ -128,23 +128,45 @@ class LogView:
     ) -> Iterator[Record]:
         """As iterating the view, with a say about damage; the options are :meth:`scan`'s."""
         stop = self.stop
-        for piece, offset in self._slices(stop):
+        if on_damage == "raise":
+            return self._records(self.start, stop, check_crc)
+
+        def read(offset: int) -> Iterator[tuple[Record, int]]:
+            for record in self._records(offset, stop, check_crc):
+                yield record, record.offset + 1
+
+        def read_sound(
+            piece: Slice, begin: int, end: int, offset: int
+        ) -> Iterator[tuple[Record, int]]:
+            options = self._options(piece, offset, stop, check_crc, on_damage)
             notes: list[Any] = []
-            yield from scan_records(
-                piece,
-                start_offset=offset,
-                stop_offset=stop,
-                check_crc=check_crc,
-                next_offset=piece.next_offset,
-                on_damage=on_damage,
-                skipped=notes,
-                path=piece.path,
-                position_base=piece.position,
-                on_tail=self._on_tail,
-                find_aborted=self._find_aborted(piece, offset, stop),
-            )
+            for record in scan_records(piece, start=begin, end=end, skipped=notes, **options):
+                yield record, record.offset + 1
             if skipped is not None:
                 skipped.extend((piece.path, *note) for note in notes)
+
+        check_on_damage(on_damage)
+        return read_around(self.log, self.start, stop, read, read_sound, skipped)
+
+    def _records(self, start: int, stop: int, check_crc: bool) -> Iterator[Record]:
+        for piece, offset in self._slices(start, stop):
+            yield from scan_records(piece, **self._options(piece, offset, stop, check_crc))
+
+    def _options(
+        self, piece: Slice, offset: int, stop: int, check_crc: bool, on_damage: str = "raise"
+    ) -> dict[str, Any]:
+        """What a scan of a piece has to know."""
+        return {
+            "start_offset": offset,
+            "stop_offset": stop,
+            "check_crc": check_crc,
+            "next_offset": piece.next_offset,
+            "on_damage": on_damage,
+            "path": piece.path,
+            "position_base": piece.position,
+            "on_tail": self._on_tail,
+            "find_aborted": self._find_aborted(piece, offset, stop),
+        }
 
     def _find_aborted(
         self, piece: Slice, offset: int, stop: int
@@ -180,7 +202,8 @@ class LogView:
             How many cores may work ahead. The order of the result does not depend on it.
         on_damage
             ``"raise"`` (the default), or ``"skip"``: a damaged batch is left out and noted in
-            ``skipped`` as (path, position, size, offset, reason).
+            ``skipped`` as (path, position, size, offset, reason); every sound batch is shown once,
+            whatever the damaged one says of itself. Behind damage checksums are always looked at.
 
         Memory: 52 bytes a record for some ten thousand records at a time (decompressed batches
         add their bytes, about 8 MiB at a time); with n threads, n + 1 parts of a few MiB of log
@@ -191,45 +214,47 @@ class LogView:
         stop = self.stop
         predicate = None if where is None else _compile(where)
 
-        def run(job: tuple[Slice, int, int, int]) -> Iterator["Columns"]:
-            piece, offset, begin, end = job
-            found = ColumnScan(
-                piece,
-                begin,
-                end,
-                start_offset=offset,
-                stop_offset=stop,
-                check_crc=check_crc,
-                next_offset=piece.next_offset,
-                on_damage=on_damage,
-                path=piece.path,
-                position_base=piece.position,
-                on_tail=self._on_tail,
-                find_aborted=self._find_aborted(piece, offset, stop),
-            )
+        def run(
+            piece: Slice, offset: int, begin: int, end: int, on_damage: str = "raise"
+        ) -> Iterator[tuple["Columns", int]]:
+            options = self._options(piece, offset, stop, check_crc, on_damage)
+            found = ColumnScan(piece, begin, end, **options)
             for columns in found:
                 kept = columns if predicate is None else columns[predicate.rows(columns)]
-                if len(kept):
-                    yield kept
+                yield kept, int(columns.offsets[-1]) + 1
             if skipped is not None:
                 skipped.extend((piece.path, *note) for note in found.skipped)
 
-        if threads <= 1:
-            for job in self._jobs(1, stop):
-                yield from run(job)
-            return
-        with ThreadPoolExecutor(threads, thread_name_prefix="kstore-scan") as pool:
-            waiting: list[Future[list[Columns]]] = []
-            for job in self._jobs(threads, stop):
-                waiting.append(pool.submit(lambda part: list(run(part)), job))
-                if len(waiting) > threads:
-                    yield from waiting.pop(0).result()
-            for future in waiting:
-                yield from future.result()
+        def read(offset: int) -> Iterator[tuple["Columns", int]]:
+            if threads <= 1:
+                for job in self._jobs(1, offset, stop):
+                    yield from run(*job)
+                return
+            with ThreadPoolExecutor(threads, thread_name_prefix="kstore-scan") as pool:
+                waiting: list[Future[list[tuple[Columns, int]]]] = []
+                for job in self._jobs(threads, offset, stop):
+                    waiting.append(pool.submit(lambda part: list(run(*part)), job))
+                    if len(waiting) > threads:
+                        yield from waiting.pop(0).result()
+                for future in waiting:
+                    yield from future.result()
 
-    def _jobs(self, threads: int, stop: int) -> Iterator[tuple[Slice, int, int, int]]:
+        def read_sound(
+            piece: Slice, begin: int, end: int, offset: int
+        ) -> Iterator[tuple["Columns", int]]:
+            return run(piece, offset, begin, end, on_damage)
+
+        check_on_damage(on_damage)
+        found: Iterator[Columns]
+        if on_damage == "raise":
+            found = (columns for columns, _ in read(self.start))
+        else:
+            found = read_around(self.log, self.start, stop, read, read_sound, skipped)
+        yield from (columns for columns in found if len(columns))
+
+    def _jobs(self, threads: int, start: int, stop: int) -> Iterator[tuple[Slice, int, int, int]]:
         """Parts of slices that begin and end at batches: (slice, start offset, begin, end)."""
-        for piece, offset in self._slices(stop):
+        for piece, offset in self._slices(start, stop):
             begin = 0
             for end in piece.split(_PART if threads > 1 else piece.size):
                 yield piece, offset, begin, end
