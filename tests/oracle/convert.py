@@ -65,5 +65,9 @@ def unpacked(data: bytes) -> Iterator[tuple[PlainBatch, bytes]]:
             frame = codecs.decompress(batch.codec, frame[61:], 2)
         elif batch.codec:
             overhead = 26 + 8 * batch.magic
+            # Whoever writes a key into a wrapper: it means nothing.
+            overhead += max(
+                0, int.from_bytes(frame[overhead - 8 : overhead - 4], "big", signed=True)
+            )
             frame = codecs.decompress(batch.codec, frame[overhead:], batch.magic)
         yield batch._replace(position=0, size=0), frame

@@ -35,6 +35,7 @@ cdef class Admission(LogEnd):
         self, Status status, MessageCheck* check, Py_ssize_t size
     ) except -1
     cdef object _append_rebuilt(self, batches, int codec, int64_t now)
+    cdef object _converter(self, batches, int codec)
     cdef object _append_anew(
         self, batches, int codec, LeaderRules* rules, MessageCheck* in_place
     )

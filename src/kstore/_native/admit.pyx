@@ -15,8 +15,8 @@ from kstore._native.cursor cimport put_i32, wrapping_add
 from kstore._native.header cimport BatchHeader, crc_matches, read_header, write_header
 from kstore._native.info cimport new_info
 from kstore._native.layout cimport (
-    CODEC_MASK, CONTROL_BIT, LOG_APPEND_TIME_BIT, MAGIC_POSITION, TRANSACTIONAL_BIT,
-    V2_HEADER_SIZE,
+    CODEC_MASK, CONTROL_BIT, DELETE_HORIZON_BIT, LOG_APPEND_TIME_BIT, MAGIC_POSITION,
+    TRANSACTIONAL_BIT, V2_HEADER_SIZE,
 )
 from kstore._native.log_end cimport MAX_RELATIVE, LogEnd
 from kstore._native.message_set cimport (
@@ -143,12 +143,17 @@ cdef class Admission(LogEnd):
         if self.target_codec < 0 or self.target_codec == codec:
             return self._append_checked(
                 <const uint8_t*>view.buf, view.len, check, rules.from_client)
-        rebuilt = self.recompress(
-            memoryview(data).cast("B")[:V2_HEADER_SIZE], records, self.target_codec)
+        if check.header.attributes & (LOG_APPEND_TIME_BIT | DELETE_HORIZON_BIT):
+            # The header says something else of the records' timestamps than they do.
+            rebuilt = self._converter(data, self.target_codec).rebuild(0, -1, None)
+        else:
+            rebuilt = self.recompress(
+                memoryview(data).cast("B")[:V2_HEADER_SIZE], records, self.target_codec)
         if rebuilt.shape[0] > self.max_message_bytes:
             self._refuse(MESSAGE_TOO_LARGE, check, rebuilt.shape[0])
         check.restamp = True
-        check.header.attributes = (check.header.attributes & ~CODEC_MASK) | self.target_codec
+        check.header.attributes = (
+            check.header.attributes & TRANSACTIONAL_BIT) | self.target_codec
         return self._append_checked(&rebuilt[0], rebuilt.shape[0], check, rules.from_client)
 
     cdef object _unpack(
@@ -213,11 +218,14 @@ cdef class Admission(LogEnd):
 
     cdef object _append_rebuilt(self, batches, int codec, int64_t now):
         """Append checked batches as new ones in the topic's format; the lock is held."""
-        made = Converter(
-            batches, self.message_magic, codec=codec, decompress=self.decompress,
-            compress=self.compress,
-        ).rebuild(self.next_offset, self.leader_epoch, now if self.log_append_time else None)
+        made = self._converter(batches, codec).rebuild(
+            self.next_offset, self.leader_epoch, now if self.log_append_time else None)
         return self._append_trusted(made, True)
+
+    cdef object _converter(self, batches, int codec):
+        return Converter(
+            batches, self.message_magic, codec=codec, decompress=self.decompress,
+            compress=self.compress)
 
     cdef object _append_anew(
         self, batches, int codec, LeaderRules* rules, MessageCheck* in_place

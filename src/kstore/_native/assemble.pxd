@@ -123,7 +123,7 @@ cdef inline Status put_row(
     """Append one record in the group's format. OK with a refusal set: nothing was appended."""
     cdef int64_t size, inner_offset = offset
     cdef Status status
-    if group.magic < 2 and group.stamped:
+    if group.magic < 2 and group.stamped and timestamp >= -1:
         timestamp = group.append_time
     if not place_record(group, offset, timestamp):
         return OK

@@ -487,6 +487,8 @@ cdef class Converter:
                 self.fail(REFUSED, None)
             if self.position == 0:
                 self.first = self.batch
+                if self.batch.magic < 2:        # where a message has unknown bits, v2 has flags
+                    self.first.attributes = 0
             self.append_batch(self.plain_records(), True)
             self.position += self.batch.size
         self.first.leader_epoch = leader_epoch

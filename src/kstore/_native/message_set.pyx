@@ -10,11 +10,12 @@ from libc.string cimport memset
 
 from kstore._native.batch cimport LeaderRules, timestamp_fits
 from kstore._native.checksum cimport crc32
-from kstore._native.cursor cimport get_i64, put_i64, put_u32, wrapping_add
+from kstore._native.cursor cimport get_i32, get_i64, put_i64, put_u32, wrapping_add
 from kstore._native.header cimport BatchHeader, crc_matches, read_header
 from kstore._native.layout cimport (
     CODEC_MASK, HEADER_UP_TO_MAGIC, LEGACY_ATTRIBUTES_POSITION, LEGACY_CRC_POSITION,
-    LEGACY_CRC_START, LOG_APPEND_TIME_BIT, MAGIC_POSITION, V1_TIMESTAMP_POSITION,
+    LEGACY_CRC_START, LOG_APPEND_TIME_BIT, MAGIC_POSITION, V0_OVERHEAD,
+    V1_TIMESTAMP_POSITION,
 )
 from kstore._native.rows cimport take_legacy
 from kstore._native.span cimport RecordSpan
@@ -133,7 +134,9 @@ cdef Status take_inner(
 ) noexcept nogil:
     """The header of a message inside a wrapper."""
     cdef Status status
-    if size - position >= HEADER_UP_TO_MAGIC and data[position + MAGIC_POSITION] != magic:
+    if size - position >= HEADER_UP_TO_MAGIC and data[position + MAGIC_POSITION] != magic and (
+        get_i32(data + position + 8) >= V0_OVERHEAD
+    ):
         return OTHER_MAGIC
     status = read_header(data, position, size, inner)
     return BAD_RECORD_SIZE if status == TRUNCATED else status

@@ -1,0 +1,109 @@
+"""What a leader makes of what clients send: Kafka's own log and ours, append by append."""
+
+import base64
+import itertools
+from pathlib import Path
+
+import pytest
+
+from interop.test_segments import judge
+from kstore.errors import KStoreError
+from oracle.convert import unpacked
+from support.logs import log_bytes, open_log
+from support.sent import NOT_OLD, NOW, ODD, WORSE, WRONG, rows, sent
+
+T = NOW + 1000
+# Names of Kafka's errors, where ours differ by more than their ending.
+OURS = {
+    "RecordTooLargeException": "MessageTooLargeError",
+    "RecordBatchTooLargeException": "RecordListTooLargeError",
+}
+# Where Kafka's broker stumbles (UNKNOWN_SERVER_ERROR to the client) kstore says what is wrong.
+STUMBLES = ("IllegalArgumentError", "KafkaError")
+SAID = {
+    "InvalidRecordError",
+    "InvalidTimestampError",
+    "CorruptRecordError",
+    "UnsupportedForMessageFormatError",
+    "UnsupportedCompressionTypeError",
+}
+
+
+def inputs() -> dict[str, bytes]:
+    found = {
+        f"v{magic} codec {codec} of {count}": sent(magic, codec, rows(count))
+        for magic, codec, count in itertools.product((0, 1, 2), range(4), (1, 7))
+    }
+    return found | ODD | {f"wrong: {n}": d for n, d in (WRONG | NOT_OLD).items()}
+
+
+SETTINGS = {
+    f"{version}, {codec}, {kind}": {
+        "message_format_version": version,
+        "compression_type": codec,
+        "message_timestamp_type": kind,
+    }
+    for version, codec, kind in itertools.product(
+        ("0.9.0", "0.10.2", "3.0"),
+        ("producer", "uncompressed", "gzip", "lz4"),
+        ("CreateTime", "LogAppendTime"),
+    )
+}
+for _version in ("0.9.0", "0.10.2", "3.0"):
+    _base = {"message_format_version": _version}
+    SETTINGS |= {
+        f"{_version}, compacted": _base | {"cleanup_policy": "compact"},
+        f"{_version}, small": _base | {"max_message_bytes": 1200},
+        f"{_version}, small segments": _base | {"segment_bytes": 1200},
+        f"{_version}, strict": _base
+        | {
+            "message_timestamp_before_max_ms": 3_600_000,
+            "message_timestamp_after_max_ms": 3_600_000,
+            "cleanup_policy": "compact",
+        },
+    }
+SETTINGS["zstd"] = {"message_format_version": "0.10.2", "compression_type": "zstd"}
+
+
+def properties(settings: dict[str, object]) -> str:
+    return ";".join(f"{name.replace('_', '.')}={value}" for name, value in settings.items())
+
+
+def test_kafkas_leader_and_ours_agree_on_everything(tmp_path: Path) -> None:
+    lines = []
+    for n, settings in enumerate(SETTINGS.values()):
+        lines.append(f"open {tmp_path}/kafka-{n}/t-0 {properties(settings)}")
+        lines += [f"append {T} {base64.b64encode(data).decode()}" for data in inputs().values()]
+    answers = iter(judge("3.9.2", lines))
+    differences, refused, taken = [], 0, 0
+    for n, (name, settings) in enumerate(SETTINGS.items()):
+        assert next(answers) == "0;0;0", name
+        log = open_log(tmp_path / f"ours-{n}" / "t-0", clock=lambda: T, **settings)
+        end = 0
+        for what, data in inputs().items():
+            answer = next(answers)
+            if answer.startswith("error:"):
+                refused += 1
+                kafkas = answer.removeprefix("error:")
+                kafkas = OURS.get(kafkas, kafkas.removesuffix("Exception") + "Error")
+            else:
+                taken += 1
+                end, before = int(answer.rsplit(";")[-1]), end
+                kafkas = f"{end - before} records"
+            try:
+                info = log.append_as_leader(data)
+                ours = f"{info.last_offset - info.first_offset + 1 if info.size else 0} records"
+            except KStoreError as error:
+                ours = type(error).__name__
+            if ours not in (SAID if kafkas in STUMBLES else {kafkas}):
+                differences.append((name, what, kafkas, ours))
+        log.close()
+        kafkas_log = log_bytes(tmp_path / f"kafka-{n}" / "t-0")
+        ours_log = log_bytes(tmp_path / f"ours-{n}" / "t-0")
+        both = zip(unpacked(kafkas_log), unpacked(ours_log), strict=False)
+        differences += [(name, "batch", k, o) for k, o in both if k != o][:1]
+        if [b for b, _ in unpacked(kafkas_log)] != [b for b, _ in unpacked(ours_log)]:
+            differences.append((name, "batches of the log"))
+    assert not differences, "\n".join(" | ".join(map(str, each)) for each in differences)
+    assert refused > 500
+    assert taken > 1000
