@@ -214,6 +214,69 @@ def test_any_bytes_as_records(body, count):
     assert report.ok == (report.bad_position < 0)
 
 
+def is_sound(body: bytes) -> bool:
+    """Whether the bytes are one whole record, read slowly by the format's words."""
+    at = 0
+
+    def number(most: int) -> int:
+        nonlocal at
+        raw = shift = 0
+        while True:
+            raw |= (body[at] & 0x7F) << shift
+            at += 1
+            shift += 7
+            if body[at - 1] < 0x80:
+                assert raw < 1 << 7 * most
+                raw &= 0xFFFFFFFF if most == 5 else 2**64 - 1
+                return raw >> 1 ^ -(raw & 1)
+            assert shift < 7 * most
+
+    def skip(size: int, lowest: int) -> None:
+        nonlocal at
+        assert lowest <= size <= len(body) - at
+        at += max(size, 0)
+
+    try:
+        assert number(5) == len(body) - at
+        at += 1
+        number(10)
+        assert number(5) == 0
+        skip(number(5), -1)
+        skip(number(5), -1)
+        count = number(5)
+        assert count >= 0
+        for _ in range(count):
+            skip(number(5), 0)
+            skip(number(5), -1)
+    except (AssertionError, IndexError):
+        return False
+    return at == len(body)
+
+
+def test_a_mutated_record_is_judged_the_same_wherever_it_stands():
+    """There is a quick reader, for records that others follow, and a slow one: same answers."""
+    rng = random.Random(11)
+    follower = record_v2(PlainRecord(1, NOW, b"k" * 40, b"v" * 40), 0, NOW)
+    rules = {"now": NOW, "base_timestamp": NOW, "max_timestamp": NOW}
+    sound = mutated = 0
+    for n in range(6000):
+        key, value = (rng.choice((None, b"", b"k" * rng.randrange(90))) for _ in range(2))
+        pairs = tuple(
+            ("h" * rng.randrange(4), rng.choice((None, b"", b"x" * rng.randrange(70))))
+            for _ in range(rng.randrange(4))
+        )
+        record = bytearray(record_v2(PlainRecord(0, NOW, key, value, pairs), 0, NOW))
+        for _ in range(rng.choice((0, 1, 1, 2))):
+            record[rng.randrange(len(record))] = rng.choice((0, 1, 2, 3, 128, rng.randrange(256)))
+            mutated += 1
+        # A size that was changed may take in the record behind it, or leave bytes over.
+        alone = kernel.validate_records(bytes(record), count=1, **rules).ok
+        followed = kernel.validate_records(bytes(record) + follower, count=2, **rules).ok
+        assert alone == followed == is_sound(bytes(record)), (n, bytes(record))
+        sound += alone
+    assert sound > 1000 and mutated > 4000
+
+
 @pytest.mark.parametrize(
     ("timestamp", "rules", "status"),
     [

@@ -24,7 +24,7 @@ from kstore._native.cursor cimport (
 from kstore._native.header cimport BatchHeader, crc_matches, read_header
 from kstore._native.layout cimport *
 from kstore._native.span cimport (
-    NO_GUESS, likely, plain_guess, plain_record, read_plain_record,
+    NO_GUESS, likely, plain_guess, plain_record, read_short_record,
 )
 from kstore._native.status cimport *
 
@@ -175,7 +175,7 @@ cdef Status validate_records(
         start = cursor.position
         if unlikely(start == cursor.end):
             return fault(out, BAD_COUNT, start - data, index)
-        if likely(read_plain_record(start, cursor.end, &guess, &plain)):
+        if likely(read_short_record(start, cursor.end, &guess, &plain, True)):
             cursor.position = plain.end
             fields.timestamp_delta = plain.timestamp_delta
             fields.offset_delta = plain.offset_delta

@@ -63,9 +63,43 @@ KSTORE_ALWAYS_INLINE int plain_varint(const uint8_t **at, int32_t *out) {
     return 1;
 }
 
-/* Read the record at `at`, of a run of records that ends at `end`; 1 if it is plain. */
-KSTORE_ALWAYS_INLINE int read_plain_record(const uint8_t *at, const uint8_t *end,
-                                           plain_guess *guess, plain_record *out) {
+/* Whether headers, their count first, fill the bytes from `at` to `stop`, of a run that ends at
+ * `end`; 0 also where that is not certain. */
+static inline int long_headers(const uint8_t *at, const uint8_t *stop, const uint8_t *end) {
+    int32_t count, size;
+    if (end - at < 4 || !plain_varint(&at, &count) || count < 0)
+        return 0;
+    for (; count > 0; count--) {
+        if (end - at < 4 || !plain_varint(&at, &size) || size < 0 || size > stop - at)
+            return 0;
+        at += size;
+        if (end - at < 4 || !plain_varint(&at, &size) || size < -1 || size > stop - at)
+            return 0;
+        at += size < 0 ? 0 : size;
+    }
+    return at == stop;
+}
+
+/* The same, quicker where count and sizes take one byte each and none is negative: one test says
+ * both, and such a count is, in zig-zag, the number of sizes that follow. */
+KSTORE_ALWAYS_INLINE int short_headers(const uint8_t *at, const uint8_t *stop,
+                                       const uint8_t *end) {
+    const uint8_t *start = at;
+    int32_t sizes;
+    if (KSTORE_RARE(at >= stop || *at & 0x81))
+        return long_headers(start, stop, end);
+    for (sizes = *at++; sizes > 0; sizes--) {
+        if (KSTORE_RARE(at >= stop || *at & 0x81))
+            return long_headers(start, stop, end);
+        at += 1 + (*at >> 1);
+    }
+    return at == stop;
+}
+
+/* Read the record at `at`, of a run of records that ends at `end`; 1 if it is plain, or with
+ * `any` if it is at least short: its value may be null then, and it may have headers. */
+KSTORE_ALWAYS_INLINE int read_short_record(const uint8_t *at, const uint8_t *end,
+                                           plain_guess *guess, plain_record *out, int any) {
     uint16_t raw;
     int64_t left = end - at;
     if (KSTORE_RARE(left < PLAIN_RECORD_ROOM))
@@ -104,13 +138,22 @@ KSTORE_ALWAYS_INLINE int read_plain_record(const uint8_t *at, const uint8_t *end
         return 0;
     /* The value ends one byte before the record does, and that byte counts no headers. This says
      * too that nothing above was read from beyond the record: body has only moved forward. */
-    if (KSTORE_RARE(size < 0 || size != stop - body - 1 || stop[-1] != 0))
-        return 0;
+    if (size < 0 || size != stop - body - 1 || KSTORE_RARE(stop[-1] != 0)) {
+        if (!any || size < -1 || size > stop - body)
+            return 0;
+        if (!short_headers(body + (size < 0 ? 0 : size), stop, end))
+            return 0;
+    }
     out->value = body;
     out->value_size = size;
     out->timestamp_delta = timestamp_delta;
     out->end = stop;
     return 1;
+}
+
+KSTORE_ALWAYS_INLINE int read_plain_record(const uint8_t *at, const uint8_t *end,
+                                           plain_guess *guess, plain_record *out) {
+    return read_short_record(at, end, guess, out, 0);
 }
 
 #endif

@@ -35,6 +35,9 @@ cdef extern from "plain_record.h" nogil:
     bint read_plain_record(
         const uint8_t* at, const uint8_t* end, plain_guess* guess, plain_record* out
     ) noexcept
+    bint read_short_record(
+        const uint8_t* at, const uint8_t* end, plain_guess* guess, plain_record* out, bint any
+    ) noexcept
 
 
 cdef struct RecordSpan:
