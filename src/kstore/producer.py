@@ -14,7 +14,7 @@ from kstore.errors import BufferExhaustedError, ClosedError, ForkedError, Invali
 from kstore.record import codec
 from kstore.record.timestamp import to_milliseconds
 from kstore.topic import Headers, Partitioner, Position, Topic, choose
-from kstore.txn.messages import SEQUENCES, new_producer_id
+from kstore.txn.messages import SEQUENCES, new_producer_id, next_sequence
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
@@ -167,6 +167,7 @@ class Producer:
         self._count = len(topic)
         self._producer_id = new_producer_id() if enable_idempotence else -1
         self._sequences: dict[int, int] = {}  # of the next batch, by partition
+        self._unsure: set[int] = set()  # partitions where a failed append may have come through
         self._logs: dict[int, Log] = {}
         self._changed = threading.Condition()
         self._open: dict[int, _Batch] = {}
@@ -347,6 +348,7 @@ class Producer:
                 written[batch.partition] = log
             except Exception as error:
                 batch.error = error
+                self._unsure.add(batch.partition)
         if self._acks == "all":
             for partition, log in written.items():
                 try:
@@ -378,6 +380,10 @@ class Producer:
         """The whole batch, compressed; offsets and leader epoch are the log's to give."""
         buffer = cast(BatchBuffer, batch.buffer)
         if self._producer_id >= 0:
+            if batch.partition in self._unsure:
+                known = self._log(batch.partition).producers()
+                self._sequences[batch.partition] = next_sequence(known, self._producer_id, 0)
+                self._unsure.discard(batch.partition)
             buffer.set_producer(self._producer_id, 0, self._sequences.get(batch.partition, 0))
         if self._codec:
             buffer.replace_records(codec.compress(self._codec, MAGIC, buffer.records))

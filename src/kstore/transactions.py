@@ -43,6 +43,7 @@ from kstore.txn.messages import (
     encode_key,
     encode_value,
     new_producer_id,
+    next_sequence,
 )
 
 if TYPE_CHECKING:
@@ -236,7 +237,8 @@ class TransactionalProducer:
         self._rewound: Consumer | None = None  # to be put back if the transaction is aborted
         self._builders: dict[TopicPartition, BatchBuilder] = {}
         self._joined: set[TopicPartition] = set()  # partitions of the transaction
-        self._sequences: dict[TopicPartition, int] = {}
+        self._sequences: dict[TopicPartition, int] = {}  # of the next batch
+        self._unsure: set[TopicPartition] = set()  # where the last append may have come through
         self._closed = False
         self._forked = False
         self.producer_id, self.producer_epoch = self._coordinator.init(transactional_id, timeout_ms)
@@ -421,11 +423,15 @@ class TransactionalProducer:
         count = len(builder)
         if not count:
             return
+        log = self._store._log(*place)
         sequence = self._sequences.get(place, 0)
+        if place in self._unsure:
+            sequence = next_sequence(log.producers(), self.producer_id, self.producer_epoch)
         builder.set_producer(self.producer_id, self.producer_epoch, sequence)
         try:
             batch = builder.build(attributes=_TRANSACTIONAL)
-            self._store._log(*place).append_as_leader(batch)
+            self._unsure.add(place)
+            log.append_as_leader(batch)
         except InvalidProducerEpochError as error:
             self._failed = error
             raise ProducerFencedError(
@@ -436,6 +442,7 @@ class TransactionalProducer:
             self._failed = error
             raise
         self._sequences[place] = (sequence + count) % SEQUENCES
+        self._unsure.discard(place)
 
     # --- the end --------------------------------------------------------------------------
 

@@ -349,6 +349,25 @@ def test_a_refused_batch_uses_no_sequence_numbers(store: Store) -> None:
     assert [sequence for _, _, sequence, _ in sequences(store["t"][0])] == [0, 1]
 
 
+def test_numbers_of_an_append_that_failed_afterwards_are_not_used_again(store: Store) -> None:
+    """Else the next batch of as many records is taken for a repetition, and not written."""
+    log = store["t"][0]
+    append = log.append_as_leader
+
+    def append_and_fail(batch: bytes) -> None:
+        append(batch)
+        raise StorageError("no descriptor left", errno=24)
+
+    with store.producer("t", enable_idempotence=True, linger_ms=0) as producer:
+        log.append_as_leader = append_and_fail  # type: ignore[method-assign]
+        with pytest.raises(StorageError):
+            producer.send(b"1", partition=0).result(30)
+        log.append_as_leader = append  # type: ignore[method-assign]
+        assert producer.send(b"2", partition=0).result(30).offset == 1
+    assert [record.value for record in log] == [b"1", b"2"]
+    assert [sequence for _, _, sequence, _ in sequences(log)] == [0, 1]
+
+
 def test_a_plain_producer_has_no_id(store: Store) -> None:
     with store.producer("t") as producer:
         producer.send(b"1", partition=0)

@@ -16,6 +16,7 @@ from kstore.errors import (
     InvalidTxnStateError,
     ProducerFencedError,
     ReadOnlyError,
+    StorageError,
     UnknownTopicOrPartitionError,
 )
 from kstore.txn.messages import State, decode_value
@@ -399,3 +400,24 @@ def test_a_broker_s_coordinator_ended_what_the_producer_had_open(store):
         producer.send("marked", b"2", partition=0)
     assert committed(store, "marked") == [b"2"]
     assert {each.coordinator_epoch for each in log.producers()} == {7}
+
+
+def test_sequences_of_a_write_whose_outcome_is_unknown_are_not_used_again(store, monkeypatch):
+    """The batch is in the log, but its append raised: the next one must not pass for it."""
+    producer = store.transactional_producer("id")
+    log = store["a"][0]
+    append = log.append_as_leader
+
+    def append_and_fail(batch: bytes) -> None:
+        append(batch)
+        raise StorageError("no descriptor left", errno=24)
+
+    with pytest.raises(StorageError), producer.transaction():
+        producer.send("a", b"lost", partition=0)
+        with monkeypatch.context() as patch:
+            patch.setattr(log, "append_as_leader", append_and_fail)
+            producer.flush()
+    with producer.transaction():
+        producer.send("a", b"kept", partition=0)
+    assert everything(store, "a") == [b"lost", b"kept"]
+    assert committed(store, "a") == [b"kept"]

@@ -5,12 +5,16 @@ written as version 0, which every Kafka since 0.11 reads; version 1 (transaction
 above) is read too, and what it says of previous and next producer ids is kept in memory.
 """
 
+from collections.abc import Iterable
 from enum import IntEnum
 from random import randrange
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kstore.errors import CorruptRecordError
 from kstore.group.fields import INT16, INT32, INT64, FieldReader, encode_string
+
+if TYPE_CHECKING:
+    from kstore.log.producer_snapshot import ProducerEntry
 
 KEY_VERSION = 0
 VALUE_VERSION = 0
@@ -52,6 +56,18 @@ class Metadata(NamedTuple):
 def new_producer_id() -> int:
     """A producer id that no Kafka broker hands out, and nobody else by any likely chance."""
     return LOWEST_PRODUCER_ID + randrange(LOWEST_PRODUCER_ID)
+
+
+def next_sequence(known: Iterable["ProducerEntry"], producer_id: int, producer_epoch: int) -> int:
+    """The sequence number after the last that a log has of a producer; 0 where it has none.
+
+    For who cannot tell whether the last append came through: to use a number again is to have
+    the next batch taken for a repetition, and not written.
+    """
+    for entry in known:
+        if (entry.producer_id, entry.producer_epoch) == (producer_id, producer_epoch):
+            return (entry.last_sequence + 1) % SEQUENCES
+    return 0
 
 
 def encode_key(transactional_id: str) -> bytes:
