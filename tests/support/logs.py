@@ -33,6 +33,7 @@ def open_log(
         clean=clean,
         recovery_point=lambda: recovery_point,
         log_start_offset=log_start_offset,
+        clock=clock,
     )
     writer = LogWriter(
         str(directory), loaded, config=config, files=files, maps=MapBudget(16), clock=clock

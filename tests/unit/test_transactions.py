@@ -412,11 +412,13 @@ def test_sequences_of_a_write_whose_outcome_is_unknown_are_not_used_again(store,
         append(batch)
         raise StorageError("no descriptor left", errno=24)
 
-    with pytest.raises(StorageError), producer.transaction():
-        producer.send("a", b"lost", partition=0)
-        with monkeypatch.context() as patch:
-            patch.setattr(log, "append_as_leader", append_and_fail)
+    producer.begin_transaction()
+    producer.send("a", b"lost", partition=0)
+    with monkeypatch.context() as patch:
+        patch.setattr(log, "append_as_leader", append_and_fail)
+        with pytest.raises(StorageError):
             producer.flush()
+    producer.abort_transaction()
     with producer.transaction():
         producer.send("a", b"kept", partition=0)
     assert everything(store, "a") == [b"lost", b"kept"]

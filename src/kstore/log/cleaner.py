@@ -19,7 +19,6 @@ from kstore._native.keymap import KeyMap
 from kstore._native.locate import SegmentView
 from kstore._native.record_filter import RecordFilter
 from kstore.errors import (
-    ClosedError,
     CompactionAbandonedError,
     CorruptFileError,
     CorruptRecordError,
@@ -206,7 +205,7 @@ def compact(
     CorruptRecordError
         A batch is damaged; its segment and all later ones stay as they were.
     CompactionAbandonedError
-        The log was truncated meanwhile.
+        The log was truncated meanwhile, or is being moved to another directory.
     StorageError
         The disk is full or failed. Segments that were not swapped stay as they were.
     """
@@ -221,7 +220,7 @@ def compact(
         report: CompactionReport | None = None
         while rounds is None or rounds > 0:
             rounds = None if rounds is None else rounds - 1
-            writer.check_usable()
+            writer.check_cleaning()
             now = writer.now_ms()
             facts = facts_of(log, files)
             cleanable = range_of(log, facts, files, now)
@@ -427,9 +426,7 @@ class _Round:
         try:
             position = 0
             while position < view.size:
-                self._writer.check_usable()
-                if self._writer.closing:
-                    raise ClosedError("the log is closed", path=self._log.path)
+                self._writer.check_cleaning()
                 self._check()
                 size = min(len(self._buffer), view.size - position)
                 size = self._files.preadv_into(fd, self._buffer[:size], position)

@@ -51,6 +51,7 @@ def load(
     log_start_offset: int = 0,
     mode: str = "careful",
     tell: Tell | None = None,
+    clock: Callable[[], int] | None = None,
 ) -> LoadedLog:
     """Load a partition for writing; the caller holds the log directory's lock.
 
@@ -64,6 +65,8 @@ def load(
         where it matters: not after a clean stop, unless the last segment shows that to be a lie.
     mode, tell
         See :func:`kstore.log.recovery.recover_partition`.
+    clock
+        The log's, in ms since 1970: producers expire by it. None: the real one.
 
     Raises
     ------
@@ -106,7 +109,7 @@ def load(
     producers = ProducerState(files, directory, config.producer_id_expiration_ms)
     producers.load(
         segments,
-        time.time_ns() // 1_000_000,
+        time.time_ns() // 1_000_000 if clock is None else clock(),
         trusted_end=None if clean else known,
         quiet=frozenset(
             segment.base_offset for segment in recovered.segments if segment.producer_batches == 0

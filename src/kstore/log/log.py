@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from kstore._native.locate import SegmentList, SegmentView, Slice
 from kstore._native.record import holds_records
-from kstore.config import INT64_MAX, LogConfig
+from kstore.config import LogConfig
 from kstore.errors import ClosedError, OffsetOutOfRangeError, PolicyViolationError, ReadOnlyError
 from kstore.log import retention, search
 from kstore.log.files import Files
+from kstore.log.outside import OutsideState
 from kstore.log.producer_snapshot import ProducerEntry
-from kstore.log.producer_state import ProducerState, collect_aborted
+from kstore.log.producer_state import collect_aborted
 from kstore.log.shared import SharedReader
 from kstore.log.transaction_index import AbortedTransaction
 from kstore.log.transactions import COMMITTED, UNCOMMITTED, StableEnd, check_isolation
@@ -73,6 +74,7 @@ class Log:
         self._writer = writer
         self._reader = reader
         self._stable_end = StableEnd(self, files)
+        self._outside = OutsideState(self, files)
         if writer is not None:
             appender = writer.appender
             appender.answer_with(AppendInfo)
@@ -424,7 +426,7 @@ class Log:
                 self._writer.producers.refresh(self._writer.segments, self._writer.now_ms())
                 entries = self._writer.producers.table.entries()
         else:
-            entries = self._outside_state().table.entries()
+            entries = self._outside.at(self.segments).table.entries()
         return [ProducerEntry(*entry) for entry in entries]
 
     def aborted_transactions(self, start: int, stop: int) -> list[AbortedTransaction]:
@@ -437,16 +439,11 @@ class Log:
         segments = self.segments
         if self._writer is not None:
             return collect_aborted(self._writer.producers, segments, start, stop)
-        return collect_aborted(self._outside_state(), segments, start, stop)
+        return collect_aborted(self._outside.at(segments), segments, start, stop)
 
     def expire_producers(self) -> int:
         """Forget producers idle for ``producer.id.expiration.ms`` (a store does, by and by)."""
         return self._writing().expire_producers()
-
-    def _outside_state(self) -> ProducerState:
-        state = ProducerState(self._files, self.path, INT64_MAX, writes=False)
-        state.load(self.segments, 0)
-        return state
 
     # --- upkeep ----------------------------------------------------------------------------
 

@@ -101,7 +101,8 @@ class LogCleaner:
             found: list[tuple[float, Log]] = []
             for name, partition in _compacted(manager):
                 key = (name, partition)
-                if key in self._busy or key in self._uncleanable:
+                taken = key in self._busy or manager.is_moving(*key)
+                if taken or key in self._uncleanable:
                     continue
                 try:
                     log = manager.log(name, partition)

@@ -83,13 +83,14 @@ class Moves:
             self._under_way.add(key)
         copy = PartitionCopy(writer, target.files, folder, pace, progress)
         try:
-            copy.catch_up()
-            # The log's own locks first, as everywhere: who holds them may open another log.
-            with writer.standstill(), self._manager.lock:
-                if self._manager.closed:
-                    raise ClosedError("the store is closed", path=target.path)
-                self._swap(log, writer, copy, source, target, folder)
-                retired = self._retire(key, source)
+            with writer.without_cleaning():
+                copy.catch_up()
+                # The log's own locks first, as everywhere: who holds them may open another log.
+                with writer.standstill(), self._manager.lock:
+                    if self._manager.closed:
+                        raise ClosedError("the store is closed", path=target.path)
+                    self._swap(log, writer, copy, source, target, folder)
+                    retired = self._retire(key, source)
             catalog.remove_retired(retired)
         except BaseException:
             self._settle(copy, target)

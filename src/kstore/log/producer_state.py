@@ -55,6 +55,11 @@ class ProducerState:
         self._aborted.clear()  # read again by whoever asks
         self.unsynced.clear()
 
+    def take_over(self, older: "ProducerState", segments: SegmentList) -> None:
+        """Keep what another state of this log has looked up of segments that are still there."""
+        views = segments.views[:-1]
+        self._aborted = {view: older._aborted[view] for view in views if view in older._aborted}
+
     # --- loading -----------------------------------------------------------------------------
 
     def load(

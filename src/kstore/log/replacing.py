@@ -7,14 +7,14 @@ that no file system may bring the steps out of order.
 """
 
 import os
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from kstore._native.locate import SegmentList, SegmentView
 from kstore._native.status import reason
 from kstore.config import LogConfig
-from kstore.errors import CompactionAbandonedError, CorruptRecordError, StorageError
+from kstore.errors import ClosedError, CompactionAbandonedError, CorruptRecordError, StorageError
 from kstore.log import filenames, seal, transaction_index
 from kstore.log import segment as segments_on_disk
 from kstore.log.filenames import CLEANED_SUFFIX, SEGMENT_KINDS, SWAP_SUFFIX
@@ -120,6 +120,31 @@ class CleanedSegment:
 
 class ReplacingWriter(ShorteningWriter):
     """Adds the swap at the end of a compaction. ``cleaning`` is held by who compacts the log."""
+
+    @contextmanager
+    def without_cleaning(self) -> Iterator[None]:
+        """No compaction meanwhile: one under way is abandoned, none begins.
+
+        Kafka's LogCleanerManager.abortAndPauseCleaning. Not while holding other locks.
+        """
+        try:
+            self.pausing = True
+            with self.cleaning:
+                pass
+            yield
+        finally:
+            self.pausing = False
+
+    def check_cleaning(self) -> None:
+        """Raise where a compaction may not go on: the log fails, closes, or is moved."""
+        self.check_usable()
+        if self.closing:
+            raise ClosedError("the log is closed", path=self.directory)
+        if self.pausing:
+            raise CompactionAbandonedError(
+                "the partition is being moved to another directory; compact it afterwards",
+                path=self.directory,
+            )
 
     def replace_segments(
         self, cleaned: CleanedSegment, new: SegmentView, old: Sequence[SegmentView]

@@ -87,6 +87,7 @@ class WriterBase(ABC):
         self.cleaning = threading.RLock()  # held while the log is compacted
         self._names = threading.RLock()  # held while files of sealed segments change their names
         self.closing = False  # a compaction is to end
+        self.pausing = False  # the same, and none may begin: the log is moved
         self.appender = self._make_appender(jitter)
         self.appender.epochs_ahead = loaded.epochs_changed
         for view in self.segments.views:
