@@ -277,3 +277,19 @@ class GroupConflictError(KStoreError, RuntimeError):
     """Another process consumes the same partition for the same group."""
 
     code = 25
+
+
+class SourceError(KStoreError, ConnectionError):
+    """A Kafka cluster that is being mirrored cannot be asked, or refuses."""
+
+    code = 13
+
+
+class SourceChangedError(KStoreError, RuntimeError):
+    """A mirrored topic is not any more what the local copy was made of."""
+
+    code = 103
+
+
+class HandoverError(KStoreError, ValueError):
+    """Partitions cannot be handed over as things are; nothing was changed."""

@@ -218,6 +218,17 @@ class Store(Mapping[str, Topic]):
             self._catalog.create(name, partitions, config, topic_id)
             return self.topic(name)
 
+    def add_partitions(self, name: str, partitions: int) -> Topic:
+        """Give a topic more partitions, so that it has this many (Kafka's CreatePartitions).
+
+        Records stay where they are; of later ones a key may go to another partition.
+        """
+        self._check_writable()
+        with self._lock:
+            self._catalog.grow(name, partitions)
+            self._topics.pop(name, None)
+            return self.topic(name)
+
     def configure_topic(self, name: str, config: LogConfig) -> None:
         """Give a topic other settings; a topic of Kafka's becomes one that retention may touch.
 

@@ -38,6 +38,8 @@ LAYERS = (
             "kstore.transactions",
             "kstore.analytics",
             "kstore.jit",
+            "kstore.mirror",
+            "kstore.handover",
         ),
     ),
     (7, ("kstore.cli", "kstore.bench", "kstore.__main__")),
@@ -60,6 +62,7 @@ HOMES = {
     "llvmlite": ("kstore._native.jit",),
     "pyarrow": ("kstore.record.arrow",),
     "cramjam": ("kstore.record.codec",),
+    "kafka": ("kstore.mirror.source",),
     "crc32c": ("kstore._native.checksum", "kstore.bench"),
     "asyncio": ("kstore.log.follow", "kstore.log.view"),
 }

@@ -17,6 +17,7 @@ TOOLS = {
     "dump-log": "print what is in log segments, indexes and snapshots, byte by byte",
     "verify": "check every checksum, offset and index entry",
     "compact": "keep of every key the latest record, in topics that are to be compacted",
+    "mirror": "copy a topic of a live Kafka cluster, byte for byte",
     "repair": "save what is sound of a damaged directory into a new one",
 }
 
@@ -50,7 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = ToolParser(prog=f"kstore {name}", description=f"{TOOLS[name].capitalize()}.")
     tool.describe(parser)
     try:
-        parser.refuse_servers(words[1:])
+        if name != "mirror":
+            parser.refuse_servers(words[1:])
         arguments = parser.parse_args(words[1:])
         status: int = tool.run(arguments)
         sys.stdout.flush()

@@ -10,8 +10,9 @@ _INTERVAL = 0.1  # seconds
 class Progress:
     """Redraws one line now and then; nothing where nobody looks at it."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, unit: str = "MB/s", scale: float = 1e6) -> None:
         self.total = max(total, 1)
+        self._unit, self._scale = unit, scale
         self.base = 0  # bytes of what was finished before
         self._shown = sys.stderr.isatty()
         self._started = time.monotonic()
@@ -29,7 +30,7 @@ class Progress:
         filled = round(part * _WIDTH)
         line = (
             f"[{'#' * filled}{'.' * (_WIDTH - filled)}] {part:4.0%} "
-            f"{(self.base + done) / seconds / 1e6:6.0f} MB/s {name}"
+            f"{(self.base + done) / seconds / self._scale:6.0f} {self._unit} {name}"
         )
         self._draw(line[:100])
 

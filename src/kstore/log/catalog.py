@@ -244,6 +244,26 @@ class Catalog:
         self._settings.put(topic, entry)
         self._make(topic, entry)
 
+    def grow(self, topic: str, partitions: int) -> None:
+        """Make more partitions of a topic; a crash on the way is made good by ``resume``."""
+        check_partitions(partitions)
+        if topic not in self.places:
+            raise self.unknown(topic)
+        for each in self.offline:  # some of its partitions may be there
+            raise each.refusal()
+        count = self.partition_count(topic)
+        if partitions < count:
+            raise InvalidConfigError(f"topic {topic!r} has {count} partitions: it cannot have less")
+        if not self.is_own(topic):
+            raise PolicyViolationError(
+                f"topic {topic!r} was not made by kstore: its partitions are its broker's to make"
+            )
+        entry = self._settings.get(topic)
+        assert entry is not None
+        entry = replace(entry, partitions=partitions, state=CREATING)
+        self._settings.put(topic, entry)
+        self._make(topic, entry)
+
     def _check_collision(self, topic: str) -> None:
         key = collision_key(topic)
         clashes = [other for other in self.places if collision_key(other) == key]

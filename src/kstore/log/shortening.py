@@ -1,4 +1,4 @@
-"""Truncating a log's end, raising its start, dropping its oldest segments.
+"""Truncating a log's end, raising its start or its end, dropping its oldest segments.
 
 Published bytes are never cut in place: a truncated segment's first part is copied and renamed
 over it. Retired files go after ``file.delete.delay.ms``.
@@ -43,6 +43,45 @@ class ShorteningWriter(DurableWriter):
             self._wake()
         if self.shortened is not None:
             self.shortened()
+
+    def skip_to(self, offset: int) -> None:
+        """Make a higher offset the log end: the next segment begins there.
+
+        What a follower does whose leader has nothing between its end and there any more (Kafka's
+        truncateFullyAndStartAt, without dropping what is there). An empty log begins at offset.
+        """
+        with self._flush_lock, self.lock:
+            self.check_usable()
+            end = self.segments.end_offset
+            if offset < end:
+                raise OffsetOutOfRangeError(f"the log ends at {end} already", offset=offset)
+            if offset == end:
+                return
+            self._finish_cut()
+            data_end = self._data_end()
+            if self.active.size > 0:
+                self.appender.make_ready()
+                self._roll(offset)
+                self._gap = (data_end, offset)
+            else:
+                self._close_files()
+                self._begin_anew_at(offset, data_end)
+            self.producers.refresh(self.segments, self.now_ms())
+            self.files.sync_directory(self.directory)
+            self._wake()
+
+    def _begin_anew_at(self, offset: int, data_end: int) -> None:
+        """Replace the empty active segment by one that begins at offset."""
+        views = self.segments.views
+        kept = len(views) - 1
+        view = segments_on_disk.bare(self.directory, offset)
+        cut = segments_on_disk.Cut(view, (self.active,), None)
+        if kept == 0:
+            self._epochs_changed(self.epochs.truncate_from_end(0))
+            self.recovery_point = data_end = offset
+        start = self.segments.start_offset if kept else offset
+        self._replace_last(cut, kept, start, data_end)
+        self._finish_cut()
 
     def _restart_at(self, offset: int) -> None:
         view = segments_on_disk.bare(self.directory, offset)

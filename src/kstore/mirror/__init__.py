@@ -1,0 +1,9 @@
+"""An offset-preserving, byte-for-byte local copy of a live Kafka topic.
+
+:mod:`kstore.mirror.copy` decides and writes; :mod:`kstore.mirror.source` talks to the brokers,
+through kafka-python's own protocol classes.
+"""
+
+from kstore.mirror.copy import Mirror as Mirror
+from kstore.mirror.copy import MirrorReport as MirrorReport
+from kstore.mirror.copy import PartitionReport as PartitionReport

@@ -1,0 +1,273 @@
+"""A topic of a live cluster as the mirror needs it: who it is, where it ends, its batches.
+
+The requests, their encoding and the connections are kafka-python's. Each is sent in the highest
+version that both sides know, in which a broker returns batches as they lie on its disk: only a
+lower version than the broker's own makes it convert them.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kstore.errors import SourceError, UnknownTopicOrPartitionError
+from kstore.log.identity import uuid_to_text
+from kstore.mirror.answers import PASSING, Fetched, Position, TopicDescription
+
+try:
+    import kafka.errors
+    from kafka.net import KafkaConnectionManager, NetworkSelector
+    from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+    from kafka.protocol.metadata import MetadataRequest
+except ImportError as error:
+    raise ImportError(
+        "mirroring needs kafka-python 3: install it by `pip install 'kstore[mirror]'`"
+    ) from error
+
+UNKNOWN_TOPIC_OR_PARTITION = 3
+
+_PATIENCE = 30.0  # seconds for what passes by itself
+_PAUSE = 0.2  # seconds between two attempts
+
+
+class KafkaSource:
+    """A topic of a live cluster. Used by one thread; ``close`` it, or use it in ``with``.
+
+    Every method raises SourceError where the cluster cannot be asked within ``patience``
+    seconds.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str],
+        topic: str,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        patience: float = _PATIENCE,
+    ) -> None:
+        """``settings``: kafka-python's, such as ``security_protocol`` and ``sasl_mechanism``."""
+        self.topic = topic
+        self._patience = patience
+        self._servers = (
+            bootstrap_servers if isinstance(bootstrap_servers, str) else ",".join(bootstrap_servers)
+        )
+        options: dict[str, Any] = {
+            "client_id": "kstore-mirror",
+            "receive_message_max_bytes": 2**31 - 1,
+            **(settings or {}),
+        }
+        self._network = NetworkSelector(**options)
+        self._leaders: dict[int, int] = {}
+        self._id: Any = None
+        self._manager: Any = None
+        try:
+            servers = self._servers.split(",")
+            self._manager = KafkaConnectionManager(
+                self._network, bootstrap_servers=servers, **options
+            )
+            self._network.start()
+            self._manager.bootstrap(timeout_ms=patience * 1000)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, kafka.errors.KafkaError | OSError | ValueError):
+                raise self._unreachable(error) from error
+            raise
+
+    def _unreachable(self, error: BaseException | str) -> SourceError:
+        return SourceError(f"cannot talk to Kafka at {self._servers}: {error}")
+
+    def close(self) -> None:
+        """Close the connections; again is harmless."""
+        network, self._network = self._network, None
+        if network is None:
+            return
+        if self._manager is not None:
+            self._manager.close()
+        network.stop(timeout_ms=5000)
+        network.close()
+
+    def __enter__(self) -> "KafkaSource":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def sentence(self, code: int) -> str:
+        """Kafka's name for an error code, and what it means."""
+        return str(kafka.errors.for_code(code)())
+
+    # --- requests -------------------------------------------------------------------------
+
+    def _send(self, requests: Sequence[tuple[int | None, Any]]) -> list[Any]:
+        """Answers to (node, request), in order; an exception of kafka-python's for a failure."""
+
+        async def gather() -> list[Any]:
+            futures = []
+            for node, request in requests:
+                target = self._manager.least_loaded_node() if node is None else node
+                try:
+                    futures.append(self._manager.send(request, node_id=target))
+                except kafka.errors.KafkaError as error:
+                    futures.append(error)
+            answers = []
+            for future in futures:
+                try:
+                    answers.append(
+                        future if isinstance(future, kafka.errors.KafkaError) else await future
+                    )
+                except kafka.errors.KafkaError as error:
+                    answers.append(error)
+            return answers
+
+        found: list[Any] = self._network.run(gather)
+        for answer in found:
+            if isinstance(answer, kafka.errors.KafkaError) and not _passes(answer):
+                raise self._unreachable(answer)
+        return found
+
+    def describe(self) -> TopicDescription:
+        """What the cluster says of the topic now; also learns who leads its partitions.
+
+        Raises UnknownTopicOrPartitionError where there is no such topic.
+        """
+        wanted = MetadataRequest.MetadataRequestTopic(name=self.topic)
+        deadline = time.monotonic() + self._patience
+        while True:
+            request = MetadataRequest(topics=[wanted], allow_auto_topic_creation=False)
+            answer = self._send([(None, request)])[0]
+            if not isinstance(answer, kafka.errors.KafkaError):
+                found = answer.topics[0]
+                if found.error_code == UNKNOWN_TOPIC_OR_PARTITION:
+                    raise UnknownTopicOrPartitionError(
+                        f"there is no topic {self.topic!r} in the cluster at {self._servers}"
+                    )
+                self._manager.cluster.update_metadata(answer)
+                leaders = {each.partition_index: each.leader_id for each in found.partitions}
+                if found.error_code == 0 and leaders:
+                    self._leaders = leaders
+                    self._id = getattr(found, "topic_id", None)
+                    text = uuid_to_text(self._id.bytes) if self._id and self._id.int else None
+                    return TopicDescription(self.topic, text, max(leaders) + 1)
+                answer = kafka.errors.for_code(found.error_code)(self.topic)
+                if found.error_code not in PASSING:
+                    raise self._unreachable(answer)
+            if time.monotonic() > deadline:
+                raise self._unreachable(answer)
+            time.sleep(_PAUSE)
+
+    def _by_leader(self, partitions: Sequence[int]) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for partition in partitions:
+            found.setdefault(self._leaders.get(partition, -1), []).append(partition)
+        return found
+
+    def offsets(self, partitions: Sequence[int], when: int) -> dict[int, int]:
+        """The first offset of each partition (when: EARLIEST), or its high watermark (LATEST)."""
+        found: dict[int, int] = {}
+        deadline = time.monotonic() + self._patience
+        while True:
+            left = [each for each in partitions if each not in found]
+            if not left:
+                return found
+            trouble = self._list_offsets(left, when, found)
+            if trouble is not None:
+                if time.monotonic() > deadline:
+                    raise self._unreachable(trouble)
+                time.sleep(_PAUSE)
+                self.describe()
+
+    def _list_offsets(self, partitions: list[int], when: int, found: dict[int, int]) -> Any:
+        """Fill in what leaders answer; returns what went wrong, or None."""
+        trouble = None
+        requests = []
+        for leader, numbers in self._by_leader(partitions).items():
+            if leader < 0:
+                trouble = kafka.errors.LeaderNotAvailableError(f"partitions {numbers}")
+                continue
+            listed = [
+                ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition(
+                    partition_index=number, timestamp=when, max_num_offsets=1
+                )
+                for number in numbers
+            ]
+            topic = ListOffsetsRequest.ListOffsetsTopic(name=self.topic, partitions=listed)
+            requests.append((leader, ListOffsetsRequest(isolation_level=0, topics=[topic])))
+        for answer in self._send(requests):
+            if isinstance(answer, kafka.errors.KafkaError):
+                trouble = answer
+                continue
+            for each in answer.topics[0].partitions:
+                if each.error_code == 0:
+                    old = getattr(each, "old_style_offsets", None)  # before 0.10.1
+                    found[each.partition_index] = old[0] if old else each.offset
+                else:
+                    trouble = kafka.errors.for_code(each.error_code)(
+                        f"partition {each.partition_index}"
+                    )
+                    if each.error_code not in PASSING:
+                        raise self._unreachable(trouble)
+        return trouble
+
+    def fetch(
+        self,
+        positions: Mapping[int, Position],
+        *,
+        max_wait_ms: int,
+        max_bytes: int,
+        partition_max_bytes: int,
+    ) -> dict[int, Fetched]:
+        """Batches from each position on, as their leaders have them on disk; what was answered.
+
+        A partition whose leader could not be asked is not in the answer. ``describe`` again then.
+        """
+        requests = []
+        for leader, numbers in self._by_leader(list(positions)).items():
+            if leader < 0:
+                continue
+            asked = [
+                FetchRequest.FetchTopic.FetchPartition(
+                    partition=number,
+                    fetch_offset=positions[number].offset,
+                    last_fetched_epoch=positions[number].epoch,
+                    partition_max_bytes=partition_max_bytes,
+                )
+                for number in numbers
+            ]
+            topic = FetchRequest.FetchTopic(topic=self.topic, topic_id=self._id, partitions=asked)
+            request = FetchRequest(
+                replica_id=-1,
+                max_wait_ms=max_wait_ms,
+                min_bytes=1,
+                max_bytes=max_bytes,
+                isolation_level=0,
+                topics=[topic],
+            )
+            requests.append((leader, request))
+        found: dict[int, Fetched] = {}
+        for (_, request), answer in zip(requests, self._send(requests), strict=True):
+            if isinstance(answer, kafka.errors.KafkaError):
+                continue
+            code = getattr(answer, "error_code", 0) or 0
+            for each in request.topics[0].partitions if code else ():
+                found[each.partition] = Fetched(code, -1, -1, b"", None)
+            for topic in answer.responses:
+                for part in topic.partitions:
+                    found[part.partition_index] = _fetched(part)
+        return found
+
+
+def _fetched(part: Any) -> Fetched:
+    diverging = getattr(part, "diverging_epoch", None)
+    diverged = None if diverging is None or diverging.epoch < 0 else diverging.end_offset
+    start = getattr(part, "log_start_offset", None)
+    return Fetched(
+        part.error_code,
+        -1 if part.high_watermark is None else part.high_watermark,
+        -1 if start is None else start,
+        part.records or b"",
+        diverged,
+    )
+
+
+def _passes(error: Any) -> bool:
+    """Whether it may pass by itself: a lost connection does, a wrong password does not."""
+    return bool(getattr(error, "retriable", False))

@@ -1,0 +1,104 @@
+"""Topics of a real broker are mirrored while it runs; its own files and consumers are the judge."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import kstore
+from interop.clients import Clients, clients
+from interop.judged import (
+    as_expected,
+    assert_same_producers,
+    assert_same_records,
+    assert_same_transactions,
+    batches_of,
+)
+from interop.node import Node
+from interop.workload import PARTITIONS, prepare, work
+from kstore.cli import main
+from kstore.log.leader_epochs import LeaderEpochs
+from kstore.mirror import Mirror, MirrorReport
+from kstore.mirror.source import KafkaSource
+from support.stores import QUIET
+
+TOPICS = sorted({name.rpartition("-")[0] for name in PARTITIONS})
+
+
+@pytest.fixture(scope="module")
+def stage(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Node, Clients]]:
+    root = tmp_path_factory.mktemp("mirror")
+    node = Node(kafka, root)
+    try:
+        with clients(kafka, root) as java:
+            node.start()
+            java.use(node)
+            yield node, java
+    finally:
+        node.kill()
+
+
+def mirror(node: Node, topic: str, target: Path, **options: object) -> MirrorReport:
+    with (
+        KafkaSource(node.address, topic, patience=10) as source,
+        kstore.open(target, config=QUIET) as store,
+    ):
+        return Mirror(store, source, **options).run()  # type: ignore[arg-type]
+
+
+def epochs_of(folder: Path) -> list[tuple[int, int]]:
+    data = (folder / "leader-epoch-checkpoint").read_bytes()
+    return [tuple(entry) for entry in LeaderEpochs.parse(data, folder)]
+
+
+def assert_same_bytes(theirs: Path, ours: Path, start: int) -> None:
+    """Batch by batch, from the one on that holds the log start."""
+    expected = [data for batch, data in batches_of(theirs) if batch.last_offset >= start]
+    found = [data for _, data in batches_of(ours)]
+    assert found == expected, ours.name
+
+
+def assert_copied(node: Node, java: Clients, target: Path) -> None:
+    said = java.look(list(PARTITIONS))
+    with kstore.open(target, mode="r") as store:
+        for name, partition in said.items():
+            topic, _, number = name.rpartition("-")
+            log = store[topic][int(number)]
+            assert_same_transactions(log, partition)
+            if topic == "trimmed":
+                # Offsets by time below a log start inside a segment go by where segments begin,
+                # and the broker remembers producers whose records are gone.
+                assert log.start_offset == partition.plain.beginning_offset > 0
+                assert tuple(map(as_expected, log)) == partition.records
+            else:
+                assert_same_records(log, partition)
+                assert_same_producers(log, partition)
+            log.verify().raise_if_corrupt()
+            assert log.aborted_transactions(0, log.end_offset) is not None
+            if topic != "compacted":  # its cleaner may be at work on the files
+                assert_same_bytes(node.log_dir / name, target / name, log.start_offset)
+                assert epochs_of(target / name) == epochs_of(node.log_dir / name), name
+            theirs, ours = (path / name / "partition.metadata" for path in (node.log_dir, target))
+            assert theirs.read_bytes() == ours.read_bytes()
+
+
+def test_every_kind_of_batch_comes_over(
+    stage: tuple[Node, Clients], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node, java = stage
+    prepare(java)
+    work(java, 1)
+    for topic in TOPICS:
+        assert mirror(node, topic, tmp_path).created
+    assert_copied(node, java, tmp_path)
+
+    node.stop()  # the next records have another leader epoch
+    node.start()
+    java.use(node)
+    work(java, 2)
+    arguments = ["--bootstrap-server", node.address, "--log-dir", str(tmp_path)]
+    for topic in TOPICS:
+        assert main(["mirror", *arguments, "--topic", topic]) == 0
+    assert "was here" in capsys.readouterr().out
+    assert_copied(node, java, tmp_path)
+    assert mirror(node, "codecs", tmp_path).bytes == 0  # nothing is left to do

@@ -1,0 +1,466 @@
+"""Mirroring: what is asked of a source, what is appended, what is refused and why.
+
+The source here is a log of kstore's own that answers as a leader does; real brokers are in
+tests/interop/test_mirror.py.
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+import kstore
+from kstore import LogConfig, Store
+from kstore.cli import main
+from kstore.cli.mirror import numbers, read_settings
+from kstore.errors import (
+    CorruptRecordError,
+    InvalidConfigError,
+    KStoreError,
+    PolicyViolationError,
+    SourceChangedError,
+    SourceError,
+    UnknownTopicOrPartitionError,
+)
+from kstore.mirror import Mirror, MirrorReport
+from kstore.mirror import copy as engine
+from kstore.mirror.answers import EARLIEST, Fetched, Position, TopicDescription
+from support.stores import QUIET
+
+SMALL = LogConfig(segment_bytes=2000, index_interval_bytes=100, file_delete_delay_ms=0)
+
+
+class Leader:
+    """A topic of a store, answering as the leader of its partitions."""
+
+    def __init__(self, store: Store, topic: str) -> None:
+        self.store = store
+        self.topic = topic
+        self.id: str | None = store[topic].topic_id
+        self.errors: list[int] = []  # to be answered, one a fetch, in place of records
+        self.cut = 0  # bytes left out at the end of an answer
+        self.damage: int | None = None  # a byte of the next answer that is turned over
+        self.before_fetch = lambda: None
+        self.asked: list[Position] = []
+
+    def describe(self) -> TopicDescription:
+        if self.topic not in self.store:
+            raise UnknownTopicOrPartitionError("there is no such topic")
+        return TopicDescription(self.topic, self.id, len(self.store[self.topic]))
+
+    def offsets(self, partitions: Sequence[int], when: int) -> dict[int, int]:
+        logs = {number: self.store[self.topic][number] for number in partitions}
+        return {
+            n: log.start_offset if when == EARLIEST else log.end_offset for n, log in logs.items()
+        }
+
+    def sentence(self, code: int) -> str:
+        return f"error {code}"
+
+    def fetch(
+        self,
+        positions: Mapping[int, Position],
+        *,
+        max_wait_ms: int,
+        max_bytes: int,
+        partition_max_bytes: int,
+    ) -> dict[int, Fetched]:
+        self.before_fetch()
+        self.asked += positions.values()
+        return {n: self._answer(n, at, partition_max_bytes) for n, at in positions.items()}
+
+    def _answer(self, number: int, at: Position, size: int) -> Fetched:
+        log = self.store[self.topic][number]
+        if self.errors:
+            return Fetched(self.errors.pop(0), -1, -1, b"")
+        if not log.start_offset <= at.offset <= log.end_offset:
+            return Fetched(1, -1, -1, b"")
+        found = log.read(at.offset, size)
+        data = b"" if found is None else bytes(found)
+        if self.damage is not None:
+            data = data[: self.damage] + bytes([data[self.damage] ^ 1]) + data[self.damage + 1 :]
+            self.damage = None
+        cut = self.cut if len(data) > 400 else 0  # else nothing whole would be left
+        return Fetched(0, log.end_offset, log.start_offset, data[: len(data) - cut])
+
+
+@pytest.fixture
+def leader(tmp_path: Path) -> Iterator[Leader]:
+    with kstore.open(tmp_path / "source", config=QUIET) as store:
+        store.create_topic("t", 2, config=SMALL)
+        yield Leader(store, "t")
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Store]:
+    with kstore.open(tmp_path / "copy", config=QUIET) as store:
+        yield store
+
+
+def fill(leader: Leader, count: int, partition: int = 0) -> None:
+    log = leader.store["t"][partition]
+    for _ in range(count):
+        log.append(b"x" * 100)
+
+
+def copied(store: Store, partition: int = 0) -> bytes:
+    log = store["t"][partition]
+    return b"".join(bytes(view.whole()) for view in log.segments.views)
+
+
+def run(leader: Leader, here: Store, **options: object) -> MirrorReport:
+    return Mirror(here, leader, **options).run()  # type: ignore[arg-type]
+
+
+def test_whole_topic_then_what_came_since(leader: Leader, here: Store) -> None:
+    fill(leader, 100)
+    fill(leader, 7, 1)
+    report = run(leader, here)
+    assert report.created
+    assert report.topic_id == here["t"].topic_id == leader.id
+    assert [each.end_offset for each in report.partitions] == [100, 7]
+    assert copied(here) == copied(leader.store)
+    assert copied(here, 1) == copied(leader.store, 1)
+
+    fill(leader, 3)
+    again = run(leader, here)
+    assert not again.created
+    assert [(p.first_offset, p.end_offset) for p in again.partitions] == [(100, 103), (7, 7)]
+    assert copied(here) == copied(leader.store)
+
+
+def test_some_partitions(leader: Leader, here: Store) -> None:
+    fill(leader, 3)
+    fill(leader, 4, 1)
+    run(leader, here, partitions=[1])
+    assert len(here["t"]) == 2
+    assert [log.end_offset for log in here["t"]] == [0, 4]
+    with pytest.raises(UnknownTopicOrPartitionError):
+        run(leader, here, partitions=[2])
+
+
+def test_a_partial_last_batch_is_left_for_the_next_answer(leader: Leader, here: Store) -> None:
+    fill(leader, 50)
+    leader.cut = 30
+    run(leader, here)
+    assert copied(here) == copied(leader.store)
+
+
+def test_a_batch_beyond_the_fetch_size(
+    leader: Leader, here: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fetch versions up to 2 cut the first batch, too: more has to be asked for."""
+    leader.store["t"][0].append(b"x" * 1800)
+    monkeypatch.setattr(engine, "_PARTITION_BYTES", 1000)
+    whole = leader._answer
+    leader._answer = (
+        lambda n, at, size: (a := whole(n, at, size))._replace(  # type: ignore[method-assign]
+            records=a.records[:size]
+        )
+    )
+    mirror = Mirror(here, leader)
+    monkeypatch.setattr(engine._Copy, "__init__", _small_room(engine._Copy.__init__))
+    mirror.run()
+    assert copied(here) == copied(leader.store)
+
+
+def _small_room(original):  # type: ignore[no-untyped-def]
+    def made(self, *arguments, **options):  # type: ignore[no-untyped-def]
+        original(self, *arguments, **options)
+        self.room = 1000
+
+    return made
+
+
+def test_begins_where_the_source_begins(leader: Leader, here: Store) -> None:
+    leader.store["t"][0].extend([b"x" * 10] * 500)  # batches of many records
+    fill(leader, 60)
+    leader.store["t"][0].delete_records(300)
+    run(leader, here)
+    log = here["t"][0]
+    assert (log.start_offset, log.end_offset) == (300, 560)
+    assert [r.offset for r in log] == list(range(300, 560))
+    base = log.segments.views[0].base_offset
+    assert base == leader.store["t"][0].segments.views[0].base_offset or base > 0
+
+
+def test_the_log_start_follows(leader: Leader, here: Store) -> None:
+    fill(leader, 60)
+    run(leader, here)
+    leader.store["t"][0].delete_records(40)
+    report = run(leader, here)
+    assert here["t"][0].start_offset == 40
+    assert "the log start moved from 0 to 40" in report.partitions[0].notes[0]
+
+
+def test_keep_deleted(leader: Leader, here: Store) -> None:
+    fill(leader, 60)
+    run(leader, here)
+    leader.store["t"][0].delete_records(40)
+    assert run(leader, here, keep_deleted=True).partitions[0].notes == []
+    assert here["t"][0].start_offset == 0
+    fill(leader, 60)
+    leader.store["t"][0].delete_records(100)
+    report = run(leader, here, keep_deleted=True)
+    assert "deleted offsets 60 to 99" in report.partitions[0].notes[0]
+    assert [r.offset for r in here["t"][0]] == [*range(60), *range(100, 120)]
+
+
+def test_retention_overtook_the_copy(leader: Leader, here: Store) -> None:
+    fill(leader, 30)
+    run(leader, here)
+    fill(leader, 60)
+    leader.store["t"][0].delete_records(70)
+    report = run(leader, here)
+    log = here["t"][0]
+    assert (log.start_offset, log.end_offset) == (70, 90)
+    assert any("deleted offsets 30 to 69 before" in note for note in report.partitions[0].notes)
+    assert [r.offset for r in log] == list(range(70, 90))
+
+
+def test_an_emptied_source(leader: Leader, here: Store, tmp_path: Path) -> None:
+    fill(leader, 30)
+    leader.store["t"][0].delete_records(-1)
+    run(leader, here)
+    assert (here["t"][0].start_offset, here["t"][0].end_offset) == (30, 30)
+    here.close()
+    with kstore.open(tmp_path / "copy", config=QUIET) as store:
+        assert store["t"][0].end_offset == 30
+        fill(leader, 2)
+        run(leader, store)
+        assert [r.offset for r in store["t"][0]] == [30, 31]
+
+
+def test_nothing_left_up_to_the_end(leader: Leader, here: Store) -> None:
+    """What compaction removed at the end: the copy ends where the source does."""
+    fill(leader, 10)
+    leader.store["t"][0]._writing().skip_to(25)
+    run(leader, here)
+    assert here["t"][0].end_offset == 25
+    fill(leader, 1)
+    run(leader, here)
+    assert [r.offset for r in here["t"][0]][-2:] == [9, 25]
+    here["t"][0].verify().raise_if_corrupt()
+
+
+def test_more_partitions(leader: Leader, here: Store) -> None:
+    fill(leader, 3)
+    run(leader, here)
+    leader.store.add_partitions("t", 5)
+    fill(leader, 2, 4)
+    run(leader, here)
+    assert [log.end_offset for log in here["t"]] == [3, 0, 0, 0, 2]
+    assert {(here["t"].topic_id), leader.id} == {leader.id}
+
+
+# --- what is refused --------------------------------------------------------------------------
+
+
+def test_another_topic_of_that_name(leader: Leader, here: Store) -> None:
+    fill(leader, 3)
+    run(leader, here)
+    leader.id = "AAAAAAAAAAAAAAAAAAABAA"
+    with pytest.raises(SourceChangedError, match=r"deleted and made anew.*delete the topic here"):
+        run(leader, here)
+
+
+def test_a_source_without_ids(leader: Leader, here: Store) -> None:
+    leader.id = None
+    fill(leader, 3)
+    run(leader, here)
+    fill(leader, 3)
+    run(leader, here)
+    assert here["t"][0].end_offset == 6
+
+
+def test_a_truncated_source(leader: Leader, here: Store) -> None:
+    fill(leader, 9)
+    run(leader, here)
+    leader.store["t"][0].truncate_to(5)
+    with pytest.raises(SourceChangedError, match="ends at 5 in the cluster and at 9 here"):
+        run(leader, here)
+    assert here["t"][0].end_offset == 9
+
+
+def test_truncated_and_written_anew(leader: Leader, here: Store) -> None:
+    fill(leader, 9)
+    run(leader, here)
+    leader.store["t"][0].truncate_to(5)
+    leader.store["t"][0].extend([b"other"] * 20)
+    with pytest.raises(SourceChangedError, match="last batch"):
+        run(leader, here)
+
+
+def test_something_else_was_appended_here(leader: Leader, here: Store) -> None:
+    fill(leader, 9)
+    run(leader, here)
+    here["t"][0].append(b"mine")
+    fill(leader, 9)
+    with pytest.raises(SourceChangedError, match="something else was appended here"):
+        run(leader, here)
+
+
+def test_epochs_that_part(leader: Leader, here: Store) -> None:
+    fill(leader, 3)
+    whole = leader._answer
+    leader._answer = (  # type: ignore[method-assign]
+        lambda n, at, size: whole(n, at, size)._replace(diverged=2)
+    )
+    with pytest.raises(SourceChangedError, match="parts from the copy here at offset 2"):
+        run(leader, here)
+
+
+def test_a_damaged_batch(leader: Leader, here: Store) -> None:
+    fill(leader, 9)
+    batch = len(bytes(leader.store["t"][0].read(0, 0)))  # type: ignore[arg-type]
+    leader.damage = batch * 4 + batch - 1
+    with pytest.raises(CorruptRecordError, match="what came before it was copied"):
+        run(leader, here, partitions=[0])
+    assert here["t"][0].end_offset == 4
+    run(leader, here)
+    assert copied(here) == copied(leader.store)
+
+
+def test_what_passes_is_waited_for(
+    leader: Leader, here: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_PAUSE", 0)
+    fill(leader, 9)
+    leader.errors = [6, 5, 56]
+    run(leader, here, partitions=[0])
+    assert here["t"][0].end_offset == 9
+    monkeypatch.setattr(engine, "_PATIENCE", 0)
+    fill(leader, 1)
+    leader.errors = [6] * 9
+    with pytest.raises(SourceError, match="no leader that answers"):
+        run(leader, here, partitions=[0])
+
+
+def test_what_does_not_pass(leader: Leader, here: Store) -> None:
+    fill(leader, 1)
+    leader.errors = [29]
+    with pytest.raises(SourceError, match="refuses: error 29"):
+        run(leader, here, partitions=[0])
+
+
+def test_deleted_meanwhile(leader: Leader, here: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "_PAUSE", 0)
+    fill(leader, 1)
+
+    def vanish() -> None:
+        leader.topic = "gone"
+        leader.errors = [3, 3]
+        leader._answer = lambda *_: Fetched(100, -1, -1, b"")  # type: ignore[method-assign]
+
+    leader.before_fetch = vanish
+    with pytest.raises(SourceChangedError, match="deleted in the cluster"):
+        run(leader, here, partitions=[0])
+
+
+def test_an_epoch_that_the_leader_does_not_know(
+    leader: Leader, here: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It answers OFFSET_OUT_OF_RANGE to an offset that it has: then it is asked without."""
+    monkeypatch.setattr(engine, "_PAUSE", 0)
+    fill(leader, 4)
+    run(leader, here, partitions=[0])
+    fill(leader, 4)
+    whole = leader._answer
+    leader._answer = lambda n, at, size: (  # type: ignore[method-assign]
+        whole(n, at, size) if at.epoch < 0 else Fetched(1, -1, -1, b"")
+    )
+    run(leader, here, partitions=[0])
+    assert here["t"][0].end_offset == 8
+
+
+# --- the rest ---------------------------------------------------------------------------------
+
+
+def test_follow_until_told(leader: Leader, here: Store) -> None:
+    fill(leader, 2)
+    rounds = []
+
+    def more() -> None:
+        rounds.append(1)
+        fill(leader, 1)
+
+    leader.before_fetch = more
+    mirror = Mirror(here, leader, partitions=[0])
+    mirror.run(follow=True, stop=lambda: len(rounds) >= 5)
+    assert here["t"][0].end_offset == 7
+
+
+def test_pace_and_progress(leader: Leader, here: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(leader, 50)
+    slept: list[float] = []
+    monkeypatch.setattr(engine.time, "sleep", slept.append)
+    clock = iter(n / 10 for n in range(10**6))
+    monkeypatch.setattr(engine.time, "monotonic", lambda: next(clock))
+    told: list[tuple[int, int, str]] = []
+    run(leader, here, max_bytes_per_second=4000, progress=lambda *at: told.append(at))
+    assert told[-1] == (50, 50, "t-0")
+    assert len(told) > 1  # asked for in pieces
+    assert slept
+    with pytest.raises(InvalidConfigError):
+        Mirror(here, leader, max_bytes_per_second=0)
+
+
+def test_growing_a_topic(here: Store) -> None:
+    here.create_topic("t", 2)
+    assert len(here.add_partitions("t", 3)) == 3
+    assert here["t"][2].append(b"v") == 0
+    with pytest.raises(InvalidConfigError, match="cannot have less"):
+        here.add_partitions("t", 1)
+    with pytest.raises(UnknownTopicOrPartitionError):
+        here.add_partitions("none", 1)
+
+
+def test_a_brokers_topic_does_not_grow(tmp_path: Path) -> None:
+    (tmp_path / "theirs-0").mkdir()
+    with kstore.open(tmp_path, config=QUIET) as store, pytest.raises(PolicyViolationError):
+        store.add_partitions("theirs", 2)
+
+
+def test_numbers() -> None:
+    assert numbers("0,4-6") == [0, 4, 5, 6]
+    for text in ("", "a", "3-1", "1-", "-1"):
+        with pytest.raises(KStoreError, match="--partitions"):
+            numbers(text)
+
+
+def test_settings_of_the_connection(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("security.protocol=SSL\nssl_check_hostname=false\nrequest.timeout.ms=100\n")
+    assert read_settings(str(path)) == {
+        "security_protocol": "SSL",
+        "ssl_check_hostname": False,
+        "request_timeout_ms": 100,
+    }
+
+
+def test_without_the_client_library(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['kafka'] = None\n"
+        "from kstore.cli import main\n"
+        "raise SystemExit(main(sys.argv[1:]))"
+    )
+    arguments = ["mirror", "--bootstrap-server", "b:1", "--topic", "t", "--log-dir", tmp_path]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "pip install 'kstore[mirror]'" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_wrong_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    some = ["--bootstrap-server", "b:1", "--topic", "t", "--log-dir", str(tmp_path)]
+    assert main(["mirror", *some, "--throttle", "0"]) == 1
+    assert main(["mirror", *some, "--partitions", "x"]) == 1
+    assert main(["mirror", *some[2:]]) == 1
+    said = capsys.readouterr().err
+    assert "bytes above 0" in said
+    assert 'Missing required argument "[bootstrap-server]"' in said
