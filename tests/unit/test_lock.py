@@ -45,6 +45,21 @@ def test_only_its_holder_gives_it_back():
         assert lock._is_owned()
 
 
+def test_an_attempt_takes_it_only_where_nobody_has_it():
+    lock = ReentrantLock()
+    with lock.attempt() as taken:
+        assert taken is True
+        assert lock._is_owned()
+        with lock.attempt() as again:
+            assert again is False
+        assert lock._is_owned()
+        assert in_thread(lambda: lock.attempt().__enter__()) is False
+    assert not lock._is_owned()
+    with pytest.raises(ZeroDivisionError), lock.attempt():
+        raise ZeroDivisionError
+    assert in_thread(lambda: lock.acquire(blocking=False)) is True
+
+
 def test_threads_take_turns():
     lock = ReentrantLock()
     inside, most, total = [], [], [0]

@@ -76,7 +76,7 @@ def test_a_failed_directory_refuses_and_the_others_go_on(
     assert store.log_dirs[1].offline is None
     assert [each.levelname for each in caplog.records if "is offline" in each.message] == ["ERROR"]
     calls = len(disk.calls)
-    with pytest.raises(StorageError) as refused:
+    with pytest.raises(LogDirOfflineError) as refused:
         bad.append(b"y")
     assert refused.value.code == 56
     for log in more:

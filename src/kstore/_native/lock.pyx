@@ -83,6 +83,10 @@ cdef class ReentrantLock:
     def __exit__(self, *_):
         self.give()
 
+    def attempt(self):
+        """For a with statement: whether it was free, and is held until the block ends."""
+        return Attempt(self)
+
     # --- what threading.Condition asks of its lock, and threading of locks in a forked child ----
 
     cpdef bint _is_owned(self):
@@ -107,3 +111,26 @@ cdef class ReentrantLock:
             raise MemoryError
         self.lock = fresh       # the old one is left as it is: it may be in any state
         self.count = 0
+
+
+@cython.final
+cdef class Attempt:
+    """Takes a lock only if nobody has it, this thread included. Used once, by one thread.
+
+    ``acquire(blocking=False)`` in front of a ``try`` would leave it locked for ever where a
+    signal comes between the two; nothing can come between a with statement and its lock.
+    """
+
+    cdef ReentrantLock lock
+    cdef bint taken
+
+    def __cinit__(self, ReentrantLock lock not None):
+        self.lock = lock
+
+    def __enter__(self):
+        self.taken = self.lock.count == 0 and self.lock.take(False) == 1
+        return self.taken
+
+    def __exit__(self, *_):
+        if self.taken:
+            self.lock.give()

@@ -493,12 +493,8 @@ class Log:
         Returns how many. Nothing where neither is set (kstore's default).
         """
         writer = self._writing()
-        if not writer.cleaning.acquire(blocking=False):
-            return 0  # it is being compacted: next time
-        try:
-            return self._apply_retention(writer)
-        finally:
-            writer.cleaning.release()
+        with writer.cleaning.attempt() as idle:  # if it is being compacted: next time
+            return self._apply_retention(writer) if idle else 0
 
     def _apply_retention(self, writer: LogWriter) -> int:
         with writer.lock:

@@ -18,22 +18,14 @@ class LogWriter(RelocatingWriter):
 
         False where the log is busy: whoever asks may hold another log's lock and must not wait.
         """
-        if not self._flush_lock.acquire(blocking=False):
-            return False
-        try:
-            if not self.lock.acquire(blocking=False):
-                return False
-            try:
-                if not self._closed and not self._forked:
-                    self._finish_cut()
-                    self._close_files()
-                    for view in self.segments.views:
-                        self._maps.forget(view)
-            finally:
-                self.lock.release()
-        finally:
-            self._flush_lock.release()
-        return True
+        with self._flush_lock.attempt() as unflushed, self.lock.attempt() as unused:
+            idle = unflushed and unused
+            if idle and not self._closed and not self._forked:
+                self._finish_cut()
+                self._close_files()
+                for view in self.segments.views:
+                    self._maps.forget(view)
+            return idle
 
     def close(self) -> bool:
         """Flush, trim and close. Returns whether all is on disk, so that it is a clean stop."""

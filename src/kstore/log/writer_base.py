@@ -71,7 +71,7 @@ class WriterBase(ABC):
         self._maps = maps
         self._clock = clock
         self._jitter = jitter
-        self._flush_lock = threading.Lock()
+        self._flush_lock = ReentrantLock()
         self._files: segments_on_disk.WritableFiles | None = None
         self._unsynced: list[SegmentView] = []  # rolled, not yet on disk
         self._directory_changes = 0  # names made, renamed or removed, and how many are on disk
@@ -84,7 +84,7 @@ class WriterBase(ABC):
         self._clean = False  # closed, and all is on disk
         self._forked = False
         self._failure: BaseException | None = None
-        self.cleaning = threading.RLock()  # held while the log is compacted
+        self.cleaning = ReentrantLock()  # held while the log is compacted
         self._names = threading.RLock()  # held while files of sealed segments change their names
         self.closing = False  # a compaction is to end
         self.pausing = False  # the same, and none may begin: the log is moved
@@ -186,7 +186,8 @@ class WriterBase(ABC):
         return self.segments.views[-1]
 
     def _fail(self, error: BaseException) -> None:
-        self._failure = error
+        if not isinstance(self._failure, LogDirOfflineError):  # which says more
+            self._failure = error
         self.appender.detach()
 
     def _prepare(self) -> None:
@@ -318,8 +319,8 @@ class WriterBase(ABC):
         """In a forked child: refuse everything, and free the lock another thread may have held."""
         self._forked = True
         self.lock._at_fork_reinit()
-        self._flush_lock = threading.Lock()
-        self.cleaning = threading.RLock()
+        self._flush_lock = ReentrantLock()
+        self.cleaning = ReentrantLock()
         self._names = threading.RLock()
         self._wakers = threading.Condition(self.lock)  # type: ignore[arg-type]  # an RLock to it
         self.appender.detach()
