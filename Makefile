@@ -72,7 +72,7 @@ demo: build $(VENV)/.group-demo  ## kstore's main job on real log data, with a p
 
 .PHONY: test
 test: build $(VENV)/.group-test  ## every test that needs no Java
-	@$(BIN)/python -m pytest -m 'not interop' $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) -m 'not interop' $(PYTEST_ARGS)
 
 # ---- more ------------------------------------------------------------------------------------------
 
@@ -82,11 +82,11 @@ unit: build $(VENV)/.group-test  ## the quick tests only
 
 .PHONY: interop
 interop: build $(VENV)/.group-test  ## real Apache Kafka reads what kstore wrote and the other way (Java 17, Maven)
-	@KSTORE_INTEROP=require $(BIN)/python -m pytest tests/interop $(PYTEST_ARGS)
+	@KSTORE_INTEROP=require $(BIN)/python -m pytest -n $(JOBS) tests/interop $(PYTEST_ARGS)
 
 .PHONY: interop-all
 interop-all: build $(VENV)/.group-test  ## the same with every version of Kafka, 0.8.2 and 0.10.2 to 2.8 included (ten minutes)
-	@KSTORE_INTEROP=require KSTORE_INTEROP_ALL=1 $(BIN)/python -m pytest tests/interop $(PYTEST_ARGS)
+	@KSTORE_INTEROP=require KSTORE_INTEROP_ALL=1 $(BIN)/python -m pytest -n $(JOBS) tests/interop $(PYTEST_ARGS)
 
 .PHONY: interop-jars
 interop-jars: build $(VENV)/.group-test  ## fetch Kafka's jars from Maven Central, once
