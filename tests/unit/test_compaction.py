@@ -13,6 +13,7 @@ from kstore.errors import (
     CompactionAbandonedError,
     CorruptRecordError,
     InvalidConfigError,
+    InvalidRecordError,
     PolicyViolationError,
 )
 from kstore.log import checkpoint, cleaner
@@ -128,9 +129,12 @@ def test_a_map_too_small_takes_several_rounds(tmp_path):
         log.extend([Record(-1, NOW, b"%d" % key, b"%d" % number) for key in keys])
         log.roll()
     wanted = {record.key: record.value for record in log}
+    before = sum(path.stat().st_size for path in (tmp_path / "t-0").glob("*.log"))
     report = log.compact(dedupe_buffer_size=24 * 130)
     assert report.passes == 4
     assert report.keys == 117
+    assert (report.records_read, report.records_kept) == (400, 250)
+    assert (report.bytes_before, report.segments_before) == (before, 4)
     assert {record.key: record.value for record in log} == wanted
     assert len(contents(log)) == len(wanted) == 250
     assert report.end_offset == 400
@@ -190,6 +194,22 @@ def test_records_that_are_too_young_stay(tmp_path):
     log.close()
     log = open_compacted(tmp_path / "t-0", now=NOW + 1000, min_compaction_lag_ms=1000)
     assert log.compact().records_kept == 20
+    log.close()
+
+
+def test_a_record_without_a_key_is_refused(tmp_path):
+    """Compaction would drop it (Kafka: INVALID_RECORD, from LogValidator)."""
+    log = open_compacted(tmp_path / "t-0")
+    log.append(b"v", key=b"")
+    for values in ([b"v"], [Record(-1, NOW, None, b"v")], [Record(-1, NOW, b"k", b"v"), b"v"]):
+        with pytest.raises(InvalidRecordError, match="without a key"):
+            log.extend(values)
+    with pytest.raises(InvalidRecordError, match="without a key") as caught:
+        log.append(b"v")
+    assert caught.value.code == 87
+    assert log.end_offset == 1
+    log.append(None, key=b"")
+    assert [record.key for record in log] == [b"", b""]
     log.close()
 
 

@@ -17,6 +17,7 @@ from kstore.log import log_cleaner
 from kstore.record import Record
 from support.compaction import NOW, batches_of, contents, fill, live_segments, open_compacted
 from support.disks import FaultyDisk, HastyDisk
+from support.logs import read_log
 
 # --- disks that fail -----------------------------------------------------------------------
 
@@ -102,8 +103,14 @@ def test_a_kill_at_every_rename(tmp_path):
         disk.error = Killed
         with suppress(Killed, LogFailedError):
             log.compact()
+        beside = read_log(directory)
+        seen_beside = contents(beside)
+        beside.close()
         again = open_compacted(directory, clean=False)
         found = contents(again)
+        assert {key: value for _, key, value in seen_beside} == {k: v for _, k, v in before}
+        assert set(found) <= set(seen_beside) <= set(before)
+        assert [row[0] for row in seen_beside] == sorted({row[0] for row in seen_beside})
         again.verify().raise_if_corrupt()
         again.close()
         assert {key: value for _, key, value in found} == {k: v for _, k, v in before}

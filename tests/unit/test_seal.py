@@ -219,6 +219,24 @@ def test_a_seal_that_is_cut_or_torn_is_none(cut, tmp_path):
         assert verify_partition(DISK, log.path).ok
 
 
+def test_a_seal_of_a_newer_format_is_named(tmp_path, caplog):
+    store, log = sealed_store(tmp_path / "data")
+    store.close()
+    path = seal.path_of(log.path, 0)
+    newer = b'{"format": 2, "what": "only a newer kstore knows"}\nrest'
+    with open(path, "wb") as file:
+        file.write(newer)
+    report = verify_partition(DISK, log.path)
+    (finding,) = report.findings
+    assert (finding.kind, finding.path) == ("seal", path)
+    assert "format 2" in finding.sentence
+    assert report.unsealed_segments == 2
+    assert not seal.write(DISK, log.path, 0)  # and is not written over
+    assert "format 2" in caplog.text
+    with open(path, "rb") as file:
+        assert file.read() == newer
+
+
 class NoSeals(Files):
     """A disk that is full when a seal is to be written."""
 

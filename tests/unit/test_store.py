@@ -25,6 +25,7 @@ from kstore.errors import (
     TopicExistsError,
     UnknownTopicOrPartitionError,
 )
+from kstore.log import lifetime
 from support.stores import MARKER, QUIET, Broken, drop, python, scanned, snapshot
 
 DAY_MS = 86_400_000
@@ -551,3 +552,12 @@ def test_a_reader_says_that_recovery_is_due(
     with caplog.at_level(logging.WARNING, "kstore"), kstore.open(tmp_path, "r") as store:
         assert "recovery is due" in caplog.text
         assert store["t"][0].end_offset == 10
+
+
+def test_a_store_that_does_not_close_at_exit_is_told(tmp_path, monkeypatch, caplog):
+    with kstore.open(tmp_path / "data") as store, monkeypatch.context() as patched:
+        patched.setattr(store, "close", lambda: 1 / 0)
+        patched.setattr(lifetime, "_OPEN", {store})
+        lifetime._close_all()
+    assert "did not close cleanly" in caplog.text
+    assert "data" in caplog.text

@@ -38,6 +38,8 @@ cdef class Appender(Admission):
         try:
             if not self.ready:
                 self.prepare()
+            if key is None and self.key_required:
+                self.refuse_own("key", 0, 0)
             self.buffer.reset()
             self.buffer.put(value, key, headers, self._timestamp(timestamp))
             offset = self.next_offset
@@ -58,6 +60,8 @@ cdef class Appender(Admission):
         cdef Py_ssize_t taken
         if not self.ready:
             self.prepare()
+        if self.key_required:
+            self.refuse_own("key", 0, 0)
         self.buffer.reset()
         taken = self.buffer.put_values(values, start, self._timestamp(timestamp), self.batch_size)
         self._append_buffer()
@@ -77,6 +81,8 @@ cdef class Appender(Admission):
             size = self.buffer.size
             largest = self.buffer.max_timestamp
             item = records[n]
+            if self.key_required and (type(item) is not Record or item.key is None):
+                self.refuse_own("key", 0, 0)
             if type(item) is Record:
                 when = fallback
                 if item.timestamp >= 0:

@@ -59,7 +59,7 @@ class CompactionReport:
     passes: int = 0  # how often the key map was filled; 0: nothing was dirty
     keys: int = 0  # the most that were in the map
     map_memory: int = 0  # bytes of the map and the marks beside it
-    records_read: int = 0
+    records_read: int = 0  # each once, however many rounds there were
     records_kept: int = 0
     records_without_key: int = 0  # dropped: a compacted log cannot keep them
     bytes_before: int = 0
@@ -241,18 +241,17 @@ def compact(
 
 def _sum(one: CompactionReport, other: CompactionReport) -> CompactionReport:
     """Two rounds as one; the later one wrote the earlier's output anew."""
-    later = one.passes > 0
     return replace(
         other,
         first_dirty_offset=one.first_dirty_offset,
         passes=one.passes + other.passes,
         keys=max(one.keys, other.keys),
         map_memory=max(one.map_memory, other.map_memory),
-        records_read=one.records_read + other.records_read,
+        records_read=one.records_read + other.records_read - one.records_kept,
         records_kept=other.records_kept,
         records_without_key=one.records_without_key + other.records_without_key,
-        bytes_before=one.bytes_before if later else other.bytes_before,
-        segments_before=one.segments_before if later else other.segments_before,
+        bytes_before=one.bytes_before + max(other.bytes_before - one.bytes_after, 0),
+        segments_before=one.segments_before + max(other.segments_before - one.segments_after, 0),
     )
 
 

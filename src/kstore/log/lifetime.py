@@ -33,7 +33,8 @@ def _close_all() -> None:
         try:
             thing.close()
         except Exception:
-            _LOGGER.exception("%r did not close cleanly at exit", thing)
+            # A store is a mapping, and a lone mapping means something else to logging.
+            _LOGGER.exception("%s did not close cleanly at exit", repr(thing))
 
 
 def _forked() -> None:

@@ -175,6 +175,8 @@ class Log:
             The batch is beyond ``max.message.bytes``; nothing was appended.
         InvalidTimestampError
             Before 1970, or further from now than the topic allows.
+        InvalidRecordError
+            Without a key, and the topic is compacted (Kafka's LogValidator).
         StorageError
             The disk is full or failed; nothing was appended.
         """

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 from kstore._native.checksum import crc32c
 from kstore._native.seal import ENTRY_SIZE, SealCheck, SealMaker
-from kstore.errors import StorageError
+from kstore.errors import NewerFormatError, StorageError
 from kstore.log import filenames
 from kstore.log.files import TEMPORARY_SUFFIX, Files
 
@@ -36,6 +36,8 @@ def write(files: Files, directory: str | os.PathLike[str], base_offset: int) -> 
     """
     path = path_of(directory, base_offset)
     try:
+        if files.exists(path):
+            _check_format(files.read(path, limit=_MOST), path)
         data = _make(files, os.path.join(directory, filenames.log_name(base_offset)))
         if data is None:
             return False
@@ -45,7 +47,7 @@ def write(files: Files, directory: str | os.PathLike[str], base_offset: int) -> 
         finally:
             files.close(fd)
         files.rename(path + TEMPORARY_SUFFIX, path)
-    except StorageError as error:
+    except (StorageError, NewerFormatError) as error:
         _LOGGER.warning("no seal was made for a segment: %s", error)
         return False
     return True
@@ -77,16 +79,35 @@ def _make(files: Files, path: str) -> bytes | None:
 
 
 def load(files: Files, directory: str | os.PathLike[str], base: int, fd: int) -> SealCheck | None:
-    """The seal of an open segment; None if there is none, or none that is whole and fits."""
+    """The seal of an open segment; None if there is none, or none that is whole and fits.
+
+    Raises NewerFormatError for one that a newer kstore made.
+    """
     path = path_of(directory, base)
     try:
         data = files.read(path, limit=_MOST) if files.exists(path) else b""
     except StorageError:
         return None
+    _check_format(data, path)
     stamp = files.stamp(fd)
     if _stamp_of(data) != stamp:
         return None
     return SealCheck(data[data.index(b"\n") + 1 : -4], stamp[2])
+
+
+def _check_format(data: bytes, path: str) -> None:
+    end = data.find(b"\n", 0, 4096)
+    try:
+        about = json.loads(data[: max(end, 0)])
+    except ValueError:
+        return
+    number = about.get("format") if isinstance(about, dict) else None
+    if isinstance(number, int) and number > FORMAT:
+        raise NewerFormatError(
+            f"a seal of format {number}, and this kstore knows format {FORMAT} only: use a newer "
+            "one; or remove the file, then the segment is not sealed",
+            path=path,
+        )
 
 
 def _stamp_of(data: bytes) -> tuple[int, int, int] | None:

@@ -208,9 +208,12 @@ def finish_cut(files: Files, directory: str, cut: Cut, config: LogConfig) -> Non
         create(files, directory, base, config)
 
 
-def sealed(files: Files, directory: str, base_offset: int, next_base: int) -> SegmentView:
+def sealed(
+    files: Files, directory: str, base_offset: int, next_base: int, suffix: str = ""
+) -> SegmentView:
     """A segment that is not the last: its size is the file's, its entries are read when needed."""
-    path = os.path.join(directory, filenames.log_name(base_offset))
+    name = filenames.file_name(base_offset, filenames.LOG, suffix)
+    path = os.path.join(directory, name)
     view = SegmentView(base_offset, path, size=files.size_of(path), next_offset=next_base)
     view.sealed = True
     return view
@@ -228,8 +231,9 @@ def load_indexes(files: Files, directory: str, view: SegmentView) -> bool:
     of entries out of order those before the first wrong one count, and the walk does the rest.
     """
     base = view.base_offset
-    index_path = os.path.join(directory, filenames.index_name(base))
-    time_path = os.path.join(directory, filenames.time_index_name(base))
+    suffix = filenames.SWAP_SUFFIX if view.path.endswith(filenames.SWAP_SUFFIX) else ""
+    index_path = os.path.join(directory, filenames.file_name(base, filenames.INDEX, suffix))
+    time_path = os.path.join(directory, filenames.file_name(base, filenames.TIME_INDEX, suffix))
     if files.kind(index_path) is None:
         return False
     entries = files.read(index_path, limit=1 << 31)

@@ -24,9 +24,11 @@ from kstore._native.locate import (
 )
 from kstore._native.salvage import find_run
 from kstore.errors import ClosedError, CorruptRecordError, StorageError
+from kstore.log import filenames
 from kstore.log import segment as segments_on_disk
+from kstore.log.filenames import CLEANED_SUFFIX, LOG, SWAP_SUFFIX
 from kstore.log.files import Files
-from kstore.log.loader import base_offsets
+from kstore.log.loader import walk_end
 from kstore.log.maps import MapBudget
 from kstore.log.salvage import INT32_MAX, find_next
 
@@ -128,12 +130,13 @@ class SharedReader:
     def _list_once(self) -> None:
         self._release()
         self._durable = self._damage = None
-        bases = base_offsets(self._files, self.directory)
+        live = self._live()
+        bases = sorted(live)
         if not bases:
             self._segments = SegmentList([SegmentView(0, self.directory)], 0)
             return
         views = [
-            segments_on_disk.sealed(self._files, self.directory, base, following)
+            segments_on_disk.sealed(self._files, self.directory, base, following, live[base])
             for base, following in itertools.pairwise(bases)
         ]
         active = segments_on_disk.bare(self.directory, bases[-1])
@@ -147,6 +150,30 @@ class SharedReader:
         for view in views:
             view.opener = self._map
         self._segments = SegmentList((*views, active), start)
+
+    def _live(self) -> dict[int, str]:
+        """Base offsets of the segments, and the suffix of each one's files.
+
+        A complete segment of a compaction may have no name of its own yet while those that it
+        replaces are gone already: for a moment, or for ever where its process was killed then.
+        All names are from one listing: a segment must not be missed between two.
+        """
+        logs: dict[str, set[int]] = {"": set(), SWAP_SUFFIX: set(), CLEANED_SUFFIX: set()}
+        for parsed in map(filenames.parse, self._files.listdir(self.directory)):
+            if parsed is not None and parsed.kind == LOG and parsed.suffix in logs:
+                logs[parsed.suffix].add(parsed.base_offset)
+        live = dict.fromkeys(logs[""], "")
+        active = max(live, default=-1)
+        unfinished = min(logs[CLEANED_SUFFIX], default=active)
+        for base in logs[SWAP_SUFFIX] - logs[""]:
+            if base < min(unfinished, active):
+                view = segments_on_disk.sealed(
+                    self._files, self.directory, base, active, SWAP_SUFFIX
+                )
+                end = walk_end(self._files, view, view.size)[1]
+                live = {each: suffix for each, suffix in live.items() if not base < each < end}
+                live[base] = SWAP_SUFFIX
+        return live
 
     def _walk(self) -> None:
         """Move the end over whole batches that were written since the last look."""

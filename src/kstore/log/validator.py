@@ -106,6 +106,11 @@ def refuse_own(what: str, value: int, limit: int) -> None:
         raise OffsetOutOfRangeError(
             f"the log has come to its last offsets: it takes no append beyond {limit}", offset=value
         )
+    if what == "key":
+        raise InvalidRecordError(
+            "a topic that is compacted takes no record without a key: compaction would drop it; "
+            "give it a key, or take 'compact' out of the topic's cleanup.policy"
+        )
     if what == "age":
         raise InvalidTimestampError(
             f"timestamp {value} is further from now ({limit}) than "

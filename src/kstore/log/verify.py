@@ -21,7 +21,7 @@ from kstore._native.decode import Scanner
 from kstore._native.index import OffsetIndex, TimeIndex
 from kstore._native.seal import SealCheck
 from kstore._native.status import reason
-from kstore.errors import CorruptFileError, CorruptRecordError
+from kstore.errors import CorruptFileError, CorruptRecordError, NewerFormatError
 from kstore.log import filenames, seal
 from kstore.log.filenames import INDEX, LEADER_EPOCHS, LOG, TIME_INDEX
 from kstore.log.files import Files
@@ -212,7 +212,7 @@ class _Audit:
         index = self._index(filenames.index_name(base), names, base, size, last)
         times = self._time_index(filenames.time_index_name(base), names, base)
         audit = BatchAudit(base, size, index, times)
-        guard = None if last else seal.load(self.files, self.directory, base, fd)
+        guard = None if last else self._seal(base, fd)
         walk = _Walk(self, base, fd, size, last, audit, guard)
         self.transactions.begin(base)
         done = self.report.bytes
@@ -235,6 +235,14 @@ class _Audit:
             self.report.unsealed_batches += audit.batches
         self._tell(self.report.bytes)
         return audit.last_offset + 1
+
+    def _seal(self, base: int, fd: int) -> SealCheck | None:
+        try:
+            return seal.load(self.files, self.directory, base, fd)
+        except NewerFormatError as error:
+            path = self.directory / filenames.seal_name(base)
+            self.report.add("seal", path, None, None, error.reason)
+            return None
 
     def _in_chunks(
         self,
