@@ -171,12 +171,9 @@ class Log:
 
         Raises
         ------
-        MessageTooLargeError
-            The batch is beyond ``max.message.bytes``; nothing was appended.
-        InvalidTimestampError
-            Before 1970, or further from now than the topic allows.
-        InvalidRecordError
-            Without a key, and the topic is compacted (Kafka's LogValidator).
+        MessageTooLargeError, InvalidTimestampError, InvalidRecordError
+            The batch is beyond ``max.message.bytes``; before 1970, or further from now than the
+            topic allows; without a key, and the topic is compacted. Nothing was appended.
         StorageError
             The disk is full or failed; nothing was appended.
         """
@@ -241,8 +238,8 @@ class Log:
     def append_as_coordinator(self, batch: Any) -> AppendInfo:
         """As :meth:`append_as_leader`, for a batch of this process's own coordinator.
 
-        Of a producer's batch only the epoch is checked: offsets that are committed within a
-        transaction carry no sequence (Kafka's AppendOrigin.COORDINATOR).
+        Of a producer's batch only the epoch is checked: offsets committed within a transaction
+        carry no sequence (Kafka's AppendOrigin.COORDINATOR).
         """
         raise self._read_only()
 
