@@ -1,4 +1,4 @@
-"""Tests that the docs name are there."""
+"""What the docs have to name: tests that are there, and every public class and function."""
 
 import re
 from pathlib import Path
@@ -24,3 +24,12 @@ def test_what_is_better_than_kafka_is_tested():
     assert len(rows) > 10
     for row in rows:
         assert NAMED.search(row), row
+
+
+def test_every_public_name_has_a_place_in_the_reference():
+    listed = (ROOT / "tests" / "tidy" / "public_api.txt").read_text()
+    names = set(re.findall(r"^(?:class|def) kstore\.(\w+)\(", listed, re.MULTILINE))
+    pages = "".join(page.read_text() for page in (ROOT / "docs" / "reference").glob("*.md"))
+    shown = {line.rsplit(".", 1)[1] for line in re.findall(r"^::: \S+$", pages, re.MULTILINE)}
+    assert "repair" in names
+    assert names - shown <= {"KStoreError"}, "errors are shown with their module"

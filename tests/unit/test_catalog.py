@@ -26,6 +26,7 @@ from kstore.log.log_dir import LogDir, LogState
 from kstore.log.topics_file import TOPICS_FILE
 
 EVERYTHING = LogConfig(
+    message_format_version="0.10.0",
     segment_bytes=1 << 20,
     segment_ms=1000,
     segment_jitter_ms=3,

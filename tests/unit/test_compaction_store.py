@@ -252,3 +252,4 @@ def test_the_command(tmp_path, capsys):
     assert main(["compact", "--log-dir", str(tmp_path), "--partitions", "7"]) == 1
     assert "nothing here is to be compacted" in capsys.readouterr().err
     assert main(["compact", "--log-dir", str(tmp_path), "--partitions", "x"]) == 1
+    assert main(["compact", "--log-dir", str(tmp_path), "--dedupe-buffer-size", "0"]) == 1

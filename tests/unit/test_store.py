@@ -475,7 +475,7 @@ def test_a_foreign_directory_keeps_every_byte(tmp_path: Path) -> None:
         assert log.config.retention_ms == -1
         store.apply_retention()
         assert log.apply_retention() == 0
-        store.create_topic("own").append(b"x")
+        store.create_topic("own").append(b"x", key=b"k")
         time.sleep(0.05)
         with pytest.raises(PolicyViolationError):
             store.delete_topic("kafka")

@@ -59,6 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
     wanted = partitions(arguments.partitions)
     if not arguments.max_bytes_per_second > 0:
         raise WrongOptionsError("--max-bytes-per-second takes a number above 0")
+    if not arguments.dedupe_buffer_size > 0:
+        raise WrongOptionsError("--dedupe-buffer-size takes a number above 0")
     done = 0
     with open_store(arguments, "a") as store:
         for name in matching_topics(store, arguments.topic):

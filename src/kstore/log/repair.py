@@ -160,7 +160,10 @@ class _Repair:
     def run(self) -> RepairReport:
         files = self.files
         if files.kind(self.path) != "directory":
-            raise KStoreError("there is no such directory", path=self.path)
+            raise KStoreError(
+                "there is no such directory: name a log directory, or the folder of one partition",
+                path=self.path,
+            )
         root, partitions = self._partitions()
         if files.probe(root / LOCK):
             raise StoreLockedError(
