@@ -176,10 +176,15 @@ class StoreTransactions:
             )
 
     def _log(self, place: Place) -> "Log | None":
-        """None where the topic was deleted while the transaction was open."""
+        """None where the topic was deleted while the transaction was open.
+
+        With a directory offline nobody can tell: it may be there (LogDirOfflineError).
+        """
         try:
             return self._store._log(*place)
         except UnknownTopicOrPartitionError:
+            for each in self._store._catalog.offline:
+                raise each.refusal() from None
             return None
 
     def _state_log(self, transactional_id: str) -> "Log":

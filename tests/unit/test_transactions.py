@@ -14,6 +14,7 @@ from kstore.errors import (
     InvalidConfigError,
     InvalidTransactionTimeoutError,
     InvalidTxnStateError,
+    LogDirOfflineError,
     ProducerFencedError,
     ReadOnlyError,
     StorageError,
@@ -400,6 +401,43 @@ def test_a_broker_s_coordinator_ended_what_the_producer_had_open(store):
         producer.send("marked", b"2", partition=0)
     assert committed(store, "marked") == [b"2"]
     assert {each.coordinator_epoch for each in log.producers()} == {7}
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_what_was_decided_waits_for_a_directory_that_is_away(tmp_path: Path, commit: bool) -> None:
+    """Else half of a committed transaction is taken for one that nobody knows, and aborted."""
+    dirs = tmp_path / "d1", tmp_path / "d2"
+    with kstore.open(dirs, config=QUIET) as store:
+        for name in ("__transaction_state", "a", "b"):
+            store.create_topic(name)
+        here = Path(store["__transaction_state"][0].path).parent
+        far, near = ("b", "a") if Path(store["a"][0].path).parent == here else ("a", "b")
+        away = Path(store[far][0].path).parent
+        assert away != here
+        producer = store.transactional_producer("id")
+        producer.begin_transaction()
+        for name in ("a", "b"):
+            producer.send(name, b"1", partition=0)
+        producer.flush()
+        coordinator = store._transactions().coordinator
+        coordinator._decide(coordinator["id"], commit=commit)
+        producer._open = False  # as if it had been killed here
+    away.rename(tmp_path / "away")
+    away.write_bytes(b"no directory")
+    with kstore.open(dirs, config=QUIET) as store:
+        assert store[near][0].last_stable_offset == 2
+        assert committed(store, near) == [b"1"] * commit
+        assert state(store, "id") in (State.PREPARE_COMMIT, State.PREPARE_ABORT)
+        with pytest.raises(LogDirOfflineError):
+            store.transactional_producer("id")
+        with store.transactional_producer("other") as other, other.transaction():
+            other.send(near, b"2", partition=0)
+    away.unlink()
+    (tmp_path / "away").rename(away)
+    with kstore.open(dirs, config=QUIET) as store:
+        assert committed(store, far) == [b"1"] * commit
+        assert committed(store, near) == [b"1"] * commit + [b"2"]
+        assert state(store, "id") in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
 
 
 def test_sequences_of_a_write_whose_outcome_is_unknown_are_not_used_again(store, monkeypatch):

@@ -8,7 +8,8 @@ ran into its timeout is aborted under a raised epoch (KIP-360), so that its prod
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from kstore.errors import (
@@ -17,6 +18,8 @@ from kstore.errors import (
     InvalidProducerIdMappingError,
     InvalidTransactionTimeoutError,
     InvalidTxnStateError,
+    KStoreError,
+    LogDirOfflineError,
     ProducerFencedError,
 )
 from kstore.txn.messages import Metadata, Place, State
@@ -205,11 +208,15 @@ class Coordinator:
         return known.producer_id >= self._lowest_producer_id
 
     def finish(self) -> None:
-        """Carry out what was decided before a crash."""
+        """Carry out what was decided before a crash.
+
+        What has partitions in a directory that is offline stays decided, until it is back.
+        """
         for known in self.all():
             with self._turn(known.transactional_id):
                 if known.state in _COMPLETE and self._is_own(known):
-                    self._finish(known, durable=True)
+                    with _unless_offline(known):
+                        self._finish(known, durable=True)
 
     def abort_timed_out(self) -> list[str]:
         """Abort what is ongoing longer than its ``transaction.timeout.ms``; returns the ids."""
@@ -224,7 +231,8 @@ class Coordinator:
                         known.transactional_id,
                         known.timeout_ms,
                     )
-                    self._abort_fenced(known)
+                    with _unless_offline(known):
+                        self._abort_fenced(known)
                     aborted.append(known.transactional_id)
         return aborted
 
@@ -303,8 +311,14 @@ class Coordinator:
         durable = durable and commit
         if durable:
             self._effects.flush_state(decided.transactional_id)
+        failure: KStoreError | None = None
         for place in sorted(decided.partitions):
-            self._effects.mark(place, decided, commit=commit)
+            try:
+                self._effects.mark(place, decided, commit=commit)
+            except KStoreError as error:  # what reads the others need not wait for this one
+                failure = failure or error
+        if failure is not None:
+            raise failure
         if durable:
             self._effects.flush(decided.partitions)
         self._store(
@@ -313,4 +327,15 @@ class Coordinator:
                 partitions=frozenset(),
                 last_update_ms=self._effects.now_ms(),
             )
+        )
+
+
+@contextmanager
+def _unless_offline(known: Metadata) -> Iterator[None]:
+    """Go on where a log directory is offline: the state says what is left to do."""
+    try:
+        yield
+    except LogDirOfflineError as error:
+        _LOGGER.warning(
+            "the transaction of %r cannot be finished yet: %s", known.transactional_id, error
         )
