@@ -14,13 +14,15 @@ from interop.judged import (
     assert_same_transactions,
     batches_of,
 )
-from interop.node import Node
+from interop.node import Node, free_ports
 from interop.workload import PARTITIONS, prepare, work
 from kstore.cli import main
+from kstore.errors import SourceChangedError, UnknownTopicOrPartitionError
 from kstore.log.leader_epochs import LeaderEpochs
 from kstore.mirror import Mirror, MirrorReport
+from kstore.mirror.answers import Position
 from kstore.mirror.source import KafkaSource
-from support.stores import QUIET
+from support.stores import QUIET, python
 
 TOPICS = sorted({name.rpartition("-")[0] for name in PARTITIONS})
 
@@ -102,3 +104,53 @@ def test_every_kind_of_batch_comes_over(
     assert "was here" in capsys.readouterr().out
     assert_copied(node, java, tmp_path)
     assert mirror(node, "codecs", tmp_path).bytes == 0  # nothing is left to do
+
+
+def test_a_source_that_changed(stage: tuple[Node, Clients], tmp_path: Path) -> None:
+    node, java = stage
+    java.create_topic("changing", 1)
+    with pytest.raises(UnknownTopicOrPartitionError):
+        mirror(node, "no-such-topic", tmp_path)
+    pairs = [(f"k{n}", "v" * 50) for n in range(30)]
+    node.produce("changing", pairs)
+    mirror(node, "changing", tmp_path)
+
+    # An unclean election's doing: the log goes back, and on under another epoch.
+    node.stop()
+    with kstore.open(node.log_dir, config=QUIET) as store:
+        store["changing"][0].truncate_to(0)
+    node.start()
+    java.use(node)
+    with pytest.raises(SourceChangedError, match="ends at 0 in the cluster and at 30 here"):
+        mirror(node, "changing", tmp_path)
+    node.produce("changing", pairs)
+    node.produce("changing", pairs)
+    with pytest.raises(SourceChangedError, match=r"something else|parts from the copy"):
+        mirror(node, "changing", tmp_path)
+    with kstore.open(tmp_path, "r") as store:
+        assert store["changing"][0].end_offset == 30
+
+    # The epochs alone tell it, too: a leader compares them before it sends anything.
+    with KafkaSource(node.address, "changing") as source:
+        source.describe()
+        options = {"max_wait_ms": 0, "max_bytes": 1 << 20, "partition_max_bytes": 1 << 20}
+        assert source.fetch({0: Position(30, 0)}, **options)[0].diverged == 0
+        good = source.fetch({0: Position(30)}, **options)[0]
+        assert (good.error, good.high_watermark, good.diverged) == (0, 60, None)
+        assert good.records
+
+
+def test_nobody_answers() -> None:
+    """In a process of its own: kafka-python leaves sockets that were refused open."""
+    (port,) = free_ports(1)
+    code = """
+import sys, warnings
+from kstore.errors import SourceError
+warnings.simplefilter("ignore")
+from kstore.mirror.source import KafkaSource
+try:
+    KafkaSource(sys.argv[1], "t", patience=1)
+except SourceError as error:
+    print(error)
+"""
+    assert "cannot talk to Kafka at 127.0.0.1" in python(code, f"127.0.0.1:{port}")

@@ -17,6 +17,7 @@ TOOLS = {
     "dump-log": "print what is in log segments, indexes and snapshots, byte by byte",
     "verify": "check every checksum, offset and index entry",
     "compact": "keep of every key the latest record, in topics that are to be compacted",
+    "handover": "hand partitions over to a stopped Kafka broker, or take its directory over",
     "mirror": "copy a topic of a live Kafka cluster, byte for byte",
     "repair": "save what is sound of a damaged directory into a new one",
 }

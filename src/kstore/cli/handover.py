@@ -1,0 +1,155 @@
+"""``kstore handover``: partitions to a Kafka broker, or a broker's directory to kstore."""
+
+import argparse
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from kstore.cli.common import ToolParser, WrongOptionsError
+from kstore.cli.progress import Progress
+
+if TYPE_CHECKING:
+    from kstore.handover import HandoverReport
+
+EPILOG = """\
+examples:
+  kstore handover --log-dir data --to /var/kafka-logs
+  kstore handover --log-dir data --to /disk1/kafka,/disk2/kafka --topic orders --execute
+  kstore handover --from /var/kafka-logs
+  kstore handover --from /var/kafka-logs --adopt orders --config retention.ms=604800000 --execute
+
+Without --execute nothing is changed: what would be done is printed, and what speaks against it.
+
+--to copies partitions into the directories of a broker that is stopped. On a KRaft broker create
+the topic first, with as many partitions, then stop it: it serves only partitions whose topic id
+it knows, and renames every other one to -stray. The folders that it made keep their ids; their
+empty segments are exchanged. In ZooKeeper mode a folder is adopted when the topic is created.
+Everything is verified before and compared after; what is in --log-dir stays as it is.
+
+--from looks whether kstore may write in a stopped broker's directories. Its topics keep every
+byte there; --adopt gives one an entry in kstore.topics, so that the settings of --config apply.
+
+Exit status: 0 nothing speaks against it (or it is done), 2 refused and why, 1 it failed.
+"""
+
+REFUSED = 2
+
+
+def describe(parser: ToolParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "--log-dir", metavar="DIR[,DIR...]", help="with --to: the directories to hand over from"
+    )
+    parser.add_argument(
+        "--to", metavar="DIR[,DIR...]", help="all log.dirs of a stopped broker, to hand over to"
+    )
+    parser.add_argument(
+        "--from", dest="broker", metavar="DIR[,DIR...]", help="all log.dirs of a stopped broker"
+    )
+    parser.add_argument(
+        "--topic",
+        action="append",
+        metavar="NAME",
+        help="with --to: this topic; may be repeated (default: all but Kafka's internal ones)",
+    )
+    parser.add_argument(
+        "--topic-id",
+        action="append",
+        default=[],
+        metavar="NAME=ID",
+        help="with --to: the id that the broker knows the topic by, where its folders are lost",
+    )
+    parser.add_argument(
+        "--adopt", action="append", default=[], metavar="NAME", help="with --from: this topic"
+    )
+    parser.add_argument(
+        "--config",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="with --adopt: a setting of the topic, as Kafka's",
+    )
+    parser.add_argument("--execute", action="store_true", help="do it")
+    parser.add_argument("--json", action="store_true", help="the report as JSON on stdout")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if (arguments.to is None) == (arguments.broker is None):
+        raise WrongOptionsError("Command must include exactly one action: --to or --from")
+    if (arguments.to is None) != (arguments.log_dir is None):
+        raise WrongOptionsError("--log-dir and --to go together; --from goes alone")
+    report = _back(arguments) if arguments.to is None else _to_broker(arguments)
+    if arguments.json:
+        print(json.dumps({"ok": report.ok, **asdict(report)}, indent=2))
+    else:
+        print_report(report)
+    return 0 if report.ok else REFUSED
+
+
+def _to_broker(arguments: argparse.Namespace) -> "HandoverReport":
+    from kstore.handover import hand_over, plan_handover
+
+    ids = dict(_pair(text, "--topic-id") for text in arguments.topic_id)
+    source, broker = _split(arguments.log_dir), _split(arguments.to)
+    report = plan_handover(source, broker, topics=arguments.topic, topic_ids=ids)
+    if not arguments.execute or not report.ok:
+        return report
+    bar = Progress(1)
+
+    def tell(done: int, total: int, name: str) -> None:
+        bar.total = max(total, 1)
+        bar.update(done, name)
+
+    try:
+        return hand_over(source, broker, topics=arguments.topic, topic_ids=ids, progress=tell)
+    finally:
+        bar.clear()
+
+
+def _back(arguments: argparse.Namespace) -> "HandoverReport":
+    from kstore.config import LogConfig
+    from kstore.handover import check_broker
+    from kstore.store import open as open_store
+
+    if arguments.execute != bool(arguments.adopt):
+        raise WrongOptionsError("--execute with --from needs --adopt, and the other way round")
+    paths = _split(arguments.broker)
+    report = check_broker(paths)
+    if not report.ok or not arguments.execute:
+        return report
+    config = LogConfig.from_properties(dict(_pair(text, "--config") for text in arguments.config))
+    with open_store(paths) as store:
+        for name in arguments.adopt:
+            store.configure_topic(name, config)
+    report.executed = True
+    return report
+
+
+def _split(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _pair(text: str, option: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name or not value:
+        raise WrongOptionsError(f"{option} takes NAME=VALUE, not {text!r}")
+    return name, value
+
+
+def print_report(report: "HandoverReport") -> None:
+    for plan in report.partitions:
+        print(
+            f"{plan.topic}-{plan.partition}: offsets {plan.start_offset} to {plan.end_offset}, "
+            f"{plan.size} bytes, {plan.source} -> {plan.target}"
+        )
+    for finding in report.findings:
+        print(f"{finding.level}: {finding.where}: {finding.sentence}")
+    kind = f" of a {report.kind} broker" if report.kind else ""
+    if not report.ok:
+        print(f"refused; nothing was changed{kind and ' in the directory'}{kind}")
+    elif report.executed:
+        print(f"done, in the directory{kind}")
+    elif report.partitions:
+        print(f"{len(report.partitions)} partitions would be handed over; --execute does it")
+    else:
+        print(f"nothing speaks against using the directory{kind}")
