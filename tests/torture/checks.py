@@ -16,7 +16,7 @@ from kstore.errors import (
 from kstore.log.files import Files
 from oracle.reader import read_log as oracle_read
 from support.recording import Tree, read_tree
-from torture.scenarios import QUIET, History, Place, Witness
+from torture.world import QUIET, History, Place, Witness, paths_of
 
 CUTTING = StoreConfig(background=False, recovery="kafka")
 MARKER = ".kafka_cleanshutdown"
@@ -55,10 +55,13 @@ class Checked(NamedTuple):
 
     ``by_word``: only an explicit word of the user opened it. ``gaps``: a rolled segment that was
     never synced lost its end, a later one kept its data; the records between are missing.
+    ``amid_swap``: a reader that came before recovery, in the middle of a compaction's swap, did
+    not see the segments that were out of place: it reads ``.swap`` files as little as a broker.
     """
 
     by_word: bool
     gaps: int
+    amid_swap: int = 0
 
 
 def materialise(tree: Tree, root: str) -> None:
@@ -91,22 +94,24 @@ def check(root: str, witness: Witness, *, power: bool, deep: bool, again: bool =
     """
     around = sorted(os.listdir(os.path.dirname(root)))
     places = _places(witness)
-    beside = _read_beside(root, places, witness)
-    by_word, gaps = False, 0
+    paths = paths_of(root, witness.dirs)
+    amid = _amid_swap(paths, places)
+    beside = _read_beside(root, paths, places)
+    by_word, gaps, amid_swap = False, 0, 0
     try:
-        store = Store(root, config=QUIET, files=TMPFS)
+        store = Store(paths, config=QUIET, files=TMPFS)
         first = {place: _recovered(store, place) for place in places if place[0] in store}
     except RecoveryNeededError as error:
         by_word = _allowed_refusal(error, witness, root, power=power)
         with suppress(UnboundLocalError):
             store.close()
-        store = Store(root, config=CUTTING, files=TMPFS)
+        store = Store(paths, config=CUTTING, files=TMPFS)
         first = {place: _recovered(store, place) for place in places if place[0] in store}
     with store:
         _check_topics(store, witness)
         for place, rows in first.items():
             floor = witness.floor(place, power=power)
-            bases = _bases(root, place) if power else frozenset()
+            bases = _bases(_home(paths, place)) if power else frozenset()
             found_gaps = _check_rows(rows, witness.log(place), floor, place, bases)
             told = again or not found_gaps or _told_gap(store, place)
             expect(told, place, "a gap, and not a word of it")
@@ -114,20 +119,22 @@ def check(root: str, witness: Witness, *, power: bool, deep: bool, again: bool =
             log = store[place[0]][place[1]]
             _check_lookups(log, rows, place)
             if not by_word:
-                _check_beside(beside.get(place), log, rows, place)
+                swapping = place in amid
+                amid_swap += _check_beside(beside.get(place), log, rows, place, swapping)
         _check_groups(store, witness, power=power)
+        _check_transactions(store, witness)
         with suppress(StoreLockedError):
-            Store(root, config=QUIET, files=TMPFS).close()
+            Store(paths, config=QUIET, files=TMPFS).close()
             raise Violation("two writers at once")
         if not deep:
             _append_to(store, first)
     if deep:
-        _check_again(root, first)
-    _check_oracle(root, first)
+        _check_again(root, paths, first)
+    _check_oracle(paths, first)
     if deep:
-        _check_disposable(root, first, witness)
+        _check_disposable(root, paths, first)
     expect(sorted(os.listdir(os.path.dirname(root))) == around, "something outside was touched")
-    return Checked(by_word, gaps)
+    return Checked(by_word, gaps, amid_swap)
 
 
 def _places(witness: Witness) -> list[Place]:
@@ -150,12 +157,14 @@ def _recovered(store: Store, place: Place) -> list[Row]:
 
 
 def _read_beside(
-    root: str, places: list[Place], witness: Witness
+    root: str, paths: list[str], places: list[Place]
 ) -> dict[Place, tuple[list[Row], KStoreError | None]]:
     """What a reader sees before anybody recovers; it changes nothing."""
+    if not all(map(os.path.isdir, paths)):  # to a reader that is a disk that failed
+        return {}
     before = _stamps(root)
     seen: dict[Place, tuple[list[Row], KStoreError | None]] = {}
-    with Store(root, mode="r", config=QUIET) as store:
+    with Store(paths, mode="r", config=QUIET) as store:
         for place in places:
             if place[0] not in store or place[1] not in store[place[0]].partitions:
                 continue
@@ -171,6 +180,19 @@ def _read_beside(
     return seen
 
 
+def _amid_swap(paths: list[str], places: list[Place]) -> set[Place]:
+    """Partitions in which a compaction's swap is under way."""
+    folders = {f"{topic}-{partition}": (topic, partition) for topic, partition in places}
+    return {
+        folders[name]
+        for path in paths
+        if os.path.isdir(path)
+        for name in os.listdir(path)
+        if name in folders
+        if any(file.endswith(".swap") for file in os.listdir(f"{path}/{name}"))
+    }
+
+
 def _stamps(root: str) -> list[tuple[str, int, int]]:
     found = []
     for directory, _, names in os.walk(root):
@@ -181,25 +203,32 @@ def _stamps(root: str) -> list[tuple[str, int, int]]:
 
 
 def _check_beside(
-    seen: tuple[list[Row], KStoreError | None] | None, log: Log, rows: list[Row], place: Place
-) -> None:
-    """A reader saw what recovery then gave.
+    seen: tuple[list[Row], KStoreError | None] | None,
+    log: Log,
+    rows: list[Row],
+    place: Place,
+    swapping: bool,
+) -> bool:
+    """A reader saw what recovery then gave; True where it was in the middle of a swap.
 
     A rolled segment that was torn before it was synced is damage to a reader, which cannot cut;
     it has shown everything in front of it then.
     """
     if seen is None:
-        return
+        return False
     found, error = seen
     report = log.recovery
     assert report is not None
+    if swapping and (error is not None or found != rows):
+        return True
     if error is not None:
         expect(report.cut_size, place, "a reader failed where nothing was cut:", error)
         expect(isinstance(error, CorruptRecordError), place, "a reader met", error)
         expect(found == rows[: len(found)], place, "a reader saw what recovery then cut")
-        return
+        return False
     if not report.cut_size or found:
         expect(found == rows, place, "a reader saw", found[-3:], "not", rows[-3:])
+    return False
 
 
 def _allowed_refusal(
@@ -230,12 +259,21 @@ def _check_topics(store: Store, witness: Witness) -> None:
             expect(len(topic) == partitions, "topic", name, "has", len(topic), "partitions")
             found = topic.topic_id
             expect(found == topic_id, "topic", name, "has the id", found, "not", topic_id)
-    for name in os.listdir(store.paths[0]):
-        expect(not name.endswith("-delete"), name, "was left")
+    for name in (name for path in store.paths for name in os.listdir(path)):
+        # What a partition moved out of goes in the background, as with Kafka.
+        moved = witness.dirs and witness.topics.get(name.rpartition("-")[0].rpartition("-")[0])
+        expect(moved or not name.endswith("-delete"), name, "was left")
 
 
-def _bases(root: str, place: Place) -> frozenset[int]:
-    names = os.listdir(f"{root}/{place[0]}-{place[1]}")
+def _home(paths: list[str], place: Place) -> str:
+    """The one directory in which a partition is."""
+    found = [each for path in paths if os.path.isdir(each := f"{path}/{place[0]}-{place[1]}")]
+    expect(len(found) == 1, place, "is in", found)
+    return found[0]
+
+
+def _bases(directory: str) -> frozenset[int]:
+    names = os.listdir(directory)
     return frozenset(int(name[:-4]) for name in names if name.endswith(".log"))
 
 
@@ -250,7 +288,9 @@ def _check_rows(
     serial, gaps = None, 0
     following = rows[0][0] if rows else 0
     for offset, value in rows:
-        if offset != following:
+        if history.may_lack.issuperset(range(following, offset)):
+            serial = serial if offset == following else None
+        elif offset != following:
             before = following >= floor and offset > following and offset in bases
             expect(before, place, "hole or disorder at offset", offset)
             gaps, serial = gaps + 1, None
@@ -263,8 +303,11 @@ def _check_rows(
         serial = int(current)
     start = max(history.start, history.base)
     found = dict(rows)
+    expect(not history.lacks & found.keys(), place, "has what was compacted away")
     for offset in range(start, floor):
         at = offset - history.base
+        if offset in history.may_lack and offset not in found:
+            continue
         expect(offset in found, place, f"lost offset {offset} of {floor}")
         expect(found[offset] == history.acked[at], place, "another record at offset", offset)
     return gaps
@@ -292,6 +335,22 @@ def _check_groups(store: Store, witness: Witness, *, power: bool) -> None:
         expect(lowest <= found <= high, "group", group, "is at", found, "not in", lowest, high)
 
 
+def _check_transactions(store: Store, witness: Witness) -> None:
+    """With read_committed all of a transaction or nothing, and what was answered holds."""
+    shown: dict[Place, set[bytes | None]] = {}
+    for number, (state, parts) in witness.transactions.items():
+        seen: list[bool] = []
+        for place, values in parts.items():
+            if place not in shown:
+                view = store[place[0]][place[1]].view(isolation="read_committed")
+                shown[place] = {record.value for record in view}
+            seen += [value in shown[place] for value in values]
+        expect(all(seen) or not any(seen), "transaction", number, "is there in part:", seen)
+        expect(all(seen) or state != "committed", "transaction", number, "is lost")
+        ends = state in ("committed", "committing")
+        expect(ends or not any(seen), "transaction", number, "shows, but is", state)
+
+
 def _append_to(store: Store, first: dict[Place, list[Row]]) -> None:
     """The store takes appends, where the records ended."""
     for place, rows in first.items():
@@ -301,10 +360,10 @@ def _append_to(store: Store, first: dict[Place, list[Row]]) -> None:
         rows.append((end, b"on"))
 
 
-def _check_again(root: str, first: dict[Place, list[Row]]) -> None:
+def _check_again(root: str, paths: list[str], first: dict[Place, list[Row]]) -> None:
     """What was recovered and closed needs no more recovery, and opening it changes nothing."""
     before = read_tree(root)
-    with Store(root, config=QUIET, files=TMPFS) as store:
+    with Store(paths, config=QUIET, files=TMPFS) as store:
         for place, rows in first.items():
             log = store[place[0]][place[1]]
             expect(rows_of(log) == rows, place, "a second opening gives other records")
@@ -323,9 +382,13 @@ def _check_again(root: str, first: dict[Place, list[Row]]) -> None:
     ]
     expect(not changed, "a second opening changed", changed)
     for path, content in after.items():
-        if content is not None and path.endswith((".index", ".timeindex")):
+        if (
+            content is not None
+            and path.endswith((".index", ".timeindex"))
+            and "-delete/" not in path
+        ):
             _check_index(path, content)
-    with Store(root, config=QUIET, files=TMPFS) as store:
+    with Store(paths, config=QUIET, files=TMPFS) as store:
         _append_to(store, first)
 
 
@@ -337,10 +400,10 @@ def _check_index(path: str, content: bytes) -> None:
     expect(all(a < b for a, b in itertools.pairwise(keys)), path, "does not grow")
 
 
-def _check_oracle(root: str, first: dict[Place, list[Row]]) -> None:
+def _check_oracle(paths: list[str], first: dict[Place, list[Row]]) -> None:
     """A reader that shares no code with kstore finds the same."""
     for place, rows in first.items():
-        directory = f"{root}/{place[0]}-{place[1]}"
+        directory = _home(paths, place)
         found: list[Row] = []
         for name in sorted(os.listdir(directory)):
             if not name.endswith(".log"):
@@ -349,20 +412,22 @@ def _check_oracle(root: str, first: dict[Place, list[Row]]) -> None:
                 plain = oracle_read(file.read())
             expect(plain.tail_reason is None, place, name, "has a tail:", plain.tail_reason)
             expect(all(b.crc_ok for b in plain.batches), place, name, "has a wrong checksum")
-            found += [(record.offset, record.value) for record in plain.records]
+            found += [
+                (r.offset, r.value) for b in plain.batches if not b.control for r in b.records
+            ]
         start = rows[0][0] if rows else 0
         found = [row for row in found if row[0] >= start]
         expect(found == rows, place, "the oracle reads otherwise:", found[-3:], rows[-3:])
 
 
-def _check_disposable(root: str, first: dict[Place, list[Row]], witness: Witness) -> None:
+def _check_disposable(root: str, paths: list[str], first: dict[Place, list[Row]]) -> None:
     """Without every derived file, and without the marker: the same records."""
     for directory, _, names in os.walk(root):
         for name in names:
             derived = name.endswith(DERIVED) or name.startswith("kstore.seal.")
             if derived or name in DERIVED_NAMES or name == MARKER:
                 os.unlink(f"{directory}/{name}")
-    with Store(root, config=QUIET, files=TMPFS) as store:
+    with Store(paths, config=QUIET, files=TMPFS) as store:
         for place, rows in first.items():
             found = rows_of(store[place[0]][place[1]])
             expect(found == rows, place, "without derived files:", found[-3:], rows[-3:])

@@ -15,7 +15,8 @@ from support.recording import Recorder, Trace, Tree
 from torture.checks import CUTTING, QUIET, Violation, check, materialise, rows_of
 from torture.crash_disk import MODELS, CrashDisk
 from torture.parts import Budget, Figures, quietly, scratch, share
-from torture.scenarios import SCENARIOS, Witness, World
+from torture.scenarios import SCENARIOS
+from torture.world import Witness, World, paths_of
 
 GOAL = ("distinct", 1_000_000)
 DEEP_EVERY = 4  # one state in so many is checked in every way
@@ -57,6 +58,7 @@ class Explorer:
         self.figures = figures
         self.seen: set[int] = set()
         self.wanted: set[int] = set()  # (state, what was asked of it)
+        self.every = 1  # of so many moments one is looked at
 
     def explore(
         self, where: str, trace: Trace, model: str, bound: int, random: Random, depth: int = 0,
@@ -66,6 +68,8 @@ class Explorer:
         for index, disk, witness in moments(trace):
             if self.budget.ended(self.figures):
                 return
+            if index % self.every:
+                continue
             asked = witness if known is None else known
             torn = trace.ops[index] if index < len(trace.ops) else None
             demand = _demand(asked, power=model != "kill")
@@ -94,22 +98,23 @@ class Explorer:
             checked = check(self.root, witness, power=power, deep=deep, again=depth > 0)
             counts["by_word"] += checked.by_word
             counts["with_gap"] += checked.gaps > 0
+            counts["amid_swap"] += checked.amid_swap > 0
         except Exception as error:  # whatever it is, it is a finding
             self.figures.violated(where, f"depth {depth}", type(error).__name__, error)
             return
         if new and depth < DEPTH and counts["checked"] % NESTED_EVERY == 0:
-            trace = self._recover(tree)
+            trace = self._recover(tree, witness.dirs)
             counts["recoveries"] += 1
             random = self.budget.random(where, "nested", counts["checked"])
             self.explore(where, trace, model, NESTED_BOUND, random, depth + 1, witness)
 
-    def _recover(self, tree: Tree) -> Trace:
+    def _recover(self, tree: Tree, dirs: int) -> Trace:
         """Open and close what a crash left, on a recording disk: it may crash again."""
         materialise(tree, self.root)
         disk = Recorder(self.root)
         for config in (QUIET, CUTTING):
             try:
-                with Store(self.root, config=config, files=disk) as store:
+                with Store(paths_of(self.root, dirs), config=config, files=disk) as store:
                     for topic in store:
                         for log in store[topic]:
                             rows_of(log)
@@ -126,10 +131,19 @@ def _path(item: tuple[str, bytes | None]) -> str:
 def _demand(witness: Witness, *, power: bool) -> int:
     """What is asked of a state, as one number: the same state with the same demand is done."""
     logs = tuple(
-        (place, history.end, history.start, history.base, witness.floor(place, power=power))
+        (
+            place,
+            history.end,
+            history.start,
+            history.base,
+            len(history.lacks),
+            witness.floor(place, power=power),
+        )
         for place, history in sorted(witness.logs.items())
     )
-    return hash((logs, repr(witness.topics), repr(witness.committed), power))
+    return hash(
+        (logs, repr(witness.topics), repr(witness.committed), repr(witness.transactions), power)
+    )
 
 
 def explore_all(
@@ -139,6 +153,7 @@ def explore_all(
     models: tuple[str, ...] = MODELS,
     bound: int = 400,
     rounds: int = 1 << 30,
+    every: int = 1,
 ) -> Figures:
     """Round after round over all scenarios and models until the time is over."""
     chosen = list(SCENARIOS) if names is None else names
@@ -151,6 +166,8 @@ def explore_all(
             mine = [name for at, name in enumerate(chosen) if at % budget.jobs == number]
             traces = {name: record(name, f"{base}/run/{at}") for at, name in enumerate(mine)}
             explorers = {name: Explorer(f"{base}/state/data", budget, figures) for name in mine}
+            for explorer in explorers.values():
+                explorer.every = every
             for turn in range(rounds):
                 before = figures.counts["checked"]
                 for name in mine:

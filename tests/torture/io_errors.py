@@ -16,7 +16,8 @@ from support.recording import CHANGES, READS, Op, Recorder
 from torture.checks import check, expect, materialise
 from torture.crash_disk import CrashDisk
 from torture.parts import Budget, Figures, quietly, scratch, share
-from torture.scenarios import SCENARIOS, World
+from torture.scenarios import SCENARIOS
+from torture.world import World
 
 GOAL = None
 CUTS = 6  # power cuts tried behind each failure

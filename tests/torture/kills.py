@@ -15,7 +15,8 @@ from kstore.log.files import Files
 from support.recording import CHANGES
 from torture.checks import check, expect
 from torture.parts import Budget, Figures, quietly, scratch, share
-from torture.scenarios import SCENARIOS, Event, Witness, World
+from torture.scenarios import SCENARIOS
+from torture.world import Event, Witness, World
 
 GOAL = ("kills", 20_000)
 HOWS = ("before", "torn", "after")

@@ -19,7 +19,7 @@ from oracle.reader import read_log as oracle_read
 from support.recording import Tree, read_tree
 from torture.checks import MARKER, TMPFS, expect, materialise
 from torture.parts import Budget, Figures, quietly, scratch, share
-from torture.scenarios import QUIET, SETTINGS
+from torture.world import QUIET, SETTINGS
 
 GOAL = ("directories", 100_000)
 SMALL = StoreConfig(background=False, log=LogConfig(**SETTINGS))

@@ -1,0 +1,417 @@
+"""A store that is worked with, on any disk, and what a witness knows of it.
+
+A scenario works through a :class:`World`, which tells the witness before and after each deed. One
+table serves every part: crash states from a recorded trace, real kills, and failing calls.
+
+Each value says which offset it was appended at, its serial number, and the serial of the value
+before it in the log: a hole, a wrong order and a stale record show by themselves.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kstore import Log, LogConfig, Store, StoreConfig
+from kstore.errors import KStoreError
+from kstore.log.files import DISK, Files
+
+Event = tuple[Any, ...]
+Place = tuple[str, int]
+QUIET = StoreConfig(background=False)
+START_OF_TIME = 1_700_000_000_000
+SETTINGS: dict[str, Any] = {
+    "segment_bytes": 1500,
+    "index_interval_bytes": 200,
+    "segment_index_bytes": 240,
+    "file_delete_delay_ms": 0,
+    "batch_size": 400,
+}
+
+
+class History:
+    """What is known of one partition."""
+
+    def __init__(self) -> None:
+        self.acked: list[bytes] = []  # by offset: every value whose append returned
+        self.base = 0  # offset of the first in acked: a truncation may begin a log anew
+        self.tried: set[bytes] = set()
+        self.low = 0  # a truncation that is under way may have gone down to here
+        self.flushed = 0  # below: acknowledged as being on disk
+        self.start = 0  # below: asked to be deleted
+        self.clean_end = False
+        self.may_lack: set[int] = set()  # taken by a marker, or superseded where compaction began
+        self.lacks: set[int] = set()  # compaction of these was done
+
+    @property
+    def end(self) -> int:
+        return self.base + len(self.acked)
+
+
+class Witness:
+    """What had been asked and what had been answered when the lights went out."""
+
+    def __init__(self, events: Iterable[Event] = ()) -> None:
+        self.logs: dict[Place, History] = {}
+        self.topics: dict[str, tuple[str, str | None, int]] = {}  # state, id, partitions
+        # Group: lowest and highest it may be, and the lowest after a power cut.
+        self.committed: dict[str, tuple[int, int, int]] = {}
+        self.dirs = 0  # how many log directories there are; 0: one, the root itself
+        self.transactions: dict[int, tuple[str, dict[Place, list[bytes]]]] = {}
+        for event in events:
+            self.hear(event)
+
+    def log(self, place: Place) -> History:
+        return self.logs.setdefault(place, History())
+
+    def hear(self, event: Event) -> None:
+        word, *rest = event
+        if word == "topic":
+            name, state, topic_id, partitions = rest
+            self.topics[name] = (state, topic_id, partitions)
+            return
+        if word == "commit":
+            group, *bounds = rest
+            self.committed[group] = tuple(bounds)
+            return
+        if word == "dirs":
+            (self.dirs,) = rest
+            return
+        if word == "transaction":
+            number, state, values = rest
+            self.transactions[number] = (state, values)
+            return
+        history = self.log(rest[0])
+        if word == "trying":
+            history.tried.update(rest[1])
+        elif word == "in":
+            history.acked += rest[1]
+            history.low = history.end
+        elif word == "markers":
+            history.may_lack.update(range(history.end, rest[1]))
+            history.acked += [b""] * (rest[1] - history.end)
+            history.low = history.end
+        elif word == "compacting":
+            history.may_lack |= rest[1]
+        elif word == "compacted":
+            history.lacks |= rest[1]
+        elif word == "flushed":
+            history.flushed = max(history.flushed, rest[1])
+        elif word == "cutting":
+            history.low = min(history.end, rest[1])
+            history.flushed = min(history.flushed, history.low)
+        elif word == "cut":
+            del history.acked[max(0, rest[1] - history.base) :]
+            if rest[1] < history.base:
+                history.base = rest[1]
+            history.low = history.end
+        elif word == "deleting":
+            history.start = max(history.start, rest[1])
+        elif word == "deleted":
+            history.start = rest[1]
+        else:
+            raise ValueError(word)
+
+    def floor(self, place: Place, *, power: bool) -> int:
+        """Every record below it must be there."""
+        history = self.log(place)
+        return min(history.flushed, history.low) if power else history.low
+
+
+def paths_of(root: str, dirs: int) -> list[str]:
+    """The log directories under a root."""
+    return [f"{root}/d{number}" for number in range(dirs)] or [root]
+
+
+class World:
+    """A store that is worked with, on any disk.
+
+    ``tolerant``: errors of kstore are what is being tried; the work goes on behind them.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        files: Files = DISK,
+        say: Callable[[Event], None] = lambda event: None,
+        *,
+        tolerant: bool = False,
+    ) -> None:
+        self.path = path
+        self.files = files
+        self.witness = Witness()
+        self.errors: list[KStoreError] = []
+        self._say_on = say
+        self._tolerant = tolerant
+        self._serial = 0
+        self._tails: dict[Place, int] = {}  # serial of the last value
+        self._keys: dict[Place, dict[int, bytes]] = {}  # of the records that have one
+        self.store: Store | None = None
+
+    def say(self, *event: Any) -> None:
+        self.witness.hear(event)
+        self._say_on(event)
+
+    def _try(self, deed: Callable[[], Any]) -> tuple[bool, Any]:
+        try:
+            return True, deed()
+        except KStoreError as error:
+            self.errors.append(error)
+            if not self._tolerant:
+                raise
+            return False, None
+
+    def open(self, **settings: Any) -> None:
+        config = StoreConfig(background=False, log=LogConfig(**SETTINGS), **settings)
+        paths = paths_of(self.path, self.witness.dirs)
+        _, self.store = self._try(lambda: Store(paths, config=config, files=self.files))
+
+    def spread(self, dirs: int) -> None:
+        """Over several log directories, from the next opening on."""
+        os.makedirs(self.path, exist_ok=True)
+        self.say("dirs", dirs)
+
+    def close(self) -> bool:
+        store, self.store = self.store, None
+        if store is None:
+            return False
+        done, _ = self._try(store.close)
+        # One of several directories may have failed: the marker says that this one is whole.
+        paths = paths_of(self.path, self.witness.dirs)
+        if done and all(os.path.exists(f"{path}/.kafka_cleanshutdown") for path in paths):
+            for place, history in self.witness.logs.items():
+                if self.witness.topics.get(place[0], ("", None, 0))[0] == "live":
+                    self.say("flushed", place, history.end)
+            for group, (low, high, _) in list(self.witness.committed.items()):
+                self.say("commit", group, low, high, low)
+        return done
+
+    def log(self, place: Place = ("t", 0)) -> Log | None:
+        if self.store is None:
+            return None
+        store = self.store
+        return self._try(lambda: store[place[0]][place[1]])[1]
+
+    # --- topics -------------------------------------------------------------------------------
+
+    def create(self, name: str = "t", partitions: int = 1, **settings: Any) -> None:
+        if self.store is None:
+            return
+        store, config = self.store, LogConfig(**{**SETTINGS, **settings})
+        self.say("topic", name, "creating", None, partitions)
+        topic_id = f"{name:A<21}A"  # all is the same in every run, but for what uuid4 gives
+
+        def make() -> str | None:
+            made = store.create_topic(name, partitions, config=config, topic_id=topic_id)
+            return made.topic_id
+
+        done, found = self._try(make)
+        if done:
+            self.say("topic", name, "live", found, partitions)
+
+    def delete(self, name: str = "t") -> None:
+        if self.store is None:
+            return
+        store = self.store
+        _, topic_id, partitions = self.witness.topics.get(name, ("", None, 1))
+        self.say("topic", name, "deleting", topic_id, partitions)
+        if self._try(lambda: store.delete_topic(name))[0]:
+            self.say("topic", name, "gone", topic_id, partitions)
+
+    # --- records ------------------------------------------------------------------------------
+
+    def _values(self, place: Place, first: int, count: int, size: int) -> list[bytes]:
+        if self.witness.transactions and first > self.witness.log(place).end:
+            self.say("markers", place, first)  # of what failed half way
+        values = []
+        tail = self._tails.get(place, 0)
+        for offset in range(first, first + count):
+            self._serial += 1
+            values.append(b"%d:%d:%d:" % (offset, self._serial, tail) + b"v" * size)
+            tail = self._serial
+        self.say("trying", place, values)
+        return values
+
+    def _now(self) -> int:
+        return START_OF_TIME + self._serial
+
+    def _in(self, place: Place, values: list[bytes]) -> None:
+        self.say("in", place, values)
+        self._tails[place] = int(values[-1].split(b":")[1])
+
+    def append(
+        self, count: int = 1, size: int = 40, place: Place = ("t", 0), keys: int = 0
+    ) -> None:
+        """Records one by one; with so many different keys, one after another."""
+        for _ in range(count):
+            log = self.log(place)
+            if log is None:
+                return
+            offset = log.end_offset
+            key = b"%d" % (offset % keys) if keys else None
+            values = self._values(place, offset, 1, size)
+            if self._try(
+                lambda log=log, key=key, values=values: log.append(
+                    values[0], key=key, timestamp=self._now()
+                )
+            )[0]:
+                self._in(place, values)
+                if key is not None:
+                    self._keys.setdefault(place, {})[offset] = key
+
+    def extend(self, count: int, size: int = 30, place: Place = ("t", 0)) -> None:
+        log = self.log(place)
+        if log is None:
+            return
+        first = log.end_offset
+        values = self._values(place, first, count, size)
+        self._try(lambda: log.extend(values, timestamp=self._now()))
+        got = log.end_offset - first  # an error leaves the batches before it in the log
+        if got:
+            self._in(place, values[:got])
+
+    def flush(self, place: Place = ("t", 0)) -> None:
+        log = self.log(place)
+        if log is None:
+            return
+        end = log.end_offset
+        if self._try(log.flush)[0]:
+            self.say("flushed", place, end)
+
+    def commit_in_group(self, threads: int = 1, count: int = 4, place: Place = ("t", 0)) -> None:
+        """Appends that wait for a committer's shared sync."""
+        log = self.log(place)
+        if log is None:
+            return
+        from kstore.log.commit import Committer
+
+        committer = Committer(log)
+        try:
+            for _ in range(count):
+                self.append(2, 30, place)
+                end = log.end_offset
+                if self._try(lambda end=end: committer.wait(end))[0]:
+                    self.say("flushed", place, end)
+        finally:
+            self._try(committer.close)
+
+    def roll(self, place: Place = ("t", 0)) -> None:
+        log = self.log(place)
+        if log is not None:
+            self._try(log.roll)
+
+    def checkpoint(self) -> None:
+        if self.store is not None:
+            self._try(self.store.checkpoint)
+
+    # --- rewriting ----------------------------------------------------------------------------
+
+    def compact(self, place: Place = ("t", 0)) -> None:
+        """No key may lose its latest value; when it is done, only those are left."""
+        log = self.log(place)
+        if log is None:
+            return
+        limit = log.segments.views[-1].base_offset
+        keys = {at: key for at, key in self._keys.get(place, {}).items() if at < limit}
+        latest = {key: at for at, key in sorted(keys.items())}
+        superseded = frozenset(at for at, key in keys.items() if latest[key] != at)
+        self.say("compacting", place, superseded)
+        if self._try(log.compact)[0]:
+            self.say("compacted", place, superseded)
+
+    def seal(self, place: Place = ("t", 0)) -> None:
+        log = self.log(place)
+        if log is not None:
+            self._try(log.seal)
+
+    def move(self, number: int, place: Place = ("t", 0)) -> None:
+        """Into another log directory; then all of it is on disk."""
+        if self.store is None or self.log(place) is None:
+            return
+        store, end = self.store, self.witness.log(place).end
+        path = paths_of(self.path, self.witness.dirs)[number]
+        if self._try(lambda: store.move(*place, path))[0]:
+            self.say("flushed", place, end)
+
+    def transact(self, places: list[Place], *, commit: bool, roll: bool = False) -> None:
+        """A transaction over partitions, its records in two batches each."""
+        if self.store is None:
+            return
+        store, number = self.store, len(self.witness.transactions)
+        logs = {place: self.log(place) for place in places}
+        done, producer = self._try(lambda: store.transactional_producer("id"))
+        if not done or None in logs.values() or not self._try(producer.begin_transaction)[0]:
+            return
+        parts: dict[Place, list[bytes]] = {place: [] for place in places}
+        for turn in range(2):
+            for place, log in logs.items():
+                assert log is not None
+                values = self._values(place, log.end_offset, 2, 30)
+                parts[place] += values
+                self.say("transaction", number, "open", parts)
+
+                def work(place: Place = place, values: list[bytes] = values) -> None:
+                    for value in values:
+                        producer.send(place[0], value, partition=place[1], timestamp=self._now())
+                    producer.flush()
+
+                if not self._try(work)[0]:
+                    self.say("transaction", number, "aborting", parts)
+                    self._try(producer.abort_transaction)
+                    return
+                self._in(place, values)
+            if roll and turn == 0:
+                self.roll(places[0])
+        self.say("transaction", number, "committing" if commit else "aborting", parts)
+        end = producer.commit_transaction if commit else producer.abort_transaction
+        if self._try(end)[0]:
+            self.say("transaction", number, "committed" if commit else "aborted", parts)
+            for place, log in logs.items():
+                assert log is not None
+                if commit:
+                    self.say("flushed", place, self.witness.log(place).end)
+                self.say("markers", place, log.end_offset)
+
+    # --- shortening ---------------------------------------------------------------------------
+
+    def truncate(self, offset: int, place: Place = ("t", 0)) -> None:
+        log = self.log(place)
+        if log is None:
+            return
+        self.say("cutting", place, offset)
+        self._try(lambda: log.truncate_to(offset))
+        end = min(log.end_offset, self.witness.log(place).end)
+        self.say("cut", place, end)
+        acked = self.witness.log(place).acked
+        self._tails[place] = int(acked[-1].split(b":")[1]) if acked else 0
+
+    def delete_records(self, offset: int, place: Place = ("t", 0)) -> None:
+        log = self.log(place)
+        if log is None:
+            return
+        self.say("deleting", place, log.end_offset if offset == -1 else offset)
+        self._try(lambda: log.delete_records(offset))
+
+    def retain(self, place: Place = ("t", 0)) -> None:
+        log = self.log(place)
+        if log is None:
+            return
+        start = self.witness.log(place).start
+        self.say("deleting", place, log.segments.views[-1].base_offset)
+        self._try(log.apply_retention)
+        self.say("deleted", place, max(start, log.start_offset))
+
+    # --- groups -------------------------------------------------------------------------------
+
+    def commit(self, offset: int, group: str = "g", place: Place = ("t", 0)) -> None:
+        if self.store is None:
+            return
+        store = self.store
+        low, _, synced = self.witness.committed.get(group, (0, 0, 0))
+        self.say("commit", group, low, offset, synced)
+
+        def work() -> None:
+            with store.consumer(group, topics=[place[0]]) as consumer:
+                consumer.commit({place: offset})
+
+        if self._try(work)[0]:
+            self.say("commit", group, offset, offset, synced)
