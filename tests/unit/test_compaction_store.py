@@ -14,6 +14,7 @@ from kstore import LogConfig, StoreConfig
 from kstore.cli import main
 from kstore.errors import LogFailedError, PolicyViolationError, StorageError
 from kstore.log import log_cleaner
+from kstore.log.files import Files
 from kstore.record import Record
 from support.compaction import NOW, batches_of, contents, fill, live_segments, open_compacted
 from support.disks import FaultyDisk, HastyDisk
@@ -253,3 +254,28 @@ def test_the_command(tmp_path, capsys):
     assert "nothing here is to be compacted" in capsys.readouterr().err
     assert main(["compact", "--log-dir", str(tmp_path), "--partitions", "x"]) == 1
     assert main(["compact", "--log-dir", str(tmp_path), "--dedupe-buffer-size", "0"]) == 1
+
+
+def test_a_reader_gets_past_a_compaction_that_is_ahead_of_it(tmp_path):
+    """Each segment is emptied just before the reader opens it."""
+    log = open_compacted(tmp_path / "t-0")
+    for number in range(8):
+        log.append(b"%d" % number, key=b"k")
+        log.roll()
+    log.append(b"last", key=b"k")
+    swept = set()
+
+    class Swept(Files):
+        def open(self, path, *arguments, **named):
+            name = os.path.basename(path)
+            if name.endswith(".log") and name < f"{8:020}" and name not in swept:
+                swept.add(name)
+                Path(f"{path}.tmp").touch()
+                os.replace(f"{path}.tmp", path)
+            return super().open(path, *arguments, **named)
+
+    reader = read_log(tmp_path / "t-0", files=Swept())
+    assert [record.value for record in reader] == [b"last"]
+    assert len(swept) == 8
+    reader.close()
+    log.close()

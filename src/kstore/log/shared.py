@@ -239,7 +239,8 @@ class SharedReader:
 
     def read(self, offset: int, max_bytes: int) -> Slice | None:
         """As SegmentList.read; LookupError outside the log."""
-        for attempt in range(_ATTEMPTS):
+        failed, left = None, _ATTEMPTS
+        while True:
             segments = self.refresh()
             if not segments.start_offset <= offset <= segments.end_offset:
                 raise LookupError(offset)
@@ -250,13 +251,15 @@ class SharedReader:
                 if found is None and self._damage is not None:
                     raise self._damage
                 return found
-            except (StorageError, CorruptRecordError):
-                # The owner may have removed or replaced a file since it was listed.
-                if attempt == _ATTEMPTS - 1:
+            except (StorageError, CorruptRecordError) as error:
+                # The owner may have removed or replaced a file since it was listed: a compaction
+                # one after the other, so only what fails again and again at one file is wrong.
+                left = left - 1 if error.path == failed else _ATTEMPTS - 1
+                failed = error.path
+                if left == 0:
                     raise
                 with self._lock:
                     self._listed_at = -1
-        return None
 
     def read_whole(self, view: SegmentView) -> Slice:
         """All of a segment; behind damage that no batch follows, what stands there too."""
