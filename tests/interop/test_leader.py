@@ -2,15 +2,18 @@
 
 import base64
 import itertools
+import re
 from pathlib import Path
 
 import pytest
 
+from interop.dump import dump_log
 from interop.test_segments import judge
+from kstore.config import CODECS, LogConfig
 from kstore.errors import KStoreError
 from oracle.convert import unpacked
 from support.logs import log_bytes, open_log
-from support.sent import NOT_OLD, NOW, ODD, WORSE, WRONG, rows, sent
+from support.sent import NOT_OLD, NOW, ODD, WRONG, rows, sent
 
 T = NOW + 1000
 # Names of Kafka's errors, where ours differ by more than their ending.
@@ -107,3 +110,39 @@ def test_kafkas_leader_and_ours_agree_on_everything(tmp_path: Path) -> None:
     assert not differences, "\n".join(" | ".join(map(str, each)) for each in differences)
     assert refused > 500
     assert taken > 1000
+
+
+@pytest.mark.parametrize("versions", [("0.9.0",), ("0.10.2",), ("0.9.0", "3.0", "0.10.2", "0.8.2")])
+def test_kafka_dumps_our_old_formats(tmp_path: Path, kafka: str, versions: tuple[str, ...]) -> None:
+    """Batches, indexes, time indexes: Kafka's tool has nothing to say against any of them."""
+    log = open_log(tmp_path / "t-0", clock=lambda: T)
+    for version, codec in itertools.product(versions, ("none", "gzip", "snappy", "lz4")):
+        log.configure(
+            LogConfig(
+                message_format_version=version,
+                batch_compression=codec,
+                segment_bytes=4000,
+                index_interval_bytes=100,
+            )
+        )
+        log.extend([b"value %d" % n * 9 for n in range(20)], timestamp=T)
+        for magic in (0, 1, 2):
+            log.append_as_leader(sent(magic, CODECS.index(codec), rows(9)))
+    end = log.end_offset
+    log.close()
+    logs = sorted((tmp_path / "t-0").glob("*.log"))
+    dump = dump_log(kafka, logs, "--deep-iteration")
+    said = [line for line in dump.complaints.splitlines() if "Non-consecutive" not in line]
+    # What the tool says of every segment but the first, Kafka's own too.
+    assert set(said) <= {f"  -1 is followed by {int(path.stem)}" for path in logs}
+    assert "isvalid: false" not in str(dump).lower()
+    offsets = [
+        int(found)
+        for file in dump.files.values()
+        for line in file.lines
+        for found in re.findall(r"^(?:\| )?offset: (\d+)", line)
+    ] + [r.offset for file in dump.files.values() for r in file.records]
+    assert set(offsets) >= set(range(end))
+    indexes = sorted([*(tmp_path / "t-0").glob("*.index"), *(tmp_path / "t-0").glob("*.timeindex")])
+    checked = dump_log(kafka, indexes, "--verify-index-only")
+    assert not checked.complaints.strip()
