@@ -7,9 +7,13 @@ import pytest
 from interop.kafka_jars import prepare, unavailable
 from peers.kafka import VERSION
 
+SUITES = ("log_append", "log_read", "log_open", "log_stream", "compaction")
+
 
 @pytest.mark.interop
-@pytest.mark.parametrize("suite", ["log_append", "log_read", "log_open", "log_stream"])
+@pytest.mark.parametrize(
+    "suite", ["log_append", "log_read", "log_open", "log_stream", "compaction"]
+)
 def test_contests(suite, monkeypatch):
     reason = prepare(VERSION)[1]
     if reason:

@@ -91,7 +91,7 @@ def clean_ours(directory, now, segment_bytes):
         delete_retention_ms=RETENTION,
         segment_bytes=segment_bytes,
         file_delete_delay_ms=0,
-        producer_id_expiration_ms=1 << 50,  # the real clock tells it when a log is opened
+        producer_id_expiration_ms=2_000_000_000,  # as the Java programs have it
     )
     try:
         return log.compact()

@@ -175,7 +175,6 @@ def open_compacted(directory, *, now=NOW, **named):
         "clean": True,
         "file_delete_delay_ms": 0,
         "files": HastyDisk(),
-        "producer_id_expiration_ms": 1 << 50,  # a producer's age is told by the real clock
     } | named
     return open_log(
         directory,

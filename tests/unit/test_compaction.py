@@ -4,6 +4,7 @@ import os
 import random
 import shutil
 import threading
+from contextlib import closing
 
 import pytest
 from hypothesis import given, settings
@@ -402,3 +403,14 @@ def test_a_damaged_batch_is_not_built_anew(tmp_path):
     assert live_segments(tmp_path / "t-0") == before
     assert not list((tmp_path / "t-0").glob("*.cleaned"))
     log.close()
+
+
+def test_records_without_a_key_are_counted_wherever_they_stand(tmp_path):
+    """In a batch of which nothing stays, which is passed over unread, and beside the latest."""
+    log = open_compacted(tmp_path / "t-0")
+    with closing(log):
+        log.extend([Record(-1, NOW, b"k", b"1"), Record(-1, NOW, None, b"lost")])
+        log.extend([Record(-1, NOW, None, b"lost"), Record(-1, NOW, b"k", b"2")])
+        log.roll()
+        report = log.compact()
+        assert (report.records_kept, report.records_without_key) == (1, 2)

@@ -14,6 +14,8 @@
  *   partitions ... records=1000 bytes=N     each with so many bytes of ready-made batches
  *   load    name=x                          start a log manager (two threads) on them: all end
  *                                           offsets known; after a kill it recovers them
+ *   clean   name=x/y,x/z                    clean closed partitions below DIRECTORY one after the
+ *                                           other, all but the active segment, with one cleaner
  *
  * Compiled and run in one step by `java -cp 'libs/*' UnifiedLogBench.java DIRECTORY`.
  */
@@ -35,7 +37,9 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.SplittableRandom;
 import java.util.concurrent.ConcurrentHashMap;
+import kafka.log.Cleaner;
 import kafka.log.LogManager;
+import kafka.log.LogToClean;
 import kafka.log.UnifiedLog;
 import kafka.server.BrokerTopicStats;
 import kafka.server.RequestLocal;
@@ -60,8 +64,11 @@ import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
 import org.apache.kafka.storage.internals.log.LogOffsetsListener;
 import org.apache.kafka.storage.internals.log.LogSegment;
 import org.apache.kafka.storage.internals.log.ProducerStateManagerConfig;
+import org.apache.kafka.storage.internals.log.SkimpyOffsetMap;
+import org.apache.kafka.storage.internals.utils.Throttler;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.BoxedUnit;
 
 public class UnifiedLogBench {
     static final int VALUE_SIZE = 100;
@@ -361,6 +368,33 @@ public class UnifiedLogBench {
         return result;
     }
 
+    /** Kafka's defaults: 128 MiB for the map, 512 KiB for reading and writing, 0.9 full. */
+    Map<String, Object> clean(String[] names) throws Exception {
+        Cleaner cleaner = new Cleaner(
+            0, new SkimpyOffsetMap(134_217_728), 524_288 / 2, 1_048_588, 0.9,
+            new Throttler(Double.MAX_VALUE, 300, "throttler", "entries", Time.SYSTEM), Time.SYSTEM,
+            partition -> BoxedUnit.UNIT);
+        UnifiedLog[] opened = new UnifiedLog[names.length];
+        for (int i = 0; i < names.length; i++) {
+            opened[i] = open(root.resolve(names[i]), true);
+            opened[i].updateHighWatermark(opened[i].logEndOffset());
+        }
+        long start = System.nanoTime();
+        for (UnifiedLog log : opened) {
+            long end = log.activeSegment().baseOffset();
+            LogToClean work = new LogToClean(log.topicPartition(), log, 0, end, false);
+            check(cleaner.doClean(work, System.currentTimeMillis())._1().equals(end), "not all");
+        }
+        long total = System.nanoTime() - start;
+        for (UnifiedLog log : opened) {
+            log.close();
+        }
+        Map<String, Object> result = new HashMap<>();
+        result.put("work", "clean");
+        result.put("seconds", total / 1e9);
+        return result;
+    }
+
     // ---- results ------------------------------------------------------------------------------
 
     static void check(boolean right, String what) {
@@ -408,7 +442,7 @@ public class UnifiedLogBench {
         return text.append('}').toString();
     }
 
-    Map<String, Object> run(String line) throws IOException {
+    Map<String, Object> run(String line) throws Exception {
         String[] words = line.trim().split("\\s+");
         Map<String, String> given = new HashMap<>();
         for (int i = 1; i < words.length; i++) {
@@ -431,6 +465,7 @@ public class UnifiedLogBench {
                 name, count, Integer.parseInt(given.getOrDefault("records", "1")),
                 Long.parseLong(given.getOrDefault("bytes", "0")));
             case "load": return load(name);
+            case "clean": return clean(name.split(","));
             default: throw new IllegalArgumentException("unknown command " + words[0]);
         }
     }

@@ -8,7 +8,7 @@ from libc.stdint cimport int64_t, uint8_t
 
 from kstore._native.batch_walk cimport AT_END, ASK, CODED, DAMAGED, FULL, BatchWalk, Event
 from kstore._native.keymap cimport KeyMap, KeyTable, add_key, put_pending
-from kstore._native.status cimport OK, raise_for_status
+from kstore._native.status cimport OK
 
 
 cdef class KeyIndexer(BatchWalk):
@@ -62,7 +62,7 @@ cdef class KeyIndexer(BatchWalk):
 
     def finish(self):
         """Put what is still on its way into the map."""
-        raise_for_status(put_pending(&self.map.table), self.path, -1, -1)
+        put_pending(&self.map.table)
 
     cdef void close_batch(self) noexcept nogil:
         if self.batch.last_offset >= self.first_offset:
@@ -110,20 +110,19 @@ cdef class KeyIndexer(BatchWalk):
 
     cdef Event index_rows(self, const uint8_t* data) noexcept nogil:
         """AT_END: they are in the map, and the batch is done."""
-        cdef int64_t n
-        cdef bint full = False
+        cdef int64_t n, without_key = 0
         cdef KeyTable* table = &self.map.table
         for n in range(self.rows.count):
-            if self.rows.key_lengths[n] < 0 or self.rows.offsets[n] < self.first_offset:
+            if self.rows.offsets[n] < self.first_offset:
                 continue
-            self.status = add_key(
+            if self.rows.key_lengths[n] < 0:
+                without_key += 1
+            elif not add_key(
                 table, data + self.rows.key_positions[n], self.rows.key_lengths[n],
-                self.rows.offsets[n], &full,
-            )
-            if self.status != OK:
-                return DAMAGED
-            if full:
+                self.rows.offsets[n],
+            ):
                 return FULL
+        self.invalid += without_key
         self.records += self.rows.count
         self.close_batch()
         return AT_END

@@ -5,10 +5,10 @@ Open addressing with 24 bytes a slot, as many as Kafka's SkimpyOffsetMap takes f
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
-from libc.stdlib cimport realloc
-from libc.string cimport memset
 
-from kstore._native.status cimport Status, OK, NO_MEMORY
+cdef extern from "reserve.h" nogil:
+    void* reserve_memory(size_t size, void** start)
+    void release_memory(void* start, size_t size)
 
 cdef extern from "siphash.h" nogil:
     ctypedef struct sip_hash:
@@ -45,7 +45,8 @@ cdef struct Pending:
 
 
 cdef struct KeyTable:
-    Slot* slots
+    Slot* slots                 # room for most_slots, all zeros beyond slot_count
+    void* reserved
     int64_t slot_count
     int64_t most_slots
     int64_t count
@@ -78,19 +79,14 @@ cdef inline Slot* find_slot(const KeyTable* table, sip_hash wanted) noexcept nog
             at = 0
 
 
-cdef inline Status grow_table(KeyTable* table) noexcept nogil:
+cdef inline void grow_table(KeyTable* table) noexcept nogil:
     """Twice as many slots, or as many as there may be, moved in place: no second table.
 
     An entry that is not yet at its new home is marked. Each is taken out and put into the first
     slot from its home that holds no moved entry; what stood there is the next to be moved.
     """
     cdef int64_t old = table.slot_count, count = min(2 * old, table.most_slots), n, at
-    cdef void* memory = realloc(table.slots, count * SLOT_SIZE)
     cdef Slot moving, other
-    if memory == NULL:
-        return NO_MEMORY
-    table.slots = <Slot*>memory
-    memset(table.slots + old, 0, (count - old) * SLOT_SIZE)
     table.slot_count = count
     for n in range(old):
         if table.slots[n].tag:
@@ -115,57 +111,43 @@ cdef inline Status grow_table(KeyTable* table) noexcept nogil:
             at += 1
             if at == count:
                 at = 0
-    return OK
 
 
-cdef inline Status put_hash(KeyTable* table, sip_hash wanted, int64_t offset) noexcept nogil:
+cdef inline void put_hash(KeyTable* table, sip_hash wanted, int64_t offset) noexcept nogil:
     """Set the offset of a hash; the caller has looked whether the map is full."""
     cdef Slot* slot = find_slot(table, wanted)
-    cdef Status status
     if slot.tag == 0:
         # Above three quarters probing gets long; the last growth may go nearer to full.
         if table.slot_count < table.most_slots and table.count * 4 >= table.slot_count * 3:
-            status = grow_table(table)
-            if status != OK:
-                return status
+            grow_table(table)
             slot = find_slot(table, wanted)
         slot.hash = wanted
         table.count += 1
     slot.tag = <uint64_t>(offset + 1)
-    return OK
 
 
-cdef inline Status put_pending(KeyTable* table) noexcept nogil:
+cdef inline void put_pending(KeyTable* table) noexcept nogil:
     cdef int64_t n
-    cdef Status status
     for n in range(table.pending_count):
-        status = put_hash(table, table.pending[n].hash, table.pending[n].offset)
-        if status != OK:
-            return status
+        put_hash(table, table.pending[n].hash, table.pending[n].offset)
     table.pending_count = 0
-    return OK
 
 
-cdef inline Status add_key(
-    KeyTable* table, const uint8_t* key, int64_t size, int64_t offset, bint* full
+cdef inline bint add_key(
+    KeyTable* table, const uint8_t* key, int64_t size, int64_t offset
 ) noexcept nogil:
-    """Put a key, sooner or later. full: there was no room, as Kafka sees it: nothing was put."""
+    """Put a key, sooner or later; False where there was no room, as Kafka sees it."""
     cdef sip_hash found
-    cdef Status status
-    full[0] = False
     if table.pending_count == PENDING or table.count + table.pending_count >= table.fill_limit:
-        status = put_pending(table)
-        if status != OK:
-            return status
+        put_pending(table)
         if table.count >= table.fill_limit:
-            full[0] = True
-            return OK
+            return False
     found = hash_key(table, key, size)
     fetch_slot(table.slots + sip_home(found.low, table.slot_count))
     table.pending[table.pending_count].hash = found
     table.pending[table.pending_count].offset = offset
     table.pending_count += 1
-    return OK
+    return True
 
 
 cdef inline int64_t offset_of(const KeyTable* table, sip_hash wanted) noexcept nogil:

@@ -2,10 +2,7 @@
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int64_t, uint8_t, uint64_t
-from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
-
-from kstore._native.status cimport Status, raise_for_status
 
 cdef enum:
     KEY_SIZE = 16
@@ -37,12 +34,15 @@ cdef class KeyMap:
         if hash_bits < 128:         # the upper bits of either half, of which the slot is chosen
             self.table.mask <<= 64 - hash_bits // 2
         self.table.slot_count = min(self.table.most_slots, <int64_t>FIRST_SLOTS)
-        self.table.slots = <Slot*>calloc(self.table.slot_count, SLOT_SIZE)
+        self.table.slots = <Slot*>reserve_memory(
+            self.table.most_slots * SLOT_SIZE, &self.table.reserved
+        )
         if self.table.slots == NULL:
             raise MemoryError
 
     def __dealloc__(self):
-        free(self.table.slots)
+        if self.table.slots != NULL:
+            release_memory(self.table.reserved, self.table.most_slots * SLOT_SIZE)
 
     def __len__(self):
         return self.table.count
@@ -68,17 +68,13 @@ cdef class KeyMap:
         memset(self.table.slots, 0, self.table.slot_count * SLOT_SIZE)
 
     def put(self, const uint8_t[::1] key not None, int64_t offset):
-        cdef bint full
-        cdef Status status
+        cdef bint found
         if offset < 0:
             raise ValueError("an offset is 0 or more")
-        status = add_key(
-            &self.table, &key[0] if key.shape[0] else NULL, key.shape[0], offset, &full
-        )
-        if not full:
-            status = put_pending(&self.table)
-        raise_for_status(status, None, -1, -1)
-        return not full
+        found = add_key(&self.table, &key[0] if key.shape[0] else NULL, key.shape[0], offset)
+        if found:
+            put_pending(&self.table)
+        return found
 
     def get(self, const uint8_t[::1] key not None):
         return offset_of(

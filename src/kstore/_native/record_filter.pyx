@@ -197,11 +197,11 @@ cdef class RecordFilter(BatchWalk):
             event = self.next_batch()
             if event != ASK or self.decided_by_transaction():
                 return event
+            if self.none_is_latest() and not self.is_needed():
+                self.count_batch()
+                self.step()
+                continue
             if self.is_coded():
-                if self.none_is_latest() and not self.is_needed():
-                    self.count_batch()
-                    self.step()
-                    continue
                 return CODED
             if not self.filter_plain(False, self.is_needed(), False):
                 return DAMAGED
@@ -277,7 +277,8 @@ cdef class RecordFilter(BatchWalk):
             if control or offset > self.latest:
                 stays = True
             elif rows.key_lengths[n] < 0:
-                self.invalid += 1
+                if offset < self.first_dirty:   # the others were counted when they were indexed
+                    self.invalid += 1
                 stays = False
             else:
                 found = found_at[n % AHEAD]

@@ -290,18 +290,18 @@ class _Round:
         self._old_horizon = clean[-1].modified_ms - self._config.delete_retention_ms if clean else 0
 
     def run(self, keys: KeyMap) -> CompactionReport:
-        end = self._index(keys)
+        end, without_key = self._index(keys)
         if end <= self._dirty:
             raise InvalidConfigError(
                 f"the key map holds {keys.limit} keys, not even those of one batch: raise "
                 "log.cleaner.dedupe.buffer.size"
             )
-        return self._rewrite(keys, end)
+        return self._rewrite(keys, end, without_key)
 
     # --- the first pass ---------------------------------------------------------------------
 
-    def _index(self, keys: KeyMap) -> int:
-        """Fill the map; the offset up to which the dirty part is in it."""
+    def _index(self, keys: KeyMap) -> tuple[int, int]:
+        """Fill the map: the offset up to which the dirty part is in it, and keyless records."""
         indexer = KeyIndexer(keys, self._dirty, decompress)
         transactions = CleanedTransactions()
         transactions.add(self._log.aborted_transactions(self._dirty, self._stop))
@@ -326,11 +326,11 @@ class _Round:
             following = bases[number + 1] if number + 1 < len(bases) else self._stop
             indexer.note_latest(following - 1)
         indexer.finish()
-        return indexer.latest + 1
+        return indexer.latest + 1, indexer.invalid
 
     # --- the second pass --------------------------------------------------------------------
 
-    def _rewrite(self, keys: KeyMap, end: int) -> CompactionReport:
+    def _rewrite(self, keys: KeyMap, end: int, without_key: int) -> CompactionReport:
         producers = self._log.producers()
         self._last_epochs = {
             each.producer_id: each.producer_epoch for each in producers if each.last_offset < 0
@@ -364,7 +364,7 @@ class _Round:
             map_memory=keys.memory + chosen.memory,
             records_read=chosen.records,
             records_kept=chosen.records_kept,
-            records_without_key=chosen.invalid,
+            records_without_key=without_key + chosen.invalid,
             bytes_before=sum(each.size for each in facts),
             bytes_after=written,
             segments_before=len(facts),

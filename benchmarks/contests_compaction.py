@@ -1,0 +1,61 @@
+"""Compaction of 10 million records in one partition by one thread, and in two by two threads.
+
+Beside it Kafka's own cleaner, always one thread: it cleans the same partitions one after the other.
+Both have 128 MiB for keys (each of kstore's two threads half of it, as each of Kafka's would), and
+both sync what they write; TMPDIR=/dev/shm makes that free for both.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from kstore.bench import compaction
+from kstore.bench.contest import Contest, Timed, scaled
+from peers.here import kafka_log
+from peers.kafka import KafkaLog
+
+RECORDS = 10_000_000
+BARS = {1: 5.0, 2: 8.0}  # threads, as many as partitions
+
+
+def contests() -> Iterator[Contest]:
+    with tempfile.TemporaryDirectory() as path, kafka_log(Path(path)) as peer:
+        for partitions, wanted in BARS.items():
+            records = scaled(RECORDS, 1000) // partitions
+            root = compaction.write(Path(path) / f"store{partitions}", records, partitions)
+            calls: dict[str, Callable[[], object]] = {}
+            bars: list[tuple[str, str, float | None]] = []
+            ours = f"kstore, {partitions} thread{'s'[: partitions - 1]}"
+            calls[ours] = partial(by_kstore, root, partitions)
+            if peer is not None:
+                calls["Kafka, 1 thread"] = partial(by_kafka, peer, root, partitions)
+                bars.append((ours, "Kafka, 1 thread", wanted))
+            yield Contest(
+                name=f"compact {partitions} x {records:,} records, {records // 10:,} keys each",
+                calls=calls,
+                amount=partitions * records,
+                unit="records",
+                bars=tuple(bars),
+                rounds=3,
+            )
+            shutil.rmtree(root)
+
+
+def by_kstore(root: Path, threads: int) -> Timed:
+    copy = compaction.linked(root, root.with_name("kstore"))
+    try:
+        return compaction.compact(copy, threads)
+    finally:
+        shutil.rmtree(copy)
+
+
+def by_kafka(peer: KafkaLog, root: Path, partitions: int) -> Timed:
+    copy = compaction.linked(root, root.with_name("kafka"))
+    try:
+        names = [Path(copy.name) / f"{compaction.TOPIC}-{n}" for n in range(partitions)]
+        seconds = float(peer.clean(*names)["seconds"])
+        return Timed(seconds, result=compaction.contents(copy))
+    finally:
+        shutil.rmtree(copy)
