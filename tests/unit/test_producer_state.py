@@ -277,6 +277,22 @@ def test_idle_producers_are_forgotten_but_not_their_transactions(tmp_path: Path)
     assert log.last_stable_offset == 1
 
 
+def test_a_log_that_is_opened_expires_by_its_own_clock(tmp_path: Path) -> None:
+    now = [NOW]
+
+    def reopened():
+        return open_log(tmp_path / "t-0", clock=lambda: now[0], producer_id_expiration_ms=1000)
+
+    log = reopened()
+    log.append_as_leader(sent(1, 0, 0))
+    log.close()
+    for passed, expected in ((999, [1]), (1000, [])):
+        now[0] = NOW + passed
+        log = reopened()
+        assert [entry.producer_id for entry in log.producers()] == expected
+        log.close()
+
+
 # --- snapshots ----------------------------------------------------------------------
 
 
