@@ -7,7 +7,6 @@
 #define KSTORE_RESERVE_H
 
 #include <stddef.h>
-#include <stdint.h>
 #include <sys/mman.h>
 
 #define RESERVE_LARGE ((size_t)2 << 20) /* a large page; below it a table has small ones */
@@ -23,7 +22,7 @@ static inline void *reserve_memory(size_t size, void **start) {
     if (memory == MAP_FAILED)
         return NULL;
     *start = memory;
-    memory += -(uintptr_t)memory & (RESERVE_LARGE - 1);
+    memory += -(size_t)memory & (RESERVE_LARGE - 1);
 #ifdef MADV_HUGEPAGE
     if (size > RESERVE_LARGE) /* only advice: where it is refused, small pages do */
         (void)madvise(memory + RESERVE_LARGE, size - RESERVE_LARGE, MADV_HUGEPAGE);
