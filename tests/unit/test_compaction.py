@@ -407,10 +407,10 @@ def test_a_damaged_batch_is_not_built_anew(tmp_path):
 
 def test_records_without_a_key_are_counted_wherever_they_stand(tmp_path):
     """In a batch of which nothing stays, which is passed over unread, and beside the latest."""
-    log = open_compacted(tmp_path / "t-0")
-    with closing(log):
+    with closing(open_log(tmp_path / "t-0", clock=lambda: NOW)) as log:  # not compacted yet
         log.extend([Record(-1, NOW, b"k", b"1"), Record(-1, NOW, None, b"lost")])
         log.extend([Record(-1, NOW, None, b"lost"), Record(-1, NOW, b"k", b"2")])
         log.roll()
+    with closing(open_compacted(tmp_path / "t-0")) as log:
         report = log.compact()
         assert (report.records_kept, report.records_without_key) == (1, 2)
