@@ -459,6 +459,8 @@ class Catalog:
         sign = place.join(partition_directory(*key), MOVED)
         if place.offline is None and place.files.kind(sign) is not None:
             place.files.remove(sign)
+            # Lest a power cut brings it back when a later move has given another copy one.
+            place.files.sync_directory(os.path.dirname(sign))
 
 
 def check_partitions(partitions: int) -> None:
