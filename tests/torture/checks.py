@@ -55,13 +55,10 @@ class Checked(NamedTuple):
 
     ``by_word``: only an explicit word of the user opened it. ``gaps``: a rolled segment that was
     never synced lost its end, a later one kept its data; the records between are missing.
-    ``amid_swap``: a reader that came before recovery, in the middle of a compaction's swap, did
-    not see the segments that were out of place: it reads ``.swap`` files as little as a broker.
     """
 
     by_word: bool
     gaps: int
-    amid_swap: int = 0
 
 
 def materialise(tree: Tree, root: str) -> None:
@@ -97,7 +94,7 @@ def check(root: str, witness: Witness, *, power: bool, deep: bool, again: bool =
     paths = paths_of(root, witness.dirs)
     amid = _amid_swap(paths, places)
     beside = _read_beside(root, paths, places)
-    by_word, gaps, amid_swap = False, 0, 0
+    by_word, gaps = False, 0
     try:
         store = Store(paths, config=QUIET, files=TMPFS)
         first = {place: _recovered(store, place) for place in places if place[0] in store}
@@ -119,8 +116,11 @@ def check(root: str, witness: Witness, *, power: bool, deep: bool, again: bool =
             log = store[place[0]][place[1]]
             _check_lookups(log, rows, place)
             if not by_word:
-                swapping = place in amid
-                amid_swap += _check_beside(beside.get(place), log, rows, place, swapping)
+                if place in amid:
+                    kept = floor if power else log.end_offset
+                    _check_amid(beside.get(place), rows, place, witness.log(place), kept)
+                else:
+                    _check_beside(beside.get(place), log, rows, place)
         _check_groups(store, witness, power=power)
         _check_transactions(store, witness)
         with suppress(StoreLockedError):
@@ -134,7 +134,7 @@ def check(root: str, witness: Witness, *, power: bool, deep: bool, again: bool =
     if deep:
         _check_disposable(root, paths, first)
     expect(sorted(os.listdir(os.path.dirname(root))) == around, "something outside was touched")
-    return Checked(by_word, gaps, amid_swap)
+    return Checked(by_word, gaps)
 
 
 def _places(witness: Witness) -> list[Place]:
@@ -203,32 +203,47 @@ def _stamps(root: str) -> list[tuple[str, int, int]]:
 
 
 def _check_beside(
-    seen: tuple[list[Row], KStoreError | None] | None,
-    log: Log,
-    rows: list[Row],
-    place: Place,
-    swapping: bool,
-) -> bool:
-    """A reader saw what recovery then gave; True where it was in the middle of a swap.
+    seen: tuple[list[Row], KStoreError | None] | None, log: Log, rows: list[Row], place: Place
+) -> None:
+    """A reader saw what recovery then gave.
 
     A rolled segment that was torn before it was synced is damage to a reader, which cannot cut;
     it has shown everything in front of it then.
     """
     if seen is None:
-        return False
+        return
     found, error = seen
     report = log.recovery
     assert report is not None
-    if swapping and (error is not None or found != rows):
-        return True
     if error is not None:
         expect(report.cut_size, place, "a reader failed where nothing was cut:", error)
         expect(isinstance(error, CorruptRecordError), place, "a reader met", error)
         expect(found == rows[: len(found)], place, "a reader saw what recovery then cut")
-        return False
-    if not report.cut_size or found:
+    elif not report.cut_size or found:
         expect(found == rows, place, "a reader saw", found[-3:], "not", rows[-3:])
-    return False
+
+
+def _check_amid(
+    seen: tuple[list[Row], KStoreError | None] | None,
+    rows: list[Row],
+    place: Place,
+    history: History,
+    kept: int,
+) -> None:
+    """A reader amid a compaction's swap saw all that stays below ``kept``, in order.
+
+    It may see records that are compacted away, too. What was not flushed may be in the finished
+    copy alone, which recovery puts in place.
+    """
+    if seen is None:
+        return
+    found, error = seen
+    expect(error is None or kept < (rows[-1][0] + 1 if rows else 0), place, "a reader met", error)
+    offsets = [offset for offset, _ in found]
+    expect(offsets == sorted(set(offsets)), place, "a reader saw disorder", offsets)
+    expect({value for _, value in found} <= history.tried, place, "invented for a reader")
+    lost = [offset for offset, _ in rows if offset < kept and offset not in offsets]
+    expect(not lost, place, "a reader amid a swap did not see", lost)
 
 
 def _allowed_refusal(
@@ -356,7 +371,7 @@ def _append_to(store: Store, first: dict[Place, list[Row]]) -> None:
     for place, rows in first.items():
         log = store[place[0]][place[1]]
         end = log.end_offset
-        expect(log.append(b"on") == end, place, "append after", end)
+        expect(log.append(b"on", key=b"on") == end, place, "append after", end)
         rows.append((end, b"on"))
 
 

@@ -98,7 +98,6 @@ class Explorer:
             checked = check(self.root, witness, power=power, deep=deep, again=depth > 0)
             counts["by_word"] += checked.by_word
             counts["with_gap"] += checked.gaps > 0
-            counts["amid_swap"] += checked.amid_swap > 0
         except Exception as error:  # whatever it is, it is a finding
             self.figures.violated(where, f"depth {depth}", type(error).__name__, error)
             return

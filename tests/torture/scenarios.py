@@ -167,7 +167,7 @@ def compaction(world: World) -> None:
     world.roll()
     world.append(1, keys=3)
     world.compact()
-    world.append(1)
+    world.append(1, keys=3)
     world.close()
 
 
