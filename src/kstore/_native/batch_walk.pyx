@@ -10,7 +10,7 @@ from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 from libc.stdlib cimport free
 
 from kstore._native.cursor cimport get_i16
-from kstore._native.header cimport BatchHeader, crc_matches, read_header
+from kstore._native.header cimport crc_matches, read_header
 from kstore._native.layout cimport CODEC_MASK, CONTROL_BIT, TRANSACTIONAL_BIT, V2_HEADER_SIZE
 from kstore._native.rows cimport fill_legacy, fill_v2, fill_wrapped, take_legacy
 from kstore._native.span cimport RecordSpan
@@ -41,7 +41,7 @@ cdef class BatchWalk:
     def attach(self, buffer, int64_t start):
         """Walk these bytes next, which stand at start in the file and begin with a batch."""
         if self.source is not None:
-            source, self.source = self.source, None
+            self.source = None
             PyBuffer_Release(&self.view)
         PyObject_GetBuffer(buffer, &self.view, PyBUF_SIMPLE)
         self.source = buffer

@@ -264,7 +264,7 @@ cdef class Converter:
         self.out.size += header.size
         return 0
 
-    cdef int put_wrapper(self, object packed) except -1:
+    cdef int put_packed(self, object packed) except -1:
         """Append the one message whose value is the group's messages, compressed."""
         cdef Py_buffer view
         cdef int64_t timestamp = self.group.max_timestamp
@@ -313,7 +313,7 @@ cdef class Converter:
             PyMemoryView_FromMemory(<char*>self.inner.data, self.inner.size, PyBUF_READ)
         )
         if self.magic < 2:
-            self.put_wrapper(packed)
+            self.put_packed(packed)
         else:
             describe_group(&self.group, header, 0)
             self.put_whole(header, packed)

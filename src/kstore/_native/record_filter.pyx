@@ -59,7 +59,6 @@ cdef class RecordFilter(BatchWalk):
         self, KeyMap keys not None, *, int64_t first_dirty, int64_t latest, int64_t upper_bound,
         int64_t now, int64_t delete_retention, last_offsets, decompress, compress,
     ):
-        cdef int64_t n
         self.map = keys
         self.first_dirty = first_dirty
         self.latest = latest
@@ -259,7 +258,7 @@ cdef class RecordFilter(BatchWalk):
     cdef void choose(self, const uint8_t* data, bint control) noexcept nogil:
         """Leave the rows that stay, and say what is to be known of them."""
         cdef Rows* rows = &self.rows
-        cdef int64_t n, to = 0, at, offset, found
+        cdef int64_t n, to = 0, offset, found
         cdef int64_t horizon = horizon_of(&self.batch)
         cdef bint keep_tombstones = (
             self.keep_old_tombstones if self.batch.magic < 2

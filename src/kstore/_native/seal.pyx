@@ -142,7 +142,7 @@ cdef class SealCheck:
         """Take whole batches that begin at a position of the file, and leave none out but where
         they are damaged. Returns ``(start, end)`` of each group that is not what it was."""
         cdef Py_buffer view
-        cdef int64_t at = 0, size
+        cdef int64_t at = 0
         cdef list found = []
         if position != self._next:
             self._whole = False

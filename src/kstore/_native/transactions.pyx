@@ -55,7 +55,6 @@ cdef int marker_type(const uint8_t* data, const BatchHeader* batch) noexcept nog
     cdef Cursor cursor
     cdef int64_t number = 0
     cdef int64_t key_size = 0
-    cdef int field
     cdef int16_t kind
     if batch.attributes & CODEC_MASK or batch.count < 1:
         return OTHER
@@ -64,7 +63,7 @@ cdef int marker_type(const uint8_t* data, const BatchHeader* batch) noexcept nog
     if take_varlong(&cursor, &number) != OK or cursor.position >= cursor.end:
         return OTHER
     cursor.position += 1                        # attributes of the record
-    for field in range(2):                      # timestamp and offset deltas
+    for _ in range(2):                          # timestamp and offset deltas
         if take_varlong(&cursor, &number) != OK:
             return OTHER
     if take_varlong(&cursor, &key_size) != OK:
