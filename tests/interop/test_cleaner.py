@@ -9,6 +9,7 @@ import pytest
 
 from interop.kafka_jars import ToolError, java_command, unavailable
 from kstore.log import transaction_index
+from kstore.log.files import DISK
 from oracle import cleaner as rules
 from support.compaction import (
     NOW,
@@ -19,6 +20,7 @@ from support.compaction import (
     random_segments,
     write_logs,
 )
+from support.disks import HastyDisk
 from support.logs import open_log
 
 JAVA = Path(__file__).parent / "java"
@@ -83,9 +85,10 @@ def settings_for(version, segment_bytes):
     return kafka_settings(segment_bytes)
 
 
-def clean_ours(directory, now, segment_bytes):
+def clean_ours(directory, now, segment_bytes, files=DISK):
     log = open_log(
         directory,
+        files=files,
         clock=lambda: now,
         cleanup_policy="compact",
         delete_retention_ms=RETENTION,
@@ -171,3 +174,76 @@ def add_a_segment(ours, theirs, rng, now):
         position += size
     for directory in (ours, theirs):
         (directory / f"{end:020}.log").write_bytes(moved)
+
+
+class Witness(HastyDisk):
+    """Copies a partition before each of its renames: what a kill there leaves."""
+
+    def __init__(self, partition, copies):
+        self.partition = partition
+        self.copies = copies
+        self.count = 0
+
+    def rename(self, old, new):
+        if Path(old).parent == self.partition:
+            self.copy()
+        super().rename(old, new)
+
+    def copy(self):
+        shutil.copytree(self.partition, self.copies / f"{self.count:02}" / "t-0")
+        self.count += 1
+
+
+@pytest.mark.parametrize("shape", ["transactions", "plain"])
+def test_a_swap_killed_at_each_rename(cleaner, tmp_path, shape):
+    """Kafka's loader and ours make the same of it: the log before the compaction or after it."""
+    segments = random_segments(random.Random(f"killed-{shape}"), SHAPES[shape])
+    settings = settings_for(cleaner.version, SEGMENT_BYTES[1])
+    partition = tmp_path / "whole" / "t-0"
+    write_logs(partition, segments)
+    cleaner.ask("recover", partition, NOW, settings)
+    before = contents(partition, by_record=False)
+    witness = Witness(partition, tmp_path / "killed")
+    clean_ours(partition, NOW, SEGMENT_BYTES[1], files=witness)
+    witness.copy()
+    after = contents(partition, by_record=False)
+    assert before != after
+    assert witness.count > 3 * len(segments)
+    seen = []
+    for killed in sorted(witness.copies.iterdir()):
+        theirs, ours = killed / "t-0", tmp_path / "ours" / killed.name / "t-0"
+        shutil.copytree(theirs, ours)
+        # While one file still has the first ending none of them counts.
+        endings = {path.suffix for path in theirs.iterdir()}
+        counts = ".swap" in endings and ".cleaned" not in endings
+        end = cleaner.ask("recover", theirs, NOW, settings)
+        log = open_log(ours, clean=False, clock=lambda: NOW, file_delete_delay_ms=0)
+        assert log.end_offset == end, killed.name
+        log.close()
+        left = contents(ours, by_record=False)
+        assert left == contents(theirs, by_record=False), killed.name
+        assert left in (before, after), killed.name
+        assert left == after or not counts, killed.name
+        assert left == before or ".cleaned" not in endings, killed.name
+        assert sorted(live_segments(ours)) == sorted(live_segments(theirs)), killed.name
+        assert harming(ours) == harming(theirs), killed.name
+        assert not [path for path in ours.iterdir() if path.suffix in (".swap", ".cleaned")]
+        seen.append(left == after)
+    assert seen == sorted(seen)
+    assert {False, True} == set(seen)
+
+
+def harming(directory):
+    """Entries of aborted transactions of which records are left: of others none need be known.
+
+    Kafka's loader makes the index of a swapped segment anew from its batches; ours keeps it.
+    """
+    batches = [b for b in batches_of(live_segments(directory)) if b.transactional and not b.control]
+    return {
+        (name, entry)
+        for name, entries in aborted(directory).items()
+        for entry in entries
+        for batch in batches
+        if batch.producer_id == entry.producer_id
+        and entry.first_offset <= batch.base_offset <= entry.last_offset
+    }
