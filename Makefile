@@ -72,13 +72,13 @@ demo: build $(VENV)/.group-demo  ## kstore's main job on real log data, with a p
 
 .PHONY: test
 test: build $(VENV)/.group-test  ## every test that needs no Java
-	@$(BIN)/python -m pytest -n $(JOBS) -m 'not interop' $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) -m 'not interop and not spark' $(PYTEST_ARGS)
 
 # ---- more ------------------------------------------------------------------------------------------
 
 .PHONY: unit
 unit: build $(VENV)/.group-test  ## the quick tests only
-	@$(BIN)/python -m pytest -m 'not interop and not slow' tests/unit tests/tidy $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -m 'not interop and not spark and not slow' tests/unit tests/tidy $(PYTEST_ARGS)
 
 .PHONY: interop
 interop: build $(VENV)/.group-test  ## real Apache Kafka reads what kstore wrote and the other way (Java 17, Maven)
@@ -93,8 +93,13 @@ interop-jars: build $(VENV)/.group-test  ## fetch Kafka's jars from Maven Centra
 	@PYTHONPATH=tests $(BIN)/python -c 'from interop.kafka_jars import VERSIONS, prepare; import sys; \
 	  sys.exit("\n".join(filter(None, (prepare(version)[1] for version in VERSIONS))) or None)'
 
+# One session of two threads serves all tests of a process: its start is most of their time.
+.PHONY: spark
+spark: build $(VENV)/.group-test $(VENV)/.group-spark  ## Apache Spark reads and writes kstore's directories (Java 17)
+	@KSTORE_SPARK=require $(BIN)/python -m pytest -m spark tests $(PYTEST_ARGS)
+
 .PHONY: check
-check: build $(VENV)/.group-test $(VENV)/.group-check  ## style, types, stubs, import layers
+check: build $(VENV)/.group-test $(VENV)/.group-check $(VENV)/.group-spark  ## style, types, stubs, import layers
 	@$(BIN)/ruff check src tests benchmarks docs
 	@$(BIN)/ruff format --check src tests benchmarks docs
 	@PATH="$(abspath $(BIN)):$$PATH" cython-lint src

@@ -150,7 +150,15 @@ class Store(Mapping[str, Topic]):
     def _look_again(self, name: object) -> None:
         """A reader has no part in what a writer elsewhere makes: it looks when it misses."""
         if name not in self._catalog.places and not self.writable:
-            self._catalog.refresh()
+            self._refresh()
+
+    def _refresh(self) -> None:
+        """List the directories again; a topic that has other partitions now is made anew."""
+        self._catalog.refresh()
+        places = self._catalog.places
+        for name, topic in list(self._topics.items()):
+            if topic.partitions != tuple(sorted(places.get(name, ()))):
+                del self._topics[name]
 
     def __getitem__(self, name: str) -> Topic:
         return self.topic(name)
@@ -159,7 +167,7 @@ class Store(Mapping[str, Topic]):
         self._check()
         with self._lock:
             if not self.writable:
-                self._catalog.refresh()
+                self._refresh()
             return iter(sorted(self._catalog.places))
 
     def __len__(self) -> int:

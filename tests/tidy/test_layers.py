@@ -42,6 +42,7 @@ LAYERS = (
             "kstore.handover",
         ),
     ),
+    (6, ("kstore.spark",)),
     (7, ("kstore.cli", "kstore.bench", "kstore.__main__")),
 )
 
@@ -57,10 +58,12 @@ HOMES = {
         "kstore._native.jit",
         "kstore.analytics",
         "kstore.bench",
+        "kstore.spark",
     ),
     "numba": ("kstore._native.jit", "kstore.bench"),
     "llvmlite": ("kstore._native.jit",),
-    "pyarrow": ("kstore.record.arrow",),
+    "pyarrow": ("kstore.record.arrow", "kstore.spark"),
+    "pyspark": ("kstore.spark",),
     "cramjam": ("kstore.record.codec",),
     "kafka": ("kstore.mirror.source",),
     "crc32c": ("kstore._native.checksum", "kstore.bench"),

@@ -22,6 +22,9 @@ class Block:
     def values_only(self) -> bool:
         """Whether only ``value_positions`` and ``value_lengths`` are there."""
     @property
+    def timestamp_type(self) -> int:
+        """Of all rows: -1 none (message v0), 0 CreateTime, 1 LogAppendTime."""
+    @property
     def layout(self) -> dict[str, tuple[str, int]]: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
@@ -59,6 +62,10 @@ class Scanner:
         Leave out batches of aborted transactions: called once, when the first transactional
         batch is met, to tell which those are. Without it all batches are handed out.
 
+    seen_offset
+        Last offset of the batch in front of ``start``, where it is known: what does not rise
+        above it is damage (with ``next_offset``).
+
     Not safe to share between threads. The buffer is held open until ``close``; blocks keep
     the data they point into. Memory: 52 bytes a row (12 with ``values_only``) for at least
     16,384 rows or the largest batch, and the decompressed bytes of about 8 MiB or one batch.
@@ -86,10 +93,14 @@ class Scanner:
         position_base: int = 0,
         row_target: int = 16384,
         find_aborted: Callable[[], AbortedRanges] | None = None,
+        seen_offset: int = ...,
     ) -> None: ...
     @property
     def position(self) -> int:
         """Where the next batch starts, in the buffer."""
+    @property
+    def seen_offset(self) -> int:
+        """Last offset of the batch in front of ``position``; the smallest int64 before any."""
     @property
     def at_end(self) -> bool:
         """Whether every byte of the range was walked."""

@@ -73,6 +73,7 @@ cdef class Block:
             raise MemoryError
         self.rows.values_only = values_only
         self.rows.count = 0
+        self.rows.timestamp_type = -1
         place_rows(&self.rows, memory, BLOCK_ROWS)
 
     def __dealloc__(self):
@@ -90,6 +91,10 @@ cdef class Block:
     @property
     def values_only(self):
         return self.rows.values_only
+
+    @property
+    def timestamp_type(self):
+        return self.rows.timestamp_type
 
     @property
     def layout(self):
@@ -113,6 +118,10 @@ cdef class Block:
         PyBuffer_FillInfo(view, self, self.rows.memory, self.rows.capacity * size, 1, flags)
 
 
+cdef inline int timestamp_type_of(const BatchHeader* batch) noexcept nogil:
+    return -1 if batch.magic == 0 else (batch.attributes & LOG_APPEND_TIME_BIT) != 0
+
+
 cdef Event advance(Scan* scan, Rows* rows, int64_t target) noexcept nogil:
     """Fill rows from the batches at scan.position, until something has to be decided.
 
@@ -121,6 +130,7 @@ cdef Event advance(Scan* scan, Rows* rows, int64_t target) noexcept nogil:
     """
     cdef BatchHeader* batch = &scan.batch
     cdef int64_t first
+    cdef int timestamp_type
     while scan.position < scan.end and not scan.done:
         if rows.count >= target:
             return FULL         # before the next header is read: scan.batch is the last one in
@@ -144,6 +154,10 @@ cdef Event advance(Scan* scan, Rows* rows, int64_t target) noexcept nogil:
             return FULL
         if scan.in_arena and not batch.attributes & CODEC_MASK:
             return FULL
+        timestamp_type = timestamp_type_of(batch)
+        if rows.count and timestamp_type != rows.timestamp_type:
+            return FULL
+        rows.timestamp_type = timestamp_type
         if scan.check_crc and not crc_matches(scan.data, batch):
             scan.status = BAD_CRC
             return DAMAGED
@@ -200,7 +214,7 @@ cdef class Scanner:
         bint values_only=False, decompress=None, int64_t next_offset=INT64_MIN,
         str on_damage="raise",
         str on_tail="stop", path=None, int64_t position_base=0,
-        int64_t row_target=BLOCK_ROWS, find_aborted=None,
+        int64_t row_target=BLOCK_ROWS, find_aborted=None, int64_t seen_offset=INT64_MIN,
     ):
         if on_damage not in ("raise", "skip"):
             raise ValueError(f"on_damage is 'raise' or 'skip', not {on_damage!r}")
@@ -221,7 +235,7 @@ cdef class Scanner:
         self.scan.check_crc = check_crc
         self.scan.control = control
         self.scan.next_offset = next_offset
-        self.scan.seen = INT64_MIN
+        self.scan.seen = seen_offset
         self.scan.skipped = -1
         # Offsets are needed to cut by offset.
         self.values_only = (
@@ -242,6 +256,10 @@ cdef class Scanner:
     @property
     def position(self):
         return self.scan.position
+
+    @property
+    def seen_offset(self):
+        return self.scan.seen
 
     @property
     def at_end(self):
@@ -541,9 +559,7 @@ cdef class RecordScan:
         self.end = self.memory + size
         self.shift = position
         self.leader_epoch = self.scanner.scan.batch.leader_epoch
-        self.kind = -1 if self.scanner.scan.batch.magic == 0 else (
-            (self.scanner.scan.batch.attributes >> 3) & 1
-        )
+        self.kind = timestamp_type_of(&self.scanner.scan.batch)
         return 0
 
     cdef Record make(self):

@@ -23,6 +23,23 @@ def place_headers(
 ) -> int:
     """Fill the last four arrays with the places of all headers of all rows; returns how many."""
 
+def pack(
+    data: _Data,
+    positions: NDArray[int64],
+    lengths: NDArray[int32],
+    offsets: _Data,
+    out: _Data,
+) -> int:
+    """Copy the rows one after another into ``out``, and where each begins into ``offsets``.
+
+    ``offsets`` takes one int32 more than there are rows (Arrow's binary layout); null rows are
+    empty. Both are writable buffers. Returns how many rows are null; ``ValueError`` for rows
+    outside the data, or more bytes than ``out`` has.
+    """
+
+def total_size(lengths: NDArray[int32]) -> int:
+    """The sum of the lengths that are not negative."""
+
 def binary_views(
     data: _Data, positions: NDArray[int64], lengths: NDArray[int32], out: NDArray[uint8]
 ) -> None:

@@ -1,6 +1,8 @@
 """Bytes of varying length, given by position and length in one piece of data."""
 
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport (
+    PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer,
+)
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
@@ -88,6 +90,78 @@ def place_headers(data, const int64_t[:] positions, const int32_t[:] counts,
                 value_lengths[to] = value_size
                 to += 1
         return to
+    finally:
+        PyBuffer_Release(&view)
+
+
+def total_size(const int32_t[:] lengths):
+    """The sum of the lengths that are not negative."""
+    cdef int64_t total = 0
+    cdef Py_ssize_t n
+    for n in range(lengths.shape[0]):
+        total += max(lengths[n], 0)
+    return total
+
+
+cdef Py_ssize_t _pack(
+    const Py_buffer* data, const int64_t* positions, const int32_t* lengths, Py_ssize_t count,
+    int32_t* offsets, uint8_t* out, Py_ssize_t room, Py_ssize_t* nulls,
+) noexcept nogil:
+    """Rows that were packed: all of them, or those before the first that does not fit."""
+    cdef const uint8_t* source = <const uint8_t*>data.buf
+    cdef Py_ssize_t n, at = 0
+    cdef int64_t position
+    cdef int32_t length
+    offsets[0] = 0
+    for n in range(count):
+        length = lengths[n]
+        if length > 0:
+            position = positions[n]
+            if position < 0 or position > data.len or length > data.len - position:
+                return n
+            if length > room - at:
+                return n
+            # What follows in the data may be copied along: cheaper than to ask how much.
+            if length <= 16 and room - at >= 16 and data.len - position >= 16:
+                memcpy(out + at, source + position, 16)
+            else:
+                memcpy(out + at, source + position, length)
+            at += length
+        elif length < 0:
+            nulls[0] += 1
+        offsets[n + 1] = <int32_t>at
+    return count
+
+
+def pack(data, const int64_t[::1] positions, const int32_t[::1] lengths, offsets, out):
+    """Copy the rows one after another into out, and where each begins into offsets."""
+    cdef Py_buffer view, starts, target
+    cdef Py_ssize_t count = positions.shape[0], done, nulls = 0
+    if lengths.shape[0] != count:
+        raise ValueError("positions and lengths differ in count")
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        PyObject_GetBuffer(offsets, &starts, PyBUF_WRITABLE)
+        try:
+            PyObject_GetBuffer(out, &target, PyBUF_WRITABLE)
+            try:
+                if starts.len < 4 * (count + 1) or target.len > 0x7FFFFFFF:
+                    raise ValueError("there is no room for the offsets, or the output is too large")
+                if count == 0:
+                    (<int32_t*>starts.buf)[0] = 0
+                    return 0
+                with nogil:
+                    done = _pack(
+                        &view, &positions[0], &lengths[0], count, <int32_t*>starts.buf,
+                        <uint8_t*>target.buf, target.len, &nulls,
+                    )
+                if done < count:
+                    raise ValueError(f"row {done} is outside the data, or the output is full")
+                return nulls
+            finally:
+                PyBuffer_Release(&target)
+        finally:
+            PyBuffer_Release(&starts)
     finally:
         PyBuffer_Release(&view)
 

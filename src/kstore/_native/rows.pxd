@@ -47,6 +47,7 @@ cdef struct Rows:
     int64_t count
     int64_t capacity
     bint values_only            # then only the two value columns exist
+    int timestamp_type          # of all rows: -1 none (v0), 0 CreateTime, 1 LogAppendTime
 
 
 cdef inline void place_rows(Rows* rows, uint8_t* memory, int64_t capacity) noexcept nogil:

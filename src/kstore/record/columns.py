@@ -126,12 +126,13 @@ class Columns:
     """A run of records, one array a field; every key, value and header lies in one ``data``.
 
     ``offsets`` and ``timestamps`` (int64; milliseconds, -1 for none), ``keys``, ``values``
-    (:class:`Ragged`) and ``headers`` (:class:`Headers`), all with one entry a record. The
+    (:class:`Ragged`) and ``headers`` (:class:`Headers`), all with one entry a record.
+    ``timestamp_type`` is that of all of them: 0 CreateTime, 1 LogAppendTime, -1 none. The
     arrays are read-only views; they keep what they view alive. Indexing with a slice, a mask
     or an array of row numbers gives other Columns on the same data. Safe to share.
     """
 
-    __slots__ = ("headers", "keys", "offsets", "timestamps", "values")
+    __slots__ = ("headers", "keys", "offsets", "timestamp_type", "timestamps", "values")
 
     def __init__(
         self,
@@ -140,7 +141,9 @@ class Columns:
         keys: Ragged,
         values: Ragged,
         headers: Headers,
+        timestamp_type: int = 0,
     ) -> None:
+        self.timestamp_type = timestamp_type
         self.offsets = offsets
         self.timestamps = timestamps
         self.keys = keys
@@ -162,6 +165,7 @@ class Columns:
             self.keys[rows],
             self.values[rows],
             self.headers[rows],
+            self.timestamp_type,
         )
 
     def __repr__(self) -> str:
@@ -191,6 +195,7 @@ class Columns:
             Ragged(data, column["key_positions"], column["key_lengths"]),
             Ragged(data, column["value_positions"], column["value_lengths"]),
             Headers(data, column["header_positions"], column["header_counts"]),
+            block.timestamp_type,
         )
 
 
@@ -236,6 +241,11 @@ class ColumnScan:
     def position(self) -> int:
         """Where in the buffer the next batch starts."""
         return self._scanner.position
+
+    @property
+    def seen_offset(self) -> int:
+        """Last offset of the batch in front of ``position``; the smallest int64 before any."""
+        return self._scanner.seen_offset
 
     @property
     def at_end(self) -> bool:

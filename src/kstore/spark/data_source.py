@@ -1,0 +1,67 @@
+"""What Spark makes of ``format("kstore")``: one object for each ``load()`` or ``save()``.
+
+It lives in a planner process of Spark's and is pickled from there, so it holds values only.
+"""
+
+from collections.abc import MutableMapping
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+
+from kstore.log.files import DISK
+from kstore.spark.options import SELECTIONS, SOURCE_OPTIONS, check_names, parse_source
+from kstore.spark.reading import check_visible, open_store
+from kstore.spark.schema import check_declared, to_ddl
+from kstore.spark.snapshot import Snapshot, take_snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+class KStoreDataSource(DataSource):
+    """Kafka log directories as a source for batch and streaming queries.
+
+    A load's snapshot is taken here, in the constructor: the only place that Spark comes by once
+    for each ``load()``, whether or not the user declares a schema.
+    """
+
+    parallelism = 0  # cores of the cluster, where register() could ask for it
+
+    @classmethod
+    def name(cls) -> str:
+        return "kstore"
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self._snapshot: Snapshot | None = None
+        if any(name.lower() in options for name in SELECTIONS):
+            check_names(options, SOURCE_OPTIONS)
+            wanted = parse_source(_without_ends(options), streaming=True)
+            check_visible(DISK, wanted.paths)
+            self._snapshot = take_snapshot(open_store(wanted.paths), wanted)
+
+    def schema(self) -> str:
+        return to_ddl(parse_source(_without_ends(self.options), streaming=True).columns)
+
+    def reader(self, schema: "StructType") -> DataSourceReader:
+        from kstore.spark.source import KStoreReader
+
+        wanted = parse_source(self.options)
+        assert self._snapshot is not None
+        self._snapshot.raise_if_missing(wanted.paths)
+        return KStoreReader(wanted, self._snapshot, check_declared(schema), self.parallelism)
+
+    def streamReader(self, schema: "StructType") -> DataSourceStreamReader:  # noqa: N802 (Spark's)
+        from kstore.spark.streaming import KStoreStreamReader
+
+        wanted = parse_source(self.options, streaming=True)
+        return KStoreStreamReader(wanted, check_declared(schema), self.parallelism)
+
+
+def _without_ends(options: MutableMapping[str, str]) -> dict[str, str]:
+    """Options that batch and streaming queries share: which of the two it is shows later."""
+    return {
+        name: value
+        for name, value in options.items()
+        if not name.lower().startswith(("starting", "ending"))
+    }

@@ -1,0 +1,89 @@
+"""Kafka's JSON for offsets and partitions, as Spark's Kafka connector writes it.
+
+``{"orders": {"0": 23, "1": -1}}`` is an offset for each partition, ``{"orders": [0, 1]}`` is a
+list of partitions. -2 stands for the earliest offset, -1 for the latest.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kstore.errors import InvalidConfigError
+
+TopicPartition = tuple[str, int]
+Offsets = dict[TopicPartition, int]
+EARLIEST, LATEST = -2, -1
+_EXAMPLE = '{"orders": {"0": 23, "1": -1}}'
+_INT64_MAX = 2**63 - 1
+
+
+def parse_offsets(text: str, option: str) -> Offsets:
+    """Offsets, or milliseconds, by topic and partition; InvalidConfigError names the option."""
+    return from_json(_load(text, option, _EXAMPLE), option)
+
+
+def from_json(found: Any, option: str) -> Offsets:
+    """As :func:`parse_offsets`, of what was parsed already."""
+    offsets: Offsets = {}
+    if not isinstance(found, Mapping):
+        raise _wrong(option, found, _EXAMPLE)
+    for topic, partitions in found.items():
+        if not isinstance(partitions, Mapping):
+            raise _wrong(option, found, _EXAMPLE)
+        for partition, offset in partitions.items():
+            number = _number(str(partition))
+            if number is None or isinstance(offset, bool) or not isinstance(offset, int):
+                raise _wrong(option, found, _EXAMPLE)
+            if not EARLIEST <= offset <= _INT64_MAX:
+                raise InvalidConfigError(
+                    f"{option}: {offset} for {topic}-{partition} is no offset; -2 is the earliest, "
+                    "-1 the latest"
+                )
+            offsets[topic, number] = offset
+    return offsets
+
+
+def to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+    """The same the other way round, in one order: Spark compares the texts."""
+    found: dict[str, dict[str, int]] = {}
+    for topic, partition in sorted(offsets):
+        found.setdefault(topic, {})[str(partition)] = offsets[topic, partition]
+    return found
+
+
+def parse_partitions(text: str, option: str) -> tuple[TopicPartition, ...]:
+    """Partitions by topic."""
+    example = '{"orders": [0, 1]}'
+    found = _load(text, option, example)
+    if not isinstance(found, dict) or not found:
+        raise _wrong(option, found, example)
+    partitions = set()
+    for topic, numbers in found.items():
+        if not isinstance(numbers, list):
+            raise _wrong(option, found, example)
+        for number in numbers:
+            if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+                raise _wrong(option, found, example)
+            partitions.add((topic, number))
+    return tuple(sorted(partitions))
+
+
+def format_names(partitions: Iterable[TopicPartition]) -> str:
+    """``orders-0, orders-1`` for messages; the first few of many."""
+    names = [f"{topic}-{partition}" for topic, partition in sorted(partitions)]
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+def _load(text: str, option: str, example: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise _wrong(option, text, example) from None
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def _wrong(option: str, found: object, example: str) -> InvalidConfigError:
+    return InvalidConfigError(f"{option} takes JSON such as {example}, not {str(found)[:200]!r}")

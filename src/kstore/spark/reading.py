@@ -1,0 +1,298 @@
+"""The task's side: the columns of an offset range, straight from the planned bytes of its files.
+
+A piece whose file and first batch are still what planning saw is read from there, in buffers of
+about a megabyte that are used again and again: nothing is mapped, so that a file which its owner
+cuts, or which another machine serves, is an error at worst. Whatever is not as planned (replaced
+by a compaction, removed, cut, damaged) is left to the engine's own reader from that offset on,
+which finds the records where they are now, or says what is wrong and where.
+"""
+
+import gc
+import logging
+import os
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+
+from kstore._native.transactions import AbortedRanges
+from kstore.config import StoreConfig
+from kstore.errors import (
+    CorruptRecordError,
+    KStoreError,
+    OffsetOutOfRangeError,
+    StorageError,
+    UnknownTopicOrPartitionError,
+)
+from kstore.log.files import DISK, Files
+from kstore.log.log import Log
+from kstore.log.transactions import Outcomes, check_isolation
+from kstore.record.columns import Columns, ColumnScan
+from kstore.spark.planning import HEAD_SIZE, OffsetRange, Piece
+from kstore.store import Store
+
+_LOGGER = logging.getLogger("kstore")
+
+CHUNK = 1 << 20  # bytes read at a time: they are still in a core's cache when they are decoded
+_ROWS = 1 << 14  # of one run of columns
+_LARGEST_BATCH = (1 << 31) + 11
+_STORES = 4  # kept open by a worker, which Spark uses for one task after another
+
+
+@dataclass(slots=True)
+class Damage:
+    """A batch that was left out."""
+
+    topic: str
+    partition: int
+    path: str
+    position: int
+    size: int
+    offset: int
+    reason: str
+
+
+@dataclass(slots=True)
+class RangeReader:
+    """Reads offset ranges of a store as columns.
+
+    ``found`` takes what was left out as damaged, where ``skip_damage`` says to go on. One thread
+    at a time. Memory: the buffer, and the decompressed bytes of about 8 MiB or one batch.
+    """
+
+    paths: tuple[str, ...]
+    isolation: str
+    fail_on_data_loss: bool
+    skip_damage: bool
+    files: Files = DISK
+    found: list[Damage] = field(default_factory=list)
+    _buffer: bytearray = field(default_factory=bytearray)
+
+    def read(self, ranges: Sequence[OffsetRange]) -> Iterator[tuple[OffsetRange, Columns]]:
+        """The columns of each range in order; control records never show.
+
+        Columns are good until the next are asked for: the buffer behind them is used again.
+        """
+        keep_imports_out_of_collections()
+        check_visible(self.files, self.paths)
+        for each in ranges:
+            for piece in each.pieces:
+                for columns in self._read_piece(each, piece):
+                    if len(columns):
+                        yield each, columns
+
+    def _read_piece(self, of: OffsetRange, piece: Piece) -> Iterator[Columns]:
+        at = piece.start
+        fd = self._confirm(piece)
+        if fd is not None:
+            try:
+                scan = _PieceScan(self, of, piece, fd)
+                yield from scan.run()
+                at = scan.at
+            finally:
+                self.files.close(fd)
+        if at < piece.stop:
+            yield from self._search(of, at, piece.stop)
+
+    def _confirm(self, piece: Piece) -> int | None:
+        """The file of a piece, opened, if it is the one that was planned; else None."""
+        if not piece.path:
+            return None
+        try:
+            fd = self.files.open(piece.path)
+        except StorageError:
+            return None
+        try:
+            inode, _, size = self.files.stamp(fd)
+            same = inode == piece.inode and size >= piece.end_position
+            if same and self.files.pread(fd, len(piece.head), piece.position) == piece.head:
+                return fd
+        except StorageError:
+            pass
+        self.files.close(fd)
+        return None
+
+    # --- where the plan does not hold any more --------------------------------------------------
+
+    def _search(self, of: OffsetRange, start: int, stop: int) -> Iterator[Columns]:
+        """The records of [start, stop) where they are now, by the log's own reader."""
+        at = start
+        while at < stop:
+            log = self._open(of, at, stop)
+            if log is None:
+                return
+            at = self._within(of, log, at, stop)
+            notes: list[tuple[str, int, int, int, str]] = []
+            view = log.view(at, stop, isolation=self.isolation)
+            try:
+                for columns in view.scan(
+                    on_damage="skip" if self.skip_damage else "raise", skipped=notes
+                ):
+                    at = int(columns.offsets[-1]) + 1
+                    yield columns
+                at = stop
+            except OffsetOutOfRangeError as error:  # retention was here meanwhile
+                if log.start_offset <= at:
+                    raise
+                self._lose(error)
+            finally:
+                self._note(of, notes)
+
+    def _within(self, of: OffsetRange, log: Log, start: int, stop: int) -> int:
+        """Where to begin in a log as it is now; what is gone is an error, or told and passed."""
+        low, high = log.start_offset, log.end_offset
+        if start < low or stop > high:
+            self._lose(
+                OffsetOutOfRangeError(
+                    f"offsets {start} to {stop} of {of.topic}-{of.partition} were planned, but now "
+                    f"the log has {low} to {high}: retention, a deletion or a truncation was "
+                    "faster; set failOnDataLoss to false to go on with what is there",
+                    path=log.path,
+                    offset=start if start < low else high,
+                )
+            )
+        return max(start, min(low, stop))
+
+    def _open(self, of: OffsetRange, start: int, stop: int) -> Log | None:
+        try:
+            return open_store(self.paths)[of.topic][of.partition]
+        except UnknownTopicOrPartitionError as error:
+            self._lose(
+                UnknownTopicOrPartitionError(
+                    f"{of.topic}-{of.partition} is gone since offsets {start} to {stop} of it were "
+                    "planned; set failOnDataLoss to false to go on without it",
+                    path=error.path,
+                )
+            )
+            return None
+
+    def _lose(self, error: KStoreError) -> None:
+        if self.fail_on_data_loss:
+            raise error
+        _LOGGER.warning("records are lost to this query, as failOnDataLoss is false: %s", error)
+
+    def _note(self, of: OffsetRange, notes: list[tuple[str, int, int, int, str]]) -> None:
+        for note in notes:
+            self.found.append(Damage(of.topic, of.partition, *note))
+            _LOGGER.warning("a damaged batch was left out: %s", self.found[-1])
+
+    # --- for the pieces -------------------------------------------------------------------------
+
+    def buffer(self, size: int) -> bytearray:
+        """At least size bytes, the same as long as they do."""
+        if len(self._buffer) < size:
+            self._buffer = bytearray(size)
+        return self._buffer
+
+    def find_aborted(self, of: OffsetRange, piece: Piece) -> Callable[[], AbortedRanges] | None:
+        """What a scan calls when it meets a transaction; None where all records are shown."""
+        if not check_isolation(self.isolation):
+            return None
+        return partial(self._aborted, of, piece)
+
+    def _aborted(self, of: OffsetRange, piece: Piece) -> AbortedRanges:
+        log = open_store(self.paths)[of.topic][of.partition]
+        return Outcomes(log).aborted_within(piece.start, piece.stop)
+
+
+class _PieceScan:
+    """Reads a confirmed piece; ends early, with ``at`` behind what it gave, where it is damaged."""
+
+    def __init__(self, reader: RangeReader, of: OffsetRange, piece: Piece, fd: int) -> None:
+        self.at = piece.start
+        self._reader = reader
+        self._piece = piece
+        self._fd = fd
+        self._find_aborted = reader.find_aborted(of, piece)
+
+    def run(self) -> Iterator[Columns]:
+        """Columns of the piece's offsets; ``at`` is the piece's stop where all of it was read."""
+        piece, files = self._piece, self._reader.files
+        position, wanted, seen = piece.position, CHUNK, -(2**63)
+        while position < piece.end_position:
+            size = min(wanted, piece.end_position - position)
+            buffer = self._reader.buffer(size)
+            with memoryview(buffer) as view, view[:size] as part:
+                size = files.preadv_into(self._fd, part, position)
+            scan = ColumnScan(
+                buffer,
+                0,
+                size,
+                start_offset=self.at,
+                stop_offset=piece.stop,
+                next_offset=piece.next_offset,
+                seen_offset=seen,
+                path=piece.path,
+                position_base=position,
+                row_target=_ROWS,
+                find_aborted=self._find_aborted,
+            )
+            with suppress(CorruptRecordError):
+                for columns in scan:
+                    yield columns
+                    self.at = int(columns.offsets[-1]) + 1
+                if scan.position == 0:
+                    wanted = self._larger(bytes(buffer[:HEAD_SIZE]), size, position)
+                    if wanted:
+                        continue
+                else:
+                    wanted = CHUNK
+                    position += scan.position
+                    seen = scan.seen_offset
+                    if seen < piece.stop - 1:
+                        continue
+                    position = piece.end_position
+                    break
+            return  # damage: the engine's reader tells
+        self.at = piece.stop
+
+    def _larger(self, head: bytes, size: int, position: int) -> int:
+        """Bytes to read for a batch that is larger than a chunk; 0 if there is no such batch."""
+        wanted = 12 + int.from_bytes(head[8:12], "big", signed=True)
+        fits = size < wanted <= self._piece.end_position - position
+        return wanted if fits and wanted <= _LARGEST_BATCH else 0
+
+
+# --- what a worker keeps between tasks ------------------------------------------------------------
+
+_open_stores: dict[tuple[str, ...], Store] = {}
+_settled = False
+
+
+def open_store(paths: tuple[str, ...]) -> Store:
+    """A store for reading, kept for the next task of this process.
+
+    Raises StorageError where the directories cannot be seen from here.
+    """
+    store = _open_stores.pop(paths, None)
+    if store is None or store.closed:
+        check_visible(DISK, paths)
+        store = Store(paths, "r", config=StoreConfig(background=False))
+    _open_stores[paths] = store
+    while len(_open_stores) > _STORES:
+        _open_stores.pop(next(iter(_open_stores))).close()
+    return store
+
+
+def check_visible(files: Files, paths: tuple[str, ...]) -> None:
+    """StorageError that names this host and what to do, where a log directory is not here.
+
+    Never taken for deleted data: an executor without the mount would count as an empty store.
+    """
+    for path in paths:
+        if files.kind(path) != "directory":
+            raise StorageError(
+                f"host {socket.gethostname()} (process {os.getpid()}) sees no such log directory: "
+                "the driver and every executor have to see it under this path; mount it there",
+                path=path,
+            )
+
+
+def keep_imports_out_of_collections() -> None:
+    """Spark's worker collects garbage between tasks: not what pyarrow and others brought."""
+    global _settled
+    if not _settled:
+        _settled = True
+        gc.collect()
+        gc.freeze()

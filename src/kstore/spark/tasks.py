@@ -1,0 +1,58 @@
+"""What runs in a task of Spark, batch or streaming: ranges in, Arrow batches out."""
+
+import json
+import logging
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from kstore.errors import KStoreError
+from kstore.log.files import DISK
+from kstore.spark.options import SourceOptions
+from kstore.spark.planning import OffsetRange
+from kstore.spark.reading import Damage, RangeReader
+
+_LOGGER = logging.getLogger("kstore")
+
+
+def run_task(
+    options: SourceOptions, columns: tuple[str, ...], ranges: Sequence[OffsetRange]
+) -> Iterator[Any]:
+    """Arrow batches of the ranges; the first error names file, position and offset.
+
+    Memory: a buffer of 1 MiB (or the largest batch), what is decompressed at a time (8 MiB or
+    one batch), and a copy of the keys and values of up to 16,384 records of it.
+    """
+    from kstore.spark.batches import BatchMaker  # pyarrow, after Spark's fork
+
+    reader = RangeReader(
+        options.paths, options.isolation, options.fail_on_data_loss, options.skips_damage
+    )
+    made: OffsetRange | None = None
+    maker: BatchMaker | None = None
+    for of, found in reader.read(ranges):
+        if maker is None or of is not made:
+            maker, made = BatchMaker(columns, of.topic, of.partition), of
+        yield maker.make(found)
+    if reader.found and options.bad_records_path is not None:
+        write_bad_records(options.bad_records_path, reader.found)
+
+
+def report_lost(lost: KStoreError | None, fail: bool) -> None:
+    """Raise what was lost, or tell of it where the query is to go on."""
+    if lost is None:
+        return
+    if fail:
+        raise lost
+    _LOGGER.warning("records are lost to this query, as failOnDataLoss is false: %s", lost)
+
+
+def write_bad_records(directory: str, found: Sequence[Damage]) -> None:
+    """One JSON line for each batch that was left out, in a file of this attempt's own."""
+    lines = "".join(json.dumps(asdict(each)) + "\n" for each in found)
+    if DISK.kind(directory) is None:
+        DISK.make_directory(directory)
+    name = f"part-{os.getpid()}-{uuid.uuid4().hex}.json"
+    DISK.write_atomically(os.path.join(directory, name), lines.encode())

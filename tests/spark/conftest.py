@@ -1,0 +1,74 @@
+"""One Spark session for all tests: two threads, four attempts a task, as small as it gets."""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kstore
+
+SRC = Path(kstore.__file__).resolve().parents[1]
+TESTS = Path(__file__).resolve().parents[1]
+
+
+def what_is_missing() -> str | None:
+    """Why Spark cannot run here; None if it can."""
+    try:
+        import pyspark  # noqa: F401
+    except ImportError:
+        return "pyspark is not installed (make spark does)"
+    return None if shutil.which("java") else "there is no java on the path (version 17 or newer)"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "spark" in item.path.parts:
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    missing = what_is_missing()
+    if missing is not None:
+        if os.environ.get("KSTORE_SPARK") == "require":
+            pytest.fail(missing)
+        pytest.skip(missing)
+    from pyspark.sql import SparkSession
+
+    home = tmp_path_factory.mktemp("spark")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    # The planner and the workers are processes of their own: they find kstore and the tests so.
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [str(SRC), str(TESTS), os.environ.get("PYTHONPATH", "")]
+    )
+    session = (
+        SparkSession.builder.master("local[2,4]")
+        .appName("kstore-tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.memory", "1g")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.warehouse.dir", str(home / "warehouse"))
+        .config("spark.local.dir", str(home / "local"))
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.execution.pyspark.udf.faulthandler.enabled", "true")
+        .config("spark.python.worker.faulthandler.enabled", "true")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def registered(spark: Any) -> Any:
+    """The session, with the format known to it."""
+    from kstore.spark import register
+
+    register(spark)
+    return spark
