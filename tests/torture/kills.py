@@ -1,25 +1,47 @@
-"""Real kills: a child works on a store and dies at one change to its disk, by SIGKILL.
+"""Real kills: a child works on a store and dies by SIGKILL.
 
 The parent has everything imported and forks for each death; the child tells by a pipe what it
-asked and what was answered. What it left is opened and checked as after a mere kill: everything
-that had returned is there.
+asked and what was answered. Three deaths:
+
+by change
+    before, in (torn at a random byte) or after the n-th change to the disk;
+by time
+    at a random moment, on the real disk layer: its syncs, its threads and the native append too;
+in a recovery
+    what a first death left is opened by a second child, which dies at one of its changes.
+
+The work is a scenario of the table or a wandering one. Every second round is on a real file
+system. What was left is opened and checked as after a mere kill: everything that had returned is
+there.
 """
 
 import os
 import pickle
+import select
+import shutil
 import signal
+import time
+import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
+from contextlib import ExitStack
+from random import Random
+from typing import Any, NamedTuple
 
-from kstore.log.files import Files
+from kstore import Store
+from kstore.log.files import DISK, Files
 from support.recording import CHANGES
 from torture.checks import check, expect
-from torture.parts import Budget, Figures, quietly, scratch, share
+from torture.parts import Budget, Figures, file_system, quietly, scratch, share
 from torture.scenarios import SCENARIOS
-from torture.world import Event, Witness, World
+from torture.wandering import wander
+from torture.world import QUIET, Event, Witness, World, paths_of
 
 GOAL = ("kills", 20_000)
 HOWS = ("before", "torn", "after")
+BY_TIME = "by time"
+WANDERING = ""  # a name that no scenario has
+AGAIN = 0.2  # of the deaths by a change: the recovery dies too
 
 
 class DeadlyDisk(Files):
@@ -72,35 +94,77 @@ for _name in CHANGES:
         setattr(DeadlyDisk, _name, _deadly(_name))
 
 
-def live(
-    root: str, name: str, at: int, how: str, share: float, say: Callable[[Event], None]
-) -> int:
-    """Run a scenario on a deadly disk; returns the number of changes, if it lives."""
-    disk = DeadlyDisk(at, how, share)
-    SCENARIOS[name].run(World(root, disk, say))
-    return disk.count
+class Point(NamedTuple):
+    """One way to die. ``at``: the number of the change; ``number``: which wandering work."""
+
+    name: str
+    how: str
+    at: int = -1
+    number: int = 0
 
 
-def die(root: str, name: str, at: int, how: str, share: float) -> tuple[Witness, bool]:
-    """Let a child live and die; what it had said, and whether it died."""
+Say = Callable[[Event], None]
+
+
+def live(root: str, point: Point, share: float, say: Say) -> int:
+    """Work on a disk that is deadly at a point; returns the number of changes, if it lives."""
+    disk = DISK if point.how == BY_TIME else DeadlyDisk(point.at, point.how, share)
+    world = World(root, disk, say)
+    if point.name == WANDERING:
+        wander(world, point.number)
+    else:
+        SCENARIOS[point.name].run(world)
+    return getattr(disk, "count", 0)
+
+
+def recover(root: str, dirs: int, at: int, how: str, share: float) -> None:
+    """Open what a death left, read it and close it, on a deadly disk."""
+    with Store(paths_of(root, dirs), config=QUIET, files=DeadlyDisk(at, how, share)) as store:
+        for topic in store:
+            for partition in store[topic].partitions:
+                list(store[topic][partition])
+
+
+def die(work: Callable[[Say], object], seconds: float | None = None) -> tuple[list[Event], bool]:
+    """Let a child work and die, if not by itself then in so many seconds.
+
+    Returns what it had said, and whether it died.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         status = 1
         try:
             os.close(reading)
-            live(root, name, at, how, share, lambda event: _tell(writing, event))
+            work(lambda event: _tell(writing, event))
             status = 0
+        except BaseException as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            _tell(writing, ("failed", type(error).__name__, str(error), where.name, where.lineno))
         finally:
             os._exit(status)
     os.close(writing)
-    with open(reading, "rb") as pipe:
-        said = pipe.read()
+    with open(reading, "rb", buffering=0) as pipe:
+        said = b"" if seconds is None else _hear_until(pipe, time.monotonic() + seconds)
+        if seconds is not None:
+            os.kill(child, signal.SIGKILL)  # one that has ended is there until it is waited for
+        said += pipe.readall()
     _, status = os.waitpid(child, 0)
     died = os.WIFSIGNALED(status)
-    expect(died or status == 0, "the child failed with status", status)
+    events = list(_events(said))
+    expect(died or status == 0, "the child ended with status", status, events[-1:])
     expect(not died or os.WTERMSIG(status) == signal.SIGKILL, "the child died by", status)
-    return Witness(_events(said)), died
+    return events, died
+
+
+def _hear_until(pipe: Any, end: float) -> bytes:
+    said = b""
+    while select.select([pipe], [], [], max(0.0, end - time.monotonic()))[0]:
+        more = pipe.read(1 << 16)
+        if not more:
+            break
+        said += more
+    return said
 
 
 def _tell(fd: int, event: Event) -> None:
@@ -119,6 +183,40 @@ def _events(said: bytes) -> Iterator[Event]:
         said = said[size:]
 
 
+class Known(NamedTuple):
+    """How often the scenarios change something, and how long they take when nobody dies."""
+
+    changes: dict[str, int]
+    seconds: dict[str, float]
+
+
+def measure(base: str, names: list[str]) -> Known:
+    known = Known({}, {})
+    for at, name in enumerate(names):
+        point = Point(name, "")
+        known.changes[name] = live(f"{base}/whole-{at}", point, 0, lambda event: None)
+        started = time.monotonic()
+        live(f"{base}/timed-{at}", Point(name, BY_TIME), 0, lambda event: None)
+        known.seconds[name] = time.monotonic() - started
+    return known
+
+
+def points_of(known: Known, random: Random) -> list[Point]:
+    """Every change in each way; a third as many moments; as many wanderings as moments."""
+    points = [
+        Point(name, how, at)
+        for name, count in known.changes.items()
+        for at in range(count)
+        for how in HOWS
+    ]
+    timed = [Point(name, BY_TIME) for name, n in known.changes.items() for _ in range(n // 3)]
+    lost = [
+        Point(WANDERING, random.choice((*HOWS, BY_TIME)), int(300 ** random.random()))
+        for _ in timed
+    ]
+    return [*points, *timed, *lost]
+
+
 def kill_all(
     budget: Budget, *, names: list[str] | None = None, most: int = 1 << 60, stride: int = 1
 ) -> Figures:
@@ -127,44 +225,58 @@ def kill_all(
 
     def work(number: int) -> Figures:
         figures = Figures()
-        with scratch() as base:
-            os.mkdir(f"{base}/state")
-            changes = {
-                name: live(f"{base}/whole-{at}", name, -1, "", 0, lambda event: None)
-                for at, name in enumerate(chosen)
-            }
-            points = [
-                (name, at, how) for name in chosen for at in range(changes[name]) for how in HOWS
-            ]
+        with ExitStack() as stack:
+            bases = [stack.enter_context(scratch(memory=memory)) for memory in (True, False)]
+            for base in bases:
+                os.mkdir(f"{base}/state")
+            known = measure(bases[0], chosen)
+            points = points_of(known, budget.random("wandering"))
             budget.random("kills").shuffle(points)
             points = points[::stride]
             random = budget.random("tears", number)
             for turn in range(most):
-                for point in points[number :: budget.jobs]:
+                for at, point in enumerate(points[number :: budget.jobs]):
                     if budget.ended(figures):
                         return figures
-                    _one(f"{base}/state/data", point, random.random(), turn, figures)
+                    point = point._replace(number=random.randrange(1 << 30))
+                    base = bases[(turn + at // 50) % 2]
+                    _one(f"{base}/state/data", point, known, random, figures)
         return figures
 
     with quietly():
         return share(budget.jobs, work)
 
 
-def _one(root: str, point: tuple[str, int, str], share: float, turn: int, figures: Figures) -> None:
+def _one(root: str, point: Point, known: Known, random: Random, figures: Figures) -> None:
     counts = figures.counts
+    share, again = random.random(), random.random() < AGAIN
     try:
-        _clear(root)
-        witness, died = die(root, *point, share)
-        counts["kills"] += died
-        counts["lived"] += not died
+        shutil.rmtree(root, ignore_errors=True)
+        seconds = None
+        if point.how == BY_TIME:
+            longest = known.seconds.get(point.name, 0.1)
+            seconds = random.random() * longest
+        events, died = die(lambda say: live(root, point, share, say), seconds)
+        witness = Witness(events)
+        _count(counts, point, root, died)
+        if died and again and os.path.isdir(root):
+            at, how = int(60 ** random.random()), random.choice(HOWS)
+            _, again = die(lambda say: recover(root, witness.dirs, at, how, share))
+            counts["kills"] += again
+            counts["in_recovery"] += again
         if os.path.isdir(root):
-            check(root, witness, power=False, deep=sum(counts.values()) % 8 == 0)
-        counts["scenario_points"] += turn == 0
+            deep = sum(counts.values()) % 8 == 0
+            check(root, witness, power=False, deep=deep, again=died and again)
     except Exception as error:  # whatever it is, it is a finding
         figures.violated(*point, f"{share:.3f}", type(error).__name__, error)
 
 
-def _clear(root: str) -> None:
-    import shutil
-
-    shutil.rmtree(root, ignore_errors=True)
+def _count(counts: Counter[str], point: Point, root: str, died: bool) -> None:
+    if not died:
+        planned = point.how != BY_TIME and point.name != WANDERING
+        counts["lived" if planned else "ended_before"] += 1
+        return
+    counts["kills"] += 1
+    counts["by_time" if point.how == BY_TIME else "by_change"] += 1
+    counts["wandering"] += point.name == WANDERING
+    counts[f"on_{file_system(os.path.dirname(root))}"] += 1

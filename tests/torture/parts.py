@@ -12,8 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 
 _MOST_TOLD = 20
+_MEMORY = "/dev/shm"
 
 
 @dataclass
@@ -67,15 +69,25 @@ class Figures:
 
 
 @contextmanager
-def scratch() -> Iterator[str]:
-    """A directory in memory where there is one."""
-    memory = "/dev/shm"
-    base = memory if os.path.isdir(memory) and os.access(memory, os.W_OK) else None
+def scratch(*, memory: bool = True) -> Iterator[str]:
+    """A directory in memory where there is one, or (``memory`` off) on a disk: TMPDIR's."""
+    there = os.path.isdir(_MEMORY) and os.access(_MEMORY, os.W_OK)
+    base = _MEMORY if memory and there else None
     path = tempfile.mkdtemp(prefix="kstore-torture-", dir=base)
     try:
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
+
+
+@cache
+def file_system(path: str) -> str:
+    """The kind of the file system on which a directory is: ``tmpfs``, ``ext4``."""
+    with open("/proc/self/mounts") as file:
+        mounts = [line.split(" ")[1:3] for line in file]
+    path = os.path.realpath(path)
+    over = [(len(at), kind) for at, kind in mounts if f"{path}/".startswith(at.rstrip("/") + "/")]
+    return max(over)[1]
 
 
 @contextmanager

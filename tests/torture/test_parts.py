@@ -16,9 +16,11 @@ def told(part: str, figures: Figures) -> Figures:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # fork beside threads of other tests
 def test_kills() -> None:
-    figures = told("kills", kills.kill_all(Budget(UNBOUNDED), most=1, stride=20))
-    assert figures.counts["kills"] > 80
+    figures = told("kills", kills.kill_all(Budget(UNBOUNDED), most=1, stride=60))
+    assert figures.counts["by_change"] > 80
     assert figures.counts["lived"] == 0
+    for kind in ("by_time", "wandering", "in_recovery"):
+        assert figures.counts[kind] > 3
 
 
 def test_io_errors() -> None:

@@ -1,0 +1,192 @@
+"""Work without a plan: what is done to a store, and in which order, is drawn from a number.
+
+The scenarios of the table are short and fixed, so that each of their moments can be tried. These
+are for deaths at moments that nobody thought of: dozens of deeds in an order that no scenario has,
+over several openings.
+"""
+
+from collections.abc import Callable
+from random import Random
+
+from torture.world import Place, World
+
+Deed = Callable[[World, Random], object]
+Deeds = dict[Deed, int]  # with the weights
+
+SETTINGS = {
+    "segment_bytes": (600, 1500, 5000),
+    "index_interval_bytes": (0, 200, 4096),
+    "segment_index_bytes": (24, 240, 4096),
+    "batch_compression": ("none", "none", "lz4", "zstd"),
+}
+
+
+def wander(world: World, number: int) -> None:
+    """Some dozens of deeds, the same ones for the same number."""
+    random = Random(number)
+    begin, deeds = random.choice(KINDS)
+    begin(world, {name: random.choice(values) for name, values in SETTINGS.items()}, random)
+    for _ in range(random.randrange(10, 60)):
+        (deed,) = random.choices(list(deeds), weights=list(deeds.values()))
+        deed(world, random)
+    if random.random() < 0.7:
+        world.close()
+
+
+def _reopen(world: World, random: Random) -> None:
+    world.close()
+    world.open()
+
+
+def _end(world: World, place: Place = ("t", 0)) -> int:
+    return world.witness.log(place).end
+
+
+# --- a plain log ----------------------------------------------------------------------------------
+
+
+def _begin_plain(world: World, settings: dict[str, object], random: Random) -> None:
+    world.open()
+    if random.random() < 0.3:
+        settings["retention_bytes"] = random.choice((300, 2000))
+    if random.random() < 0.2:
+        settings["flush_messages"] = random.choice((1, 5))
+    world.create(**settings)
+
+
+def _truncate(world: World, random: Random) -> None:
+    """To where a batch begins: within one, the log would end between there and here."""
+    log = world.log()
+    if log is None:
+        return
+    start = log.start_offset if random.random() < 0.8 else 0
+    offset = random.randrange(start, log.end_offset + 1)
+    found = log.read(max(offset, log.start_offset), 1)
+    if found is not None and offset >= log.start_offset:
+        offset = int.from_bytes(bytes(found)[:8], "big")
+    world.truncate(offset)
+
+
+PLAIN: Deeds = {
+    lambda world, random: world.append(random.randrange(1, 5), random.choice((0, 40, 400))): 6,
+    lambda world, random: world.extend(random.randrange(1, 40), random.choice((1, 30))): 4,
+    lambda world, random: world.flush(): 3,
+    lambda world, random: world.roll(): 2,
+    lambda world, random: world.checkpoint(): 2,
+    _truncate: 1,
+    lambda world, random: world.delete_records(random.randrange(_end(world) + 1)): 1,
+    lambda world, random: world.retain(): 1,
+    lambda world, random: world.seal(): 1,
+    lambda world, random: world.commit_in_group(count=2): 1,
+    _reopen: 2,
+}
+
+
+# --- a compacted one ------------------------------------------------------------------------------
+
+
+def _begin_compacted(world: World, settings: dict[str, object], random: Random) -> None:
+    world.open()
+    settings["delete_retention_ms"] = random.choice((0, 86_400_000))
+    world.create(cleanup_policy="compact", min_cleanable_dirty_ratio=0.0, **settings)
+
+
+COMPACTED: Deeds = {
+    lambda world, random: world.append(
+        random.randrange(1, 6), random.choice((5, 60)), keys=random.choice((1, 3, 7))
+    ): 6,
+    lambda world, random: world.roll(): 4,
+    lambda world, random: world.flush(): 2,
+    lambda world, random: world.checkpoint(): 1,
+    lambda world, random: world.compact(): 3,
+    lambda world, random: world.seal(): 1,
+    _reopen: 2,
+}
+
+
+# --- transactions ---------------------------------------------------------------------------------
+
+BOTH: list[Place] = [("t", 0), ("t", 1)]
+
+
+def _begin_transactions(world: World, settings: dict[str, object], random: Random) -> None:
+    world.open()
+    world.create("t", 2, **settings)
+    world.create("__transaction_state")
+
+
+def _transact(world: World, random: Random) -> None:
+    places = random.choice((BOTH, BOTH[:1], BOTH[1:], BOTH[::-1]))
+    world.transact(places, commit=random.random() < 0.6, roll=random.random() < 0.3)
+
+
+TRANSACTIONS: Deeds = {
+    _transact: 5,
+    lambda world, random: world.append(1, place=random.choice(BOTH)): 3,
+    lambda world, random: world.roll(random.choice(BOTH)): 2,
+    lambda world, random: world.flush(random.choice(BOTH)): 2,
+    lambda world, random: world.checkpoint(): 1,
+    _reopen: 2,
+}
+
+
+# --- topics, groups and log directories -----------------------------------------------------------
+
+
+def _begin_moves(world: World, settings: dict[str, object], random: Random) -> None:
+    world.spread(random.choice((2, 3)))
+    world.open()
+    world.create("t", 2, **settings)
+
+
+MOVES: Deeds = {
+    lambda world, random: world.append(random.randrange(1, 4), 60, random.choice(BOTH)): 5,
+    lambda world, random: world.extend(random.randrange(1, 20), 30, random.choice(BOTH)): 2,
+    lambda world, random: world.roll(random.choice(BOTH)): 2,
+    lambda world, random: world.flush(random.choice(BOTH)): 2,
+    lambda world, random: world.checkpoint(): 1,
+    lambda world, random: world.move(random.randrange(world.witness.dirs), random.choice(BOTH)): 3,
+    _reopen: 1,
+}
+
+
+def _begin_topics(world: World, settings: dict[str, object], random: Random) -> None:
+    world.open()
+    world.create("t", **settings)
+    world.create("__consumer_offsets")
+
+
+def _topic(world: World, random: Random) -> None:
+    """Another one is made and written to, or one of those is deleted."""
+    made = [name for name, (state, *_) in world.witness.topics.items() if state == "live"]
+    others = [name for name in made if name.startswith("u")]
+    if others and random.random() < 0.5:
+        world.delete(random.choice(others))
+        return
+    name = f"u{len(world.witness.topics)}"
+    world.create(name)
+    world.append(2, place=(name, 0))
+
+
+def _further(world: World, random: Random) -> int:
+    """An offset for the group to commit: the witness knows its bounds only while it goes on."""
+    _, high, _ = world.witness.committed.get("g", (0, 0, 0))
+    return random.randrange(high, _end(world) + 1)
+
+
+TOPICS: Deeds = {
+    _topic: 4,
+    lambda world, random: world.append(random.randrange(1, 4)): 4,
+    lambda world, random: world.commit(_further(world, random)): 3,
+    lambda world, random: world.flush(): 1,
+    lambda world, random: world.checkpoint(): 1,
+    _reopen: 2,
+}
+
+KINDS: tuple[tuple[Callable[[World, dict[str, object], Random], None], Deeds], ...] = (
+    (_begin_plain, PLAIN),
+    (_begin_compacted, COMPACTED),
+    (_begin_transactions, TRANSACTIONS),
+    (_begin_moves, MOVES),
+    (_begin_topics, TOPICS),
+)
