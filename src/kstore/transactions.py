@@ -109,21 +109,32 @@ class StoreTransactions:
         """Abort open transactions of kstore's own producers that no state knows of.
 
         A power cut may take the state and leave the records. They were never committed: a
-        commit is on disk before its markers are written.
+        commit is on disk before its markers are written. Of a broker's producers no such thing
+        is known (the broker syncs neither): their markers may be what was lost. Those hang, as
+        they do in Kafka, and are named.
         """
+        place = (log.topic, log.partition)
         for entry in log.producers():
-            place = (log.topic, log.partition)
+            offset = entry.current_transaction_first_offset
             if (
-                entry.current_transaction_first_offset >= 0
-                and self.coordinator.knows(entry.producer_id)
-                and not self.coordinator.is_open(entry.producer_id, place)
+                offset < 0
+                or not self.coordinator.knows(entry.producer_id)
+                or self.coordinator.is_open(entry.producer_id, place)
             ):
+                continue
+            if entry.producer_id < LOWEST_PRODUCER_ID:
                 _LOGGER.warning(
-                    "%s-%d: a transaction that nobody knows of is aborted (producer id %d, from "
-                    "offset %d)", *place, entry.producer_id,
-                    entry.current_transaction_first_offset,
+                    "%s-%d: a transaction hangs (producer id %d, from offset %d): it has no end "
+                    "in the log, and by the broker's %s it has none open. read_committed stops "
+                    "there until Log.append_end_marker or Kafka's kafka-transactions ends it",
+                    *place, entry.producer_id, offset, STATE_TOPIC,
                 )  # fmt: skip
-                self._end(log, entry.producer_id, entry.producer_epoch, commit=False)
+                continue
+            _LOGGER.warning(
+                "%s-%d: a transaction that nobody knows of is aborted (producer id %d, from "
+                "offset %d)", *place, entry.producer_id, offset,
+            )  # fmt: skip
+            self._end(log, entry.producer_id, entry.producer_epoch, commit=False)
 
     # --- what the coordinator needs done ----------------------------------------------------
 

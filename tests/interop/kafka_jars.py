@@ -126,7 +126,8 @@ def compiled(version: str, program: str) -> Path:
     classes = Path(tempfile.mkdtemp(prefix=f"kstore-{program}-{version}-"))
     atexit.register(shutil.rmtree, classes, ignore_errors=True)
     source = HERE / "java" / f"{program}.java"
-    command = ["javac", "-d", str(classes), "-cp", f"{libs(version)}/*", str(source)]
+    command = ["javac", "-d", str(classes), "-cp", f"{libs(version)}/*"]
+    command += ["-implicit:class", "-sourcepath", str(source.parent), str(source)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     if done.returncode != 0:
         raise ToolError(f"javac {source.name} for {version}: {done.stderr[-3000:]}")

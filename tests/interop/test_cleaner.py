@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interop.kafka_jars import ToolError, java_command, unavailable
+from interop.kafka_jars import ToolError, compiled, java_command
 from kstore.log import transaction_index
 from kstore.log.files import DISK
 from oracle import cleaner as rules
@@ -23,8 +23,6 @@ from support.compaction import (
 from support.disks import HastyDisk
 from support.logs import open_log
 
-JAVA = Path(__file__).parent / "java"
-PROGRAMS = {"3.9.2": "Clean39.java", "4.3.0": "Clean43.java"}
 SHAPES = {
     "transactions": Shape(),
     "plain": Shape(transactions=False, null_keys=True),
@@ -41,10 +39,9 @@ class Kafka:
     """One JVM that recovers and cleans directories, as long as a test needs it."""
 
     def __init__(self, version: str) -> None:
-        if shutil.which("javac") is None:
-            unavailable("the Java compiler is missing: install openjdk-17-jdk-headless")
+        self.version = version
         self._process = subprocess.Popen(
-            java_command(version, str(JAVA / PROGRAMS[version])),
+            java_command(version, "Clean", classes=compiled(version, "Clean")),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -65,23 +62,22 @@ class Kafka:
         self._process.communicate(timeout=30)
 
 
-@pytest.fixture(scope="module", params=PROGRAMS)
-def cleaner(request):
-    made = Kafka(request.param)
-    made.version = request.param
+@pytest.fixture(scope="module")
+def cleaner(kafka):
+    made = Kafka(kafka)
     yield made
     made.close()
 
 
 def kafka_settings(segment_bytes):
     names = "segment.bytes" if segment_bytes >= 1 << 20 else "internal.segment.bytes"
-    return f"{names}={segment_bytes},delete.retention.ms={RETENTION},index.interval.bytes=256"
+    return f"{names}={segment_bytes};delete.retention.ms={RETENTION};index.interval.bytes=256"
 
 
 def settings_for(version, segment_bytes):
     # 4.x knows sizes below 1 MiB under an internal name only; 3.9 does not know that name.
     if version.startswith("3"):
-        return f"segment.bytes={segment_bytes},delete.retention.ms={RETENTION}"
+        return f"segment.bytes={segment_bytes};delete.retention.ms={RETENTION}"
     return kafka_settings(segment_bytes)
 
 

@@ -1,15 +1,13 @@
 """Conversions between message formats against Kafka's own, on Kafka's files and on ours."""
 
 import gzip
-import shutil
 import subprocess
-from pathlib import Path
 
 import cramjam
 import pytest
 
 from interop.dump import dump_log
-from interop.kafka_jars import ToolError, java_command, unavailable
+from interop.kafka_jars import ToolError, compiled, java_command
 from kstore.record.convert import convert, down_convert, rebuild
 from oracle import writer
 from oracle.convert import unpacked
@@ -17,18 +15,14 @@ from oracle.plain import CREATE_TIME, LOG_APPEND_TIME, PlainRecord
 from oracle.reader import read_log
 from strangers.sets import MADE, MadeSet, unpack
 
-JAVA = Path(__file__).parent / "java"
 T = 1_700_000_000_000
 OLD_SETS = [name for name in MADE if name.startswith("zk-")]
 
 
 def ask(version, program, lines):
     """Give one of the Java programs its commands; its answers, one a command."""
-
-    if shutil.which("javac") is None:
-        unavailable("the Java compiler is missing: install openjdk-17-jdk-headless")
     done = subprocess.run(
-        java_command(version, str(JAVA / program)),
+        java_command(version, program, classes=compiled(version, program)),
         input="\n".join(lines) + "\n",
         capture_output=True,
         text=True,
@@ -179,7 +173,7 @@ def test_down_conversion(tmp_path):
     assert len(jobs) > 400
     converted = refused = 0
     for answer, (name, data, magic, first_offset, target) in zip(
-        ask("3.9.2", "DownConvert.java", lines), jobs, strict=True
+        ask("3.9.2", "DownConvert", lines), jobs, strict=True
     ):
         if answer == "ok":
             ours = down_convert(data, magic, first_offset=first_offset)
@@ -208,9 +202,7 @@ def test_up_conversion(tmp_path):
         lines.append(f"{source} {target}")
         jobs.append((name, data, target))
     compared = 0
-    for answer, (name, data, target) in zip(
-        ask("4.3.0", "UpConvert.java", lines), jobs, strict=True
-    ):
+    for answer, (name, data, target) in zip(ask("4.3.0", "UpConvert", lines), jobs, strict=True):
         assert answer == "ok", name
         ours, kafkas = list(unpacked(convert(data, 2))), list(unpacked(target.read_bytes()))
         for n, (batch, _) in enumerate(kafkas):
@@ -269,7 +261,7 @@ def test_rebuilding_as_a_leader(tmp_path):
                     jobs.append((name, data, magic, compression, append_time, target))
     counts = {}
     for answer, (name, data, magic, compression, append_time, target) in zip(
-        ask("3.9.2", "DownConvert.java", lines), jobs, strict=True
+        ask("3.9.2", "DownConvert", lines), jobs, strict=True
     ):
         counts[answer] = counts.get(answer, 0) + 1
 

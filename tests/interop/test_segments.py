@@ -2,14 +2,13 @@
 
 import base64
 import random
-import shutil
 import subprocess
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from interop.kafka_jars import ToolError, java_command, unavailable
+from interop.kafka_jars import ToolError, compiled, java_command
 from interop.samples import batch_bytes
 from kstore.config import LogConfig
 from oracle.plain import PlainRecord
@@ -64,11 +63,8 @@ def steps(seed: int) -> list[tuple[str, int, bytes]]:
 
 
 def judge(version: str, lines: list[str]) -> list[str]:
-    if shutil.which("javac") is None:
-        unavailable("the Java compiler is missing: install openjdk-17-jdk-headless")
-    program = Path(__file__).parent / "java" / "Segments.java"
     done = subprocess.run(
-        java_command(version, str(program)),
+        java_command(version, "Segments", classes=compiled(version, "Segments")),
         input="\n".join(lines) + "\n",
         capture_output=True,
         text=True,

@@ -124,13 +124,13 @@ BURSTS = (  # name, topic, partition, records in a transaction, settings
 )
 
 
-def spoil(log_dir: Path, random: Random) -> set[str]:
-    """Do to the ends of some partitions what a power cut might; returns which were shortened.
+def spoil(log_dir: Path, random: Random) -> dict[str, str]:
+    """Do to the ends of some partitions what a power cut might; what, of those it shortened.
 
     Bytes without a batch behind the last one, a last batch that is cut, and one that has a wrong
     bit: recovery goes back to the batch before.
     """
-    shortened = set()
+    shortened = {}
     for name in ("codecs-0", "codecs-2", "codecs-4", "transactions-0", "append-time-0"):
         path = max((log_dir / name).glob("*.log"))
         batches = read_log(path.read_bytes(), decode=False).batches
@@ -140,8 +140,8 @@ def spoil(log_dir: Path, random: Random) -> set[str]:
                 file.seek(0, os.SEEK_END)
                 file.write(bytes(5000) if how == "zeros" else random.randbytes(3000))
                 continue
-            shortened.add(name)
             at = random.randrange(1 + 21 * (how == "bit"), batches[-1].size)
+            shortened[name] = f"{how} at {at} of {batches[-1]}"
             if how == "cut":
                 file.truncate(batches[-1].position + at)
                 continue
@@ -165,11 +165,16 @@ def test_killed(stage: Stage, spoilt: bool) -> None:
     stage.node.kill()
     acked = {name: stage.java.rest(name) for name, *_ in BURSTS}
     assert min(acked.values()) > 0
-    shortened = spoil(stage.node.log_dir, Random()) if spoilt else set()
+    damage = int(os.environ.get("SEED", Random().randrange(10**6)))
+    shortened = spoil(stage.node.log_dir, Random(damage)) if spoilt else {}
     names = folders(stage.node.log_dir)
     left = stage.copy()
     said = judge(stage, names)
-    assert_agrees(left, said, stage.node.log_dir)
+    try:
+        assert_agrees(left, said, stage.node.log_dir)
+    except Exception as error:
+        error.add_note(f"SEED={damage} does the same damage again: {shortened}; left in {left}")
+        raise
     for name, topic, partition, *_ in BURSTS:
         place = f"{topic}-{partition}"
         if place in shortened or topic == "compacted":

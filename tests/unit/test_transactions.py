@@ -20,7 +20,15 @@ from kstore.errors import (
     StorageError,
     UnknownTopicOrPartitionError,
 )
-from kstore.txn.messages import State, decode_value
+from kstore.record.builder import BatchBuilder
+from kstore.txn.messages import (
+    LOWEST_PRODUCER_ID,
+    Metadata,
+    State,
+    decode_value,
+    encode_key,
+    encode_value,
+)
 from support.stores import QUIET
 
 COMMITTED = "read_committed"
@@ -461,3 +469,47 @@ def test_sequences_of_a_write_whose_outcome_is_unknown_are_not_used_again(store,
         producer.send("a", b"kept", partition=0)
     assert everything(store, "a") == [b"lost", b"kept"]
     assert committed(store, "a") == [b"kept"]
+
+
+def open_for(store: kstore.Store, topic: str, producer_id: int, epoch: int = 0) -> int:
+    """A transaction begun in partition 0 by somebody who is gone; its first offset."""
+    builder = BatchBuilder()
+    builder.append(b"of %d" % producer_id, timestamp=1)
+    builder.set_producer(producer_id, epoch, 0)
+    return store[topic][0].append_as_leader(builder.build(attributes=0x10)).first_offset
+
+
+def test_what_a_broker_s_producer_left_without_an_end_hangs(tmp_path: Path, caplog) -> None:
+    """The marker of a commit may be what a power cut took: to abort would undo the commit."""
+    with kstore.open(tmp_path, config=QUIET) as store:
+        for name in ("__transaction_state", "a"):
+            store.create_topic(name)
+        open_for(store, "a", 1008)
+        store["a"][0].append(b"behind")
+        ended = Metadata("of a broker", 1008, 0, 60_000, State.COMPLETE_COMMIT)
+        log = store["__transaction_state"][0]
+        log.append(encode_value(ended), key=encode_key("of a broker"))
+    with kstore.open(tmp_path, config=QUIET) as store:
+        assert (store["a"][0].last_stable_offset, store["a"][0].end_offset) == (0, 2)
+        assert "a-0: a transaction hangs (producer id 1008, from offset 0)" in caplog.text
+        store["a"][0].append_end_marker(1008, 0, commit=True)
+        assert committed(store, "a") == [b"of 1008", b"behind"]
+
+
+def test_a_broker_s_transaction_is_on_disk_aborted_before_its_id_is_taken_over(
+    store, monkeypatch
+) -> None:
+    """Afterwards nobody could tell whether it had been committed."""
+    log, flushed = store["b"][0], []
+    open_for(store, "b", 1008)
+    ongoing = Metadata("taken", 1008, 0, 60_000, State.ONGOING, frozenset({("b", 0)}))
+    effects = store._transactions()
+    effects.coordinator.load(ongoing)
+    flush = effects.flush
+    monkeypatch.setattr(effects, "flush", lambda places: (flush(places), flushed.append(
+        (list(places), effects.coordinator["taken"].state, log.last_stable_offset)
+    )))  # fmt: skip
+    producer = store.transactional_producer("taken")
+    assert producer.producer_id >= LOWEST_PRODUCER_ID
+    assert flushed == [([("b", 0)], State.PREPARE_ABORT, log.end_offset)]
+    assert committed(store, "b") == []

@@ -300,16 +300,16 @@ class Coordinator:
     def _abort_fenced(self, known: Metadata) -> None:
         """Abort under a raised epoch: partitions refuse what the producer may still send."""
         fenced = known._replace(producer_epoch=known.producer_epoch + 1)
-        self._finish(self._decide(fenced, commit=False), durable=False)
+        self._finish(self._decide(fenced, commit=False), durable=not self._is_own(known))
 
     def _finish(self, decided: Metadata, *, durable: bool) -> None:
         """The decision on disk, markers everywhere, and, with those on disk, the end.
 
-        An abort needs no disk: what is not known to be committed is not.
+        An abort needs no disk: what is not known to be committed is not. Those of another
+        coordinator's producers do: whether they were committed nobody could tell afterwards.
         """
         commit = decided.state is State.PREPARE_COMMIT
-        durable = durable and commit
-        if durable:
+        if durable and commit:
             self._effects.flush_state(decided.transactional_id)
         failure: KStoreError | None = None
         for place in sorted(decided.partitions):
@@ -319,7 +319,7 @@ class Coordinator:
                 failure = failure or error
         if failure is not None:
             raise failure
-        if durable:
+        if durable and (commit or not self._is_own(decided)):
             self._effects.flush(decided.partitions)
         self._store(
             decided._replace(
