@@ -27,6 +27,7 @@ from kstore.errors import (
 from kstore.mirror import Mirror, MirrorReport
 from kstore.mirror import copy as engine
 from kstore.mirror.answers import EARLIEST, Fetched, Position, TopicDescription
+from kstore.mirror.settings import of_the_client
 from support.stores import QUIET
 
 SMALL = LogConfig(segment_bytes=2000, index_interval_bytes=100, file_delete_delay_ms=0)
@@ -431,13 +432,37 @@ def test_numbers() -> None:
 
 
 def test_settings_of_the_connection(tmp_path: Path) -> None:
+    known = {
+        "security_protocol": "PLAINTEXT", "ssl_check_hostname": True, "request_timeout_ms": 30000,
+        "sasl_plain_password": None, "slow_task_threshold_secs": 0.1, "api_version": None,
+        "ssl_context": None,
+    }  # fmt: skip
     path = tmp_path / "client.properties"
-    path.write_text("security.protocol=SSL\nssl_check_hostname=false\nrequest.timeout.ms=100\n")
-    assert read_settings(str(path)) == {
+    path.write_text(
+        "security.protocol=SSL\nssl_check_hostname=False\nrequest.timeout.ms=100\n"
+        "sasl_plain_password=000123\nslow.task.threshold.secs=1.5\napi_version=0.8.2\n"
+    )
+    assert of_the_client(read_settings(str(path)), known) == {
         "security_protocol": "SSL",
         "ssl_check_hostname": False,
         "request_timeout_ms": 100,
+        "sasl_plain_password": "000123",  # a word, whatever it looks like
+        "slow_task_threshold_secs": 1.5,
+        "api_version": (0, 8, 2),
     }
+    assert of_the_client({"api_version": (2, 8)}, known) == {"api_version": (2, 8)}
+    for name, text, said in (
+        ("security_protocoll", "SSL", "there is security_protocol"),
+        ("ssl.truststore.location", "x.jks", "there is ssl_cafile"),
+        ("group.id", "g", "kafka-python's"),
+        ("ssl_context", "x", "from Python only"),
+        ("ssl_check_hostname", "https", "true or false"),
+        ("request_timeout_ms", "soon", "is a number"),
+        ("request_timeout_ms", "-1", "is a number"),
+        ("api_version", "new", "such as 0.8.2"),
+    ):
+        with pytest.raises(InvalidConfigError, match=said):
+            of_the_client({name: text}, known)
 
 
 def test_without_the_client_library(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """``kstore mirror``: a byte-for-byte local copy of a topic of a live Kafka cluster."""
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kstore.cli.common import ToolParser, WrongOptionsError, add_log_dir, open_store
 from kstore.cli.progress import Progress
@@ -28,7 +28,11 @@ is refused and nothing is changed here. Settings of the topic are not copied; no
 
 --command-config names a file of properties in kafka-python's names, such as
   security_protocol=SASL_SSL
+  ssl_cafile=ca.pem
   sasl_mechanism=SCRAM-SHA-512
+  sasl_plain_username=reader
+  sasl_plain_password=...
+A broker before 0.10 does not tell its version: api_version=0.8.2 does.
 
 Needs kafka-python: pip install 'kstore[mirror]'. Exit status: 0 done, 1 could not, said why.
 """
@@ -121,17 +125,12 @@ def numbers(text: str) -> list[int]:
     return found
 
 
-def read_settings(path: str) -> dict[str, Any]:
-    """A properties file as settings of kafka-python; numbers and true/false as such."""
+def read_settings(path: str) -> dict[str, str]:
+    """A properties file, as text; KafkaSource knows which of it are numbers."""
     from kstore.log.identity import parse_properties
 
     with open(path, "rb") as file:
-        found = parse_properties(file.read(), path)
-    kinds = {"true": True, "false": False}
-    return {
-        name.replace(".", "_"): int(text) if text.isdecimal() else kinds.get(text.lower(), text)
-        for name, text in found.items()
-    }
+        return parse_properties(file.read(), path)
 
 
 def print_report(report: "MirrorReport") -> None:

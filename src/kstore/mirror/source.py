@@ -5,6 +5,7 @@ version that both sides know, in which a broker returns batches as they lie on i
 lower version than the broker's own makes it convert them.
 """
 
+import ssl
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from kstore.errors import SourceError, UnknownTopicOrPartitionError
 from kstore.log.identity import uuid_to_text
 from kstore.mirror.answers import PASSING, Fetched, Position, TopicDescription
+from kstore.mirror.settings import of_the_client
 
 try:
     import kafka.errors
@@ -25,6 +27,11 @@ except ImportError as error:
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
 
+_SETTINGS = NetworkSelector.DEFAULT_CONFIG | KafkaConnectionManager.DEFAULT_CONFIG
+_HINT = (
+    "A broker closes the connection, too, where it refuses the password or the protocol; and "
+    "before 0.10 where it is asked for its version, which has to be given (api_version=0.8.2)"
+)
 _PATIENCE = 30.0  # seconds for what passes by itself
 _PAUSE = 0.2  # seconds between two attempts
 
@@ -44,7 +51,10 @@ class KafkaSource:
         settings: Mapping[str, Any] | None = None,
         patience: float = _PATIENCE,
     ) -> None:
-        """``settings``: kafka-python's, such as ``security_protocol`` and ``sasl_mechanism``."""
+        """``settings``: kafka-python's, such as ``security_protocol`` and ``sasl_mechanism``.
+
+        As text, too: of a properties file. Raises InvalidConfigError for one that it has not.
+        """
         self.topic = topic
         self._patience = patience
         self._servers = (
@@ -53,24 +63,49 @@ class KafkaSource:
         options: dict[str, Any] = {
             "client_id": "kstore-mirror",
             "receive_message_max_bytes": 2**31 - 1,
-            **(settings or {}),
+            **of_the_client(settings or {}, _SETTINGS),
         }
         self._network = NetworkSelector(**options)
         self._leaders: dict[int, int] = {}
         self._id: Any = None
         self._manager: Any = None
         try:
+            self._bootstrap(options)
+        except BaseException:
+            self.close()
+            raise
+
+    def _bootstrap(self, options: Mapping[str, Any]) -> None:
+        seen = None
+        try:
             servers = self._servers.split(",")
             self._manager = KafkaConnectionManager(
-                self._network, bootstrap_servers=servers, **options
+                self._network, **{**options, "bootstrap_servers": servers}
             )
             self._network.start()
-            self._manager.bootstrap(timeout_ms=patience * 1000)
-        except BaseException as error:
-            self.close()
-            if isinstance(error, kafka.errors.KafkaError | OSError | ValueError):
-                raise self._unreachable(error) from error
-            raise
+            seen = self._network.run(self._try_each)
+            self._manager.bootstrap(timeout_ms=self._patience * 1000)
+        except kafka.errors.KafkaTimeoutError as error:
+            raise self._unreachable(f"{error}; at first: {seen}. {_HINT}") from error
+        except (kafka.errors.KafkaError, OSError, ValueError) as error:
+            raise self._unreachable(error) from error
+
+    async def _try_each(self) -> BaseException | None:
+        """Connect to one of the servers named; what went wrong with the last, None if one answers.
+
+        Raises what no second attempt makes good: kafka-python tries that on and on, in silence.
+        """
+        seen: BaseException | None = None
+        for server in self._manager.cluster.bootstrap_brokers():
+            connection = self._manager.get_connection(server.node_id, refresh_metadata_on_err=False)
+            try:
+                await connection
+                return None
+            except (kafka.errors.KafkaError, OSError) as error:
+                seen = error
+                if isinstance(error, kafka.errors.SaslAuthenticationFailedError | ssl.SSLError):
+                    raise
+        return seen
 
     def _unreachable(self, error: BaseException | str) -> SourceError:
         return SourceError(f"cannot talk to Kafka at {self._servers}: {error}")

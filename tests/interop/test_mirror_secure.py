@@ -1,0 +1,112 @@
+"""Mirroring over TLS and SASL: what the command line reads from a properties file."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interop.kafka_jars import run, unavailable
+from interop.node import Node, free_ports
+from kstore.cli import main
+from support.stores import python
+
+WORD = "000123"  # of digits alone: not a number for all that
+PAIRS = [(f"k{n}", f"value {n}") for n in range(40)]
+
+
+def certificate(folder: Path) -> None:
+    """A key store for the broker, and its certificate for whoever trusts it."""
+    if shutil.which("keytool") is None:
+        unavailable("keytool, which comes with a JDK, is missing")
+    common = ["-keystore", str(folder / "broker.p12"), "-storepass", "secret", "-alias", "broker"]
+    for command in (
+        ["-genkeypair", "-keyalg", "RSA", "-dname", "CN=broker", "-ext", "san=ip:127.0.0.1"],
+        ["-exportcert", "-rfc", "-file", str(folder / "ca.pem")],
+    ):
+        subprocess.run(["keytool", *command, *common], check=True, capture_output=True, timeout=60)
+
+
+@pytest.fixture(scope="module")
+def secured(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Node, dict]]:
+    root = tmp_path_factory.mktemp("secured")
+    certificate(root)
+    node = Node(kafka, root)
+    ports = dict(zip(("TLS", "SASL", "BOTH"), free_ports(3), strict=True))
+    addresses = {name: f"127.0.0.1:{port}" for name, port in ports.items()}
+    own = ["PLAINTEXT://" + node.address, *(f"{n}://{a}" for n, a in addresses.items())]
+    plain = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+    node.settings = {
+        "listeners": ",".join([*own, f"CONTROLLER://127.0.0.1:{node._controller}"]),
+        "advertised.listeners": ",".join(own),
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,TLS:SSL,"
+        "SASL:SASL_PLAINTEXT,BOTH:SASL_SSL",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+        "listener.name.sasl.plain.sasl.jaas.config": f'{plain} user_reader="{WORD}";',
+        "listener.name.both.scram-sha-512.sasl.jaas.config": scram,
+        "listener.name.sasl.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.both.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "ssl.keystore.location": root / "broker.p12",
+        "ssl.keystore.password": "secret",
+        "ssl.keystore.type": "PKCS12",
+    }
+    try:
+        node.start()
+        node.create_topic("t")
+        node.produce("t", PAIRS)
+        who = ["--entity-type", "users", "--entity-name", "reader"]
+        what = ["--alter", "--add-config", f"SCRAM-SHA-512=[password={WORD}]"]
+        run(kafka, "kafka.admin.ConfigCommand", "--bootstrap-server", node.address, *who, *what)
+        yield node, addresses
+    finally:
+        node.kill()
+
+
+def mirror(address: str, target: Path, settings: str) -> int:
+    path = target / "client.properties"
+    target.mkdir(exist_ok=True)
+    path.write_text(settings)
+    arguments = ["--topic", "t", "--log-dir", str(target / "copy"), "--command-config", str(path)]
+    return main(["mirror", "--bootstrap-server", address, *arguments])
+
+
+def test_each_protocol(
+    secured: tuple[Node, dict], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node, addresses = secured
+    ca = f"ssl_cafile={node.log_dir.parent / 'ca.pem'}\n"
+    user = f"sasl_plain_username=reader\nsasl_plain_password={WORD}\n"
+    ways = {
+        "TLS": "security_protocol=SSL\n" + ca,
+        "SASL": "security_protocol=SASL_PLAINTEXT\nsasl_mechanism=PLAIN\n" + user,
+        "BOTH": "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\n" + ca + user,
+    }
+    name_of_log = Path("t-0", f"{0:020}.log")
+    theirs = (node.log_dir / name_of_log).read_bytes()
+    for name, settings in ways.items():
+        assert mirror(addresses[name], tmp_path / name, settings) == 0, capsys.readouterr()
+        assert (tmp_path / name / "copy" / name_of_log).read_bytes() == theirs
+
+    for name, settings, reason in (
+        ("SASL", ways["SASL"].replace(WORD, "wrong"), "password|uthentication"),
+        ("BOTH", ways["BOTH"].replace(WORD, "wrong"), "password|uthentication"),
+        ("TLS", "security_protocol=SSL\n", "certificate verify failed"),
+    ):
+        assert re.search(reason, python(REFUSED, addresses[name], settings)), name
+
+
+# In a process of its own: kafka-python leaves sockets of connections that failed open.
+REFUSED = """
+import sys, warnings
+from kstore.errors import SourceError
+warnings.simplefilter("ignore")
+from kstore.mirror.source import KafkaSource
+settings = dict(line.split("=") for line in sys.argv[2].splitlines())
+try:
+    KafkaSource(sys.argv[1], "t", settings=settings, patience=4)
+except SourceError as error:
+    print(error)
+"""
