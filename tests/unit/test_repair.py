@@ -9,8 +9,9 @@ import pytest
 import kstore
 from kstore.cli import main
 from kstore.errors import KStoreError, StorageError, StoreLockedError
-from kstore.log import filenames
+from kstore.log import filenames, seal
 from kstore.log.files import Files
+from kstore.log.salvage import landmarks_of
 from kstore.log.verify import verify_partition
 from oracle import writer
 from oracle.plain import PlainRecord
@@ -141,7 +142,7 @@ def test_any_byte_that_is_wrong_costs_its_batch_only(number, old, partition, tmp
             else:
                 (damage,) = report.damages
                 assert damage.path == str(path)
-                # Of two messages v0 or v1 with one offset either may be the wrong one.
+                # Offsets of a wrapper leave room: nothing tells how many it holds.
                 if not (old and damage.kind == "offsets"):
                     assert (damage.position, damage.size) == (start, len(parts[number]))
     # The leader epoch is told by verify; old message formats have offsets of their own.
@@ -152,6 +153,38 @@ def test_any_byte_that_is_wrong_costs_its_batch_only(number, old, partition, tmp
     found, saved = repaired(partition, tmp_path)
     assert saved == b"".join(others)
     assert found.damages[0].reason == "only zeros"
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("first", [0, 7, 12, 30])
+def test_of_two_messages_with_one_offset_the_right_one_stays(magic, first, tmp_path):
+    """No checksum covers an offset of v0 or v1; the message is as it was, but under which?"""
+    count = 9
+    messages = [
+        writer.message(first + n, b"k", b"value %d" % n, magic=magic, timestamp=1_000_000)
+        for n in range(count)
+    ]
+    directory = tmp_path / "data" / "orders-0"
+    put(directory, first, messages)
+    path = directory / filenames.log_name(first)
+    whole = path.read_bytes()
+    for number in range(count):
+        start = sum(map(len, messages[:number]))
+        for bit in range(64):
+            wrong = bytearray(whole)
+            wrong[start + 7 - bit // 8] ^= 1 << bit % 8
+            path.write_bytes(wrong)
+            (found,) = kstore.plan_repair(directory).partitions
+            if found.batches == count:
+                assert number == count - 1  # nothing says where a log ends
+                continue
+            (damage,) = found.damages
+            assert damage.position == start, (number, bit)
+            assert (damage.first_offset, found.batches) == (first + number, count - 1), (
+                number,
+                bit,
+                found.damages,
+            )
 
 
 @pytest.mark.parametrize("checkpoint", [None, "0\n1\n0 0\n", "0\n9\n"])
@@ -168,7 +201,7 @@ def test_a_flipped_leader_epoch(bit, slot, checkpoint, partition, tmp_path):
     data[start + 12 + 3 - bit // 8] ^= 1 << bit % 8
     path.write_bytes(data)
     found, saved = repaired(partition, tmp_path)
-    told = slot < 17 or bit == 31 or (checkpoint == "0\n1\n0 0\n" and bit > 0)
+    told = slot < 17 or bit == 31 or checkpoint == "0\n1\n0 0\n"
     if told:
         assert saved == b"".join(ALL)
         assert any("leader epoch" in note for note in found.notes)
@@ -222,6 +255,105 @@ def test_a_batch_inside_a_value_is_no_batch(tmp_path):
     found, saved = repaired(directory, tmp_path)
     assert saved == parts[0] + parts[2] + parts[3]
     assert [(d.first_offset, d.last_offset) for d in found.damages] == [(3, 3)]
+
+
+def hostile(inner, after):
+    """A batch of one record, offset 3, with batches inside its value, or at its very end."""
+    found = PlainRecord(3, 1, b"k", inner + after)
+    if not after:
+        found = PlainRecord(3, 1, b"k", b"v", (("h", inner),))
+    return writer.batch([found], leader_epoch=0)
+
+
+def hidden(first, count):
+    return b"".join(writer.batch([record(first + n)], leader_epoch=0) for n in range(count))
+
+
+def write_index(directory, *entries):
+    data = b"".join(offset.to_bytes(4, "big") + at.to_bytes(4, "big") for offset, at in entries)
+    (directory / filenames.index_name(0)).write_bytes(data)
+
+
+@pytest.mark.parametrize("after", [b"", b"rest of the value"])
+@pytest.mark.parametrize("inner", [(3, 1), (4, 1), (5, 2), (30, 1)])
+@pytest.mark.parametrize("wrong", ["size", "payload", "both"])
+@pytest.mark.parametrize("bit", [0, 7, 12, 20, 31])
+def test_batches_in_a_value_never_become_records(after, inner, wrong, bit, tmp_path):
+    """Whatever the header says, and also where the hidden batches end where the batch does. Where
+    size and payload are both wrong, an index tells what a search could not."""
+    parts = [*batches(0, 1), hostile(hidden(*inner), after), *batches(4, 4)]
+    data = bytearray(b"".join(parts))
+    start, following = len(parts[0]), len(parts[0]) + len(parts[1])
+    directory = tmp_path / "data" / "orders-0"
+    put(directory, 0, parts)
+    write_index(directory, (3, start), (6, following))
+    if wrong == "size":
+        (directory / filenames.index_name(0)).unlink()
+    if wrong != "payload":
+        data[start + 8 + 3 - bit // 8] ^= 1 << bit % 8
+    if wrong != "size":
+        data[start + 63] ^= 1 << bit % 8
+    (directory / filenames.log_name(0)).write_bytes(data)
+    found, saved = repaired(directory, tmp_path)
+    assert saved == b"".join([parts[0], *parts[2:]])
+    assert [(d.position, d.size) for d in found.damages] == [(start, len(parts[1]))]
+    assert [(d.first_offset, d.last_offset) for d in found.damages] == [(3, 3)]
+
+
+class Stamped(Files):
+    """A disk whose files do not look touched: what flips by itself changes no time."""
+
+    def stamp(self, fd):
+        return 5, 7, self.size(fd)
+
+
+@pytest.mark.parametrize("tell", ["nothing", "a spoilt index", "index", "seal"])
+@pytest.mark.parametrize("count", [1, 16])
+def test_a_segment_in_a_value_of_a_batch_without_size(tell, count, tmp_path):
+    """Header and payload are damaged. What is in the value leads to the rest of the value."""
+    parts = [*batches(0, 1), hostile(hidden(4, count), b"x" * 50), *batches(4, 70, 1)]
+    data = bytearray(b"".join(parts))
+    start, following = len(parts[0]), len(parts[0]) + len(parts[1])
+    directory = tmp_path / "data" / "orders-0"
+    put(directory, 0, parts)
+    path = directory / filenames.log_name(0)
+    (directory / filenames.index_name(0)).unlink()
+    if tell == "a spoilt index":
+        write_index(directory, (4, following - 1), (5, 1 << 31), (0, 0), (9, following + 3))
+    elif tell == "index":
+        write_index(directory, (4, following))
+    elif tell == "seal":
+        assert seal.write(Stamped(), directory, 0)
+    data[start + 8] ^= 1
+    data[start + 63] ^= 1
+    path.write_bytes(data)
+    (found,) = kstore.plan_repair(directory, files=Stamped()).partitions
+    assert [(d.position, d.size) for d in found.damages] == [(start, len(parts[1]))]
+    assert found.batches == len(parts) - 1
+
+
+def test_a_landmark_tells_where_a_search_cannot(tmp_path):
+    """The hidden batches end where the batch ends: the chain of headers leads on from them."""
+    parts = [*batches(0, 1), hostile(hidden(3, 1), b""), *batches(4, 70, 1)]
+    data = bytearray(b"".join(parts))
+    start, following = len(parts[0]), len(parts[0]) + len(parts[1])
+    data[start + 8] ^= 1
+    data[start + 63] ^= 1
+    directory = tmp_path / "data" / "orders-0"
+    put(directory, 0, parts)
+    path = directory / filenames.log_name(0)
+    for sealed in (False, True):
+        path.write_bytes(b"".join(parts))
+        (directory / filenames.index_name(0)).unlink(missing_ok=True)
+        if sealed:
+            assert seal.write(Stamped(), directory, 0)
+            assert landmarks_of(Stamped(), path, 0) == [0, sum(map(len, parts[:64]))]
+        else:
+            write_index(directory, (4, following))
+            assert landmarks_of(Stamped(), path, 0) == [following]
+        path.write_bytes(data)
+        (found,) = kstore.plan_repair(directory, files=Stamped()).partitions
+        assert [(d.position, d.size) for d in found.damages] == [(start, len(parts[1]))]
 
 
 def test_garbage_and_stale_batches_between_batches(partition, tmp_path):

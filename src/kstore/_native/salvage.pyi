@@ -29,9 +29,17 @@ def find_batch(
     """The first byte from ``start`` on where a sound batch with a base offset of low to high
     begins; -1 if there is none.
 
-    With ``lands_at`` only batches in front of it count, and only where a chain of headers leads
-    from there exactly to it: a batch in the payload of another does not. ``budget`` bounds the
-    bytes that are checksummed on the way, for bytes made to look like headers everywhere.
+    A batch in the payload of another does not count: headers have to lead on from it, to the end
+    of the buffer or to where a damaged batch stands. With ``lands_at`` only batches in front of
+    it count, and only where a chain of headers leads from there exactly to it. ``budget`` bounds
+    the bytes that are checksummed on the way, for bytes made to look like headers everywhere.
+    """
+
+def find_extent(buffer: ReadableBuffer, start: int, stop: int, low: int, high: int) -> int:
+    """Where the batch at ``start`` ends by its own checksum, whatever its size field says.
+
+    That is the first place up to ``stop`` with which the checksum fits, and where the buffer ends
+    or a batch with a base offset of low to high may begin; -1 if there is none.
     """
 
 def epoch_runs(buffer: ReadableBuffer, start: int, end: int) -> list[tuple[int, int, int]]:

@@ -4,13 +4,14 @@ A batch is sound here when its checksum fits and recovery would take it. Nothing
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
-from kstore._native.cursor cimport get_i32, get_i64
+from kstore._native.checksum cimport crc32, crc32c
+from kstore._native.cursor cimport get_i32, get_i64, get_u32
 from kstore._native.header cimport BatchHeader, crc_matches, read_header
 from kstore._native.layout cimport (
-    HEADER_UP_TO_MAGIC, LOG_OVERHEAD, MAGIC_POSITION, V0_OVERHEAD, V1_OVERHEAD,
-    V2_MINIMUM_SIZE_FIELD,
+    HEADER_UP_TO_MAGIC, LEGACY_CRC_POSITION, LEGACY_CRC_START, LOG_OVERHEAD, MAGIC_POSITION,
+    V0_OVERHEAD, V1_OVERHEAD, V2_CRC_POSITION, V2_CRC_START, V2_MINIMUM_SIZE_FIELD,
 )
 from kstore._native.status cimport BAD_CRC, BAD_OFFSET, OK, Status
 
@@ -130,6 +131,53 @@ cdef inline bint plausible(
     return low <= offset <= high
 
 
+cdef inline bint stands_for_header(
+    const uint8_t* at, int64_t left, int64_t low, int64_t high, int magic
+) noexcept nogil:
+    """Whether a batch began here before it was damaged: two of three fields are still likely.
+
+    So are zeros, which a disk leaves that could not be read, and a tail of a few bytes.
+    """
+    cdef int64_t offset
+    cdef int32_t size
+    cdef int n, fits = 0
+    if left < HEADER_UP_TO_MAGIC:
+        return True
+    offset = get_i64(at)
+    size = get_i32(at + 8)
+    if offset == 0 and size == 0 and at[MAGIC_POSITION] == 0:
+        for n in range(12, MAGIC_POSITION):
+            if at[n] != 0:
+                return False
+        return True
+    fits += at[MAGIC_POSITION] == magic
+    fits += V0_OVERHEAD <= size <= left - LOG_OVERHEAD
+    fits += low <= offset <= high and offset - low < (1 << 20)
+    return fits >= 2
+
+
+cdef bint goes_on(
+    const uint8_t* data, int64_t position, int64_t end, int64_t high, int64_t* budget
+) noexcept nogil:
+    """Whether headers lead from a sound batch to the end, or to where a batch is damaged.
+
+    From a batch in the payload of another they lead into the rest of that one.
+    """
+    cdef BatchHeader batch
+    cdef int64_t at = position, low = 0
+    cdef int magic = data[position + MAGIC_POSITION]
+    while at < end:
+        budget[0] -= 64
+        if budget[0] < 0:
+            return False
+        if read_header(data, at, end, &batch) != OK or batch.base_offset < low:
+            return stands_for_header(data + at, end - at, low, high, magic)
+        magic = batch.magic
+        low = batch.last_offset + 1
+        at += batch.size
+    return True
+
+
 def find_batch(
     object buffer, int64_t start, int64_t low, int64_t high, int64_t lands_at=-1,
     int64_t budget=1 << 34,
@@ -154,8 +202,11 @@ def find_batch(
                     position += 1
                     continue
                 if lands_at < 0:
-                    found = position
-                    break
+                    if goes_on(data, position, end, high, &budget):
+                        found = position
+                        break
+                    position += 1
+                    continue
                 # Only a chain of batches that ends where the next known one begins is no payload.
                 at = position
                 while at < end:
@@ -164,6 +215,54 @@ def find_batch(
                         break
                     at += batch.size
                 if at == end:
+                    found = position
+                    break
+                position += 1
+    finally:
+        PyBuffer_Release(&view)
+    return found
+
+
+def find_extent(object buffer, int64_t start, int64_t stop, int64_t low, int64_t high):
+    cdef Py_buffer view
+    cdef const uint8_t* data
+    cdef int64_t position, summed, first, left, offset, found = -1
+    cdef uint32_t stored, crc
+    cdef int magic
+    PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
+    try:
+        if start < 0:
+            raise ValueError(f"a position is not negative: {start}")
+        data = <const uint8_t*>view.buf
+        if view.len - start < HEADER_UP_TO_MAGIC + 4 or data[start + MAGIC_POSITION] > 2:
+            return -1
+        with nogil:
+            magic = data[start + MAGIC_POSITION]
+            if magic == 2:
+                stored = get_u32(data + start + V2_CRC_POSITION)
+                first = start + V2_CRC_START
+                position = start + LOG_OVERHEAD + V2_MINIMUM_SIZE_FIELD
+            else:
+                stored = get_u32(data + start + LEGACY_CRC_POSITION)
+                first = start + LEGACY_CRC_START
+                position = start + LOG_OVERHEAD + (V0_OVERHEAD if magic == 0 else V1_OVERHEAD)
+            crc, summed = 0, first
+            while position <= view.len and position <= stop:
+                left = view.len - position
+                if left >= HEADER_UP_TO_MAGIC:
+                    offset = get_i64(data + position)
+                    if data[position + MAGIC_POSITION] > 2 or offset < low or offset > high:
+                        position += 1
+                        continue
+                elif left:
+                    position = view.len
+                    continue
+                if magic == 2:
+                    crc = crc32c(crc, data + summed, position - summed)
+                else:
+                    crc = crc32(crc, data + summed, position - summed)
+                summed = position
+                if crc == stored:
                     found = position
                     break
                 position += 1

@@ -39,6 +39,7 @@ from kstore.log.salvage import (
     Piece,
     Salvaged,
     Source,
+    landmarks_of,
     open_source,
     salvage,
 )
@@ -311,7 +312,10 @@ class _Repair:
         tell: Callable[[int], None] | None = None,
     ) -> Source | None:
         try:
-            return open_source(self.files, path, rank, base_offset, tell)
+            source = open_source(self.files, path, rank, base_offset, tell)
+            if rank == LIVE and base_offset is not None:
+                source.landmarks = partial(landmarks_of, self.files, path, base_offset)
+            return source
         except StorageError as error:
             result.damages.append(
                 Damage(str(path), 0, 0, "unreadable", base_offset, None, error.reason)

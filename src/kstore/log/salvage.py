@@ -5,15 +5,18 @@ byte by byte. Offsets are outside a batch's checksum: where two neighbours contr
 the one that fits between the others stays. Of batches that are there twice one copy is taken.
 """
 
-from bisect import bisect_left
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from pathlib import Path
+from struct import Struct
 
-from kstore._native.salvage import find_batch, find_run, skip_to
+from kstore._native.salvage import find_batch, find_extent, find_run, skip_to
 from kstore._native.status import reason
-from kstore.errors import StorageError
+from kstore.errors import NewerFormatError, StorageError
+from kstore.log import filenames, seal
 from kstore.log.files import Files
 
 WINDOW = 1 << 25  # bytes mapped in at a time
@@ -23,6 +26,9 @@ INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 _BAD_CRC = 5  # of status.pxd
 _TRUNCATED = 1
+_ENTRY = Struct(">iI")  # of an offset index: relative offset, position
+_MOST_INDEX = 1 << 30
+_MOST_SUMMED = 1 << 26  # bytes in which the end of a batch with a wrong size is looked for
 
 LIVE, MISNAMED, SWAP = 0, 1, 2  # in the order in which they are believed
 
@@ -53,6 +59,7 @@ class Source:
     base_offset: int | None  # what its name says
     data: memoryview = field(default_factory=lambda: memoryview(b""))
     unreadable: list[tuple[int, int, str]] = field(default_factory=list)  # start, end, why
+    landmarks: Callable[[], Sequence[int]] = tuple  # asked for at damage: see find_next
 
     @property
     def size(self) -> int:
@@ -154,28 +161,87 @@ def _note_unreadable(ranges: list[tuple[int, int, str]], start: int, end: int, w
 
 
 def find_next(
-    data: memoryview | bytes, position: int, size: int, last_offset: int, high: int
+    data: memoryview | bytes,
+    position: int,
+    size: int,
+    last_offset: int,
+    high: int,
+    landmarks: Sequence[int] = (),
 ) -> int:
     """Where the next sound batch behind damage at a position begins; the end if there is none.
 
-    ``size``: what the damaged batch says its own is, 0 if that is unreadable. ``last_offset``: of
-    the batch in front of it. ``high``: what follows has a base offset of no more.
+    The values of records may hold whole batches, put there on purpose or not. So what a search
+    finds counts only where nothing surer tells, in this order: the damaged batch's own checksum,
+    if only its size is wrong; its size; a landmark at which a sound batch begins.
+
+    Parameters
+    ----------
+    size
+        What the damaged batch says its own is, 0 if that is unreadable.
+    last_offset
+        Of the batch in front of it.
+    high
+        What follows has a base offset of no more.
+    landmarks
+        Positions, ascending, at which batches began, as side files tell.
     """
-    declared, end = position + size, len(data)
-    if size > 0 and declared <= end:
-        # Where the size leads to a sound batch, or to the end, it is the payload that is bad;
-        # unless a chain of batches leads there, too.
-        sound = declared == end or (
-            (run := find_run(data, declared))[1] > 0 and last_offset < run[2] <= high
-        )
-        if sound:
-            found = find_batch(data, position + 1, last_offset + 1, high, declared)
-            return found if found >= 0 else declared
-    for low, top in ((last_offset + 1, high), (0, INT64_MAX)):
-        found = find_batch(data, position + 1, low, top)
+    declared, end, low = position + size, len(data), last_offset + 1
+    known = next(
+        (
+            mark
+            for mark in landmarks[bisect_right(landmarks, position) :]
+            if _begins_batch(data, mark, low, high)
+        ),
+        None,
+    )
+    stop = min(position + _MOST_SUMMED, end) if known is None else known
+    if (found := find_extent(data, position, stop, low, high)) >= 0:
+        return found
+    if size > 0 and (declared == end or _begins_batch(data, declared, low, high)):
+        return declared  # it is the payload that is bad
+    if known is not None:
+        # A damaged batch had offsets of its own, so that what follows it goes on behind them.
+        after = low + (data[position : position + 8] == low.to_bytes(8, "big"))
+        before = int.from_bytes(data[known : known + 8], "big") - 1
+        found = find_batch(data, position + 1, after, before, known)
+        if found < 0:
+            found = find_batch(data[:known], position + 1, after, before)
+        return known if found < 0 else found
+    for least, top in ((low, high), (0, INT64_MAX)):
+        found = find_batch(data, position + 1, least, top)
         if found >= 0:
             return found
     return end
+
+
+def _begins_batch(data: memoryview | bytes, position: int, low: int, high: int) -> bool:
+    size = int.from_bytes(data[position + 8 : position + 12], "big")
+    if position + 12 + size > len(data):
+        return False
+    _, batches, first = find_run(data[: position + 12 + size], position)[:3]
+    return batches > 0 and low <= first <= high
+
+
+def landmarks_of(files: Files, path: Path, base_offset: int) -> list[int]:
+    """Positions in a segment where its offset index and its seal say that batches begin.
+
+    Nothing is believed of them before a sound batch is found there; what cannot be read says
+    nothing. (A time index names offsets only.)
+    """
+    found: set[int] = set()
+    index = path.parent / filenames.index_name(base_offset)
+    with suppress(StorageError):
+        if files.exists(index):
+            entries = files.read(index, limit=_MOST_INDEX)
+            whole = len(entries) - len(entries) % _ENTRY.size
+            found.update(position for _, position in _ENTRY.iter_unpack(entries[:whole]))
+    with suppress(StorageError, NewerFormatError):
+        fd = files.open(path)
+        try:
+            found.update(seal.landmarks(files, path.parent, base_offset, fd))
+        finally:
+            files.close(fd)
+    return sorted(found)
 
 
 def salvage(sources: list[Source]) -> Salvaged:
@@ -203,8 +269,8 @@ class _Salvage:
             self._scan(source, self._next_base(named, source))
         for piece in sorted(self.cores, key=lambda piece: (piece.source.rank, -piece.batches)):
             self._insert(piece)
-        around = _by_source(self.cores)
-        scored = [(self._score(piece, named, around), piece) for piece in self.suspects]
+        around, rivals = _by_source(self.cores), _by_source(self.suspects)
+        scored = [(self._score(piece, named, around, rivals), piece) for piece in self.suspects]
         for score, piece in sorted(scored, key=lambda pair: -pair[0]):
             self._judge(piece, score)
         return Salvaged(self.kept, self._damages())
@@ -222,6 +288,7 @@ class _Salvage:
     def _scan(self, source: Source, next_base: int) -> None:
         """Split a file into cores, suspects and breaks."""
         data, position, in_order, last_offset = source.data, 0, True, -1
+        landmarks: Sequence[int] | None = None
         while position < source.size:
             run = find_run(data, position)
             end, batches, status, size = run[0], run[1], run[8], run[9]
@@ -233,10 +300,20 @@ class _Salvage:
                 high = next_base - 1
                 if high >= INT64_MAX - 1 and source.base_offset is not None:
                     high = min(source.base_offset + INT32_MAX, INT64_MAX)
-                following = find_next(data, end, size, last_offset, high)
-                self.breaks.append(_Break(source, end, following, status))
+                if landmarks is None:
+                    landmarks = source.landmarks()
+                following = find_next(data, end, size, last_offset, high, landmarks)
+                self._note_break(_Break(source, end, following, status))
                 end = following
             position = end
+
+    def _note_break(self, found: _Break) -> None:
+        """Damaged batches one after the other are one damage: nothing tells where each ends."""
+        last = self.breaks[-1] if self.breaks else None
+        if last is not None and last.source is found.source and last.end == found.position:
+            self.breaks[-1] = replace(last, end=found.end)
+        else:
+            self.breaks.append(found)
 
     def _split(
         self,
@@ -289,27 +366,41 @@ class _Salvage:
             self.doubled.append(_piece(piece.source, position, end))
             position = end
 
-    def _score(self, piece: Piece, named: list[int], around: dict[int, list[Piece]]) -> int:
-        """How well a suspect fits between the cores around it in its file; 0: it does not."""
+    def _score(
+        self,
+        piece: Piece,
+        named: list[int],
+        around: dict[int, list[Piece]],
+        rivals: dict[int, list[Piece]],
+    ) -> int:
+        """How well a suspect fits between the cores around it in its file; 0: it does not.
+
+        Of two messages with one offset the one counts more whose place among the suspects fits.
+        """
         source = piece.source
         before = source.base_offset - 1 if source.base_offset is not None else -1
         after = self._next_base(named, source)
         cores = around.get(id(source), [])
         slot = bisect_left(cores, piece.position, key=attrgetter("position"))
+        start, end = 0, source.size
         if slot > 0:
-            before = max(before, cores[slot - 1].last_offset)
+            before, start = max(before, cores[slot - 1].last_offset), cores[slot - 1].end
         if slot < len(cores):
-            after = min(after, cores[slot].first_offset)
+            after, end = min(after, cores[slot].first_offset), cores[slot].position
         if not before < piece.first_offset or not piece.last_offset < after:
             return 0
         if source.base_offset is not None and piece.last_offset - source.base_offset > INT32_MAX:
             return 0
-        return 1 + (piece.first_offset == before + 1) + (piece.last_offset + 1 == after)
+        between = [each for each in rivals[id(source)] if start <= each.position < end]
+        ahead = sum(_width(each) for each in between if each.position < piece.position)
+        behind = sum(_width(each) for each in between if each.position > piece.position)
+        first, last = piece.first_offset - before - 1, after - piece.last_offset - 1
+        return 1 + 3 * ((first == 0) + (last == 0)) + (first == ahead) + (last == behind)
 
     def _judge(self, piece: Piece, score: int) -> None:
         slot = bisect_left(self.kept, piece.first_offset, key=attrgetter("last_offset"))
         free = slot == len(self.kept) or self.kept[slot].first_offset > piece.last_offset
-        if score > 0 and free:
+        if score > 0 and free and self._in_place(piece, slot):
             self.kept.insert(slot, piece)
         elif not free and self._is_copy(piece, self.kept[slot]):
             self.doubled.append(piece)
@@ -321,6 +412,15 @@ class _Salvage:
                     f"{piece.last_offset} contradict the batches around it",
                 )
             )
+
+    def _in_place(self, piece: Piece, slot: int) -> bool:
+        """Whether a piece lies between the same neighbours in its file as it does by offset."""
+        before, after = self.kept[max(slot - 1, 0) : slot], self.kept[slot : slot + 1]
+        return all(
+            each.source is not piece.source or each.position < piece.position for each in before
+        ) and all(
+            each.source is not piece.source or each.position > piece.position for each in after
+        )
 
     @staticmethod
     def _is_copy(piece: Piece, kept: Piece) -> bool:
@@ -376,6 +476,10 @@ class _Salvage:
             return first, None
         last = self.kept[slot].first_offset - 1
         return (first, last) if first <= last else (None, None)
+
+
+def _width(piece: Piece) -> int:
+    return piece.last_offset - piece.first_offset + 1
 
 
 def _by_source(pieces: list[Piece]) -> dict[int, list[Piece]]:

@@ -41,14 +41,20 @@ def find_fixes(pieces: list[Piece], known: LeaderEpochs | None) -> list[EpochFix
     """The batches whose epoch is wrong; pieces are by offset.
 
     Wrong is what is not in the heaviest chain of epochs that never fall, counted in batches, or
-    one batch alone that the checkpoint contradicts: its epoch is neither among those of the file
-    nor the one that would come next. What it was is told by the checkpoint, or by the batches in
-    front of it, or behind.
+    one batch alone that the checkpoint contradicts: its epoch is beyond those of the file, which
+    is written before the first batch of an epoch. What it was is told by the checkpoint, or by
+    the batches in front of it, or behind. A file that lacks the epochs of several batches is old;
+    then one batch with the epoch that would come next is believed.
     """
     runs = [run for piece in pieces for run in _runs(piece)]
     if known is not None and not len(known):
         known = None
-    chain = [run for run in _heaviest(runs) if not _is_contradicted(run, known)]
+    latest = None if known is None else known.latest
+    chain = _heaviest(runs)
+    if latest is not None:
+        beyond = [run for run in chain if run.epoch > latest.epoch]
+        most = latest.epoch + (sum(run.batches for run in beyond) > 1)
+        chain = [run for run in chain if run.batches > 1 or run.epoch <= most]
     if len(chain) == len(runs):
         return []
     kept = {(id(run.piece.source), run.position) for run in chain}
@@ -85,12 +91,6 @@ def _positions(run: _Run) -> list[int]:
             found.append(position)
         position += 12 + int.from_bytes(data[position + 8 : position + 12])
     return found
-
-
-def _is_contradicted(run: _Run, known: LeaderEpochs | None) -> bool:
-    if known is None or known.latest is None or run.batches > 1:
-        return False
-    return run.epoch > known.latest.epoch + 1
 
 
 def _heaviest(runs: list[_Run]) -> list[_Run]:
