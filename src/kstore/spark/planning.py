@@ -282,7 +282,7 @@ def _pack(files: Files, ranges: Sequence[OffsetRange], target: int) -> list[list
     size = 0
     for each in ranges:
         for piece in each.pieces:
-            for part in cut_piece(files, piece, -(-_cost(piece) // target)):
+            for part in cut_piece(files, piece, -(-piece.size // target)):
                 if task and size + _cost(part) > target + target // 4:
                     tasks.append(task)
                     task, size = [], 0
@@ -302,7 +302,13 @@ def _add(task: list[OffsetRange], of: OffsetRange, piece: Piece) -> None:
 
 def _halve_largest(files: Files, tasks: list[list[OffsetRange]]) -> list[list[OffsetRange]] | None:
     """The tasks with the largest in two; None where each has one offset only."""
-    order = sorted(range(len(tasks)), key=lambda n: -sum(part.size for part in tasks[n]))
+    order = sorted(
+        range(len(tasks)),
+        key=lambda n: (
+            -sum(part.size for part in tasks[n]),
+            -sum(part.stop - part.start for part in tasks[n]),
+        ),
+    )
     for n in order:
         halves = _halves(files, tasks[n])
         if halves is not None:

@@ -1,0 +1,95 @@
+"""Every directory made by a broker, as Spark's tasks read it: plan, bytes, Arrow. No Java here."""
+
+from collections.abc import Iterator
+
+import pytest
+
+import kstore
+from kstore.spark import Plan, plan
+from kstore.spark.options import parse_source
+from kstore.spark.tasks import run_task
+from strangers.sets import ExpectedPartition, ExpectedRecord, MadeSet
+
+TYPES = {"NoTimestampType": -1, "CreateTime": 0, "LogAppendTime": 1}
+SMALL = 2000  # bytes of a task: many cuts
+
+
+def as_expected(record: ExpectedRecord) -> tuple[object, ...]:
+    headers = [(name, value) for name, value in record.headers]
+    return (
+        record.offset,
+        record.timestamp * 1000,
+        TYPES[record.timestamp_type],
+        record.key,
+        record.value,
+        headers or None,
+    )
+
+
+def rows(
+    made: MadeSet, partition: ExpectedPartition, **options: object
+) -> Iterator[tuple[object, ...]]:
+    """The rows of a partition, through a plan of small tasks, in the plan's order."""
+    texts = {"path": str(made.log_dir), "subscribe": partition.topic, "includeHeaders": "true"}
+    texts |= {name: str(value) for name, value in options.items()}
+    wanted = parse_source(texts)
+    for task in plan(made.log_dir, partitions=place(partition), **options).tasks:
+        for batch in run_task(wanted, wanted.columns, task):
+            names = batch.schema.names
+            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                found = dict(zip(names, row, strict=True))
+                assert (found["topic"], found["partition"]) == (
+                    partition.topic,
+                    partition.partition,
+                )
+                headers = found["headers"]
+                yield (
+                    found["offset"],
+                    round(found["timestamp"].timestamp() * 1000) * 1000,
+                    found["timestampType"],
+                    found["key"],
+                    found["value"],
+                    [(each["key"], each["value"]) for each in headers] if headers else None,
+                )
+
+
+@pytest.mark.parametrize("size", [SMALL, 1 << 30])
+def test_rows_are_those_of_kafkas_consumer(made: MadeSet, size: int) -> None:
+    for partition in made.partitions:
+        found = list(rows(made, partition, maxPartitionBytes=size))
+        assert found == [as_expected(each) for each in partition.records], partition.name
+
+
+@pytest.mark.parametrize("size", [SMALL, 1 << 30])
+def test_read_committed_as_kafkas_consumer(made: MadeSet, size: int) -> None:
+    for partition in made.partitions:
+        found = rows(made, partition, isolation="read_committed", maxPartitionBytes=size)
+        assert [row[0] for row in found] == list(partition.committed_offsets), partition.name
+
+
+def test_a_time_begins_where_the_engine_finds_it(made: MadeSet) -> None:
+    """Which is where Kafka does: test_store_reads_all."""
+    asked = 0
+    with kstore.open(made.log_dir, mode="r") as store:
+        for partition in made.partitions:
+            log = store[partition.topic][partition.partition]
+            for when, _, _ in partition.offsets_for_times:
+                start = log.offset_at(when)
+                late = plan(made.log_dir, partitions=place(partition), since=when)
+                early = plan(made.log_dir, partitions=place(partition), until=when)
+                wanted = [each.offset for each in partition.records]
+                assert covered(late, wanted) == [each for each in wanted if each >= start]
+                assert covered(early, wanted) == [each for each in wanted if each < start]
+                asked += 1
+    assert asked > 190 or made.name == "zk-0.8.2.2"
+
+
+def place(partition: ExpectedPartition) -> dict[str, list[int]]:
+    return {partition.topic: [partition.partition]}
+
+
+def covered(found: Plan, offsets: list[int]) -> list[int]:
+    """Which of the offsets a plan's tasks have."""
+    ranges = [each for task in found.tasks for each in task]
+    pieces = [(piece.start, piece.stop) for each in ranges for piece in each.pieces]
+    return [each for each in offsets if any(start <= each < stop for start, stop in pieces)]

@@ -1,0 +1,124 @@
+"""What a load may ask for, and what it is told where it asks for something else."""
+
+import logging
+
+import pytest
+
+from kstore.errors import InvalidConfigError
+from kstore.spark.offsets import EARLIEST, LATEST, from_json, parse_offsets, to_json
+from kstore.spark.options import SOURCE_OPTIONS, check_names, parse_source
+from kstore.spark.schema import TYPES
+
+PLAIN = {"path": "/data", "subscribe": "orders"}
+
+
+def parse(streaming: bool = False, **options: str):
+    return parse_source({**PLAIN, **options}, streaming=streaming)
+
+
+def test_defaults_are_the_connector_s() -> None:
+    batch, stream = parse(), parse(streaming=True)
+    assert batch.starting.whole == EARLIEST
+    assert batch.ending.whole == LATEST
+    assert stream.starting.whole == LATEST
+    assert batch.fail_on_data_loss
+    assert batch.isolation == "read_uncommitted"
+    assert batch.columns == tuple(name for name in TYPES if name != "headers")
+    assert not batch.skips_damage
+
+
+def test_names_are_compared_without_case_as_spark_hands_them_over() -> None:
+    assert parse(minpartitions="7").min_partitions == 7
+    assert parse(MINPARTITIONS="7").min_partitions == 7
+
+
+def test_paths() -> None:
+    both = {"subscribe": "orders", "paths": '["/a", "/b c"]'}
+    assert parse_source(both).paths == ("/a", "/b c")
+    assert parse_source({"subscribe": "orders", "path": "file:///a"}).paths == ("/a",)
+    with pytest.raises(InvalidConfigError, match="give the log directory"):
+        parse_source({"subscribe": "orders"})
+
+
+def test_exactly_one_selection() -> None:
+    assert parse(subscribe="a, b,a").topics == ("a", "b")
+    assigned = parse_source({"path": "/d", "assign": '{"b": [1, 0], "a": [3]}'})
+    assert assigned.partitions == (("a", 3), ("b", 0), ("b", 1))
+    with pytest.raises(InvalidConfigError, match=r"subscribe, subscribePattern, assign.*which"):
+        parse_source({"path": "/d"})
+    with pytest.raises(InvalidConfigError, match="subscribe and assign"):
+        parse(assign='{"b": [1]}')
+    with pytest.raises(InvalidConfigError, match="subscribePattern"):
+        parse_source({"path": "/d", "subscribePattern": "("})
+
+
+def test_times_come_before_offsets() -> None:
+    bound = parse(startingTimestamp="5", startingOffsets="earliest").starting
+    assert bound.is_time
+    assert bound.whole == 5
+    bound = parse(startingOffsetsByTimestamp='{"orders": {"0": 9}}').starting
+    assert bound.is_time
+    assert bound.offsets == {("orders", 0): 9}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"startingOffsets": "latest"}, "'earliest'"),
+        ({"startingOffsets": '{"orders": {"0": -1}}'}, "leaves nothing"),
+        ({"endingOffsets": "earliest"}, "'latest'"),
+        ({"endingOffsets": '{"orders": {"0": -2}}'}, "is empty"),
+        ({"startingOffsets": '{"orders": {"0": -3}}'}, "-2 is the earliest"),
+        ({"startingOffsets": '{"orders": [0]}'}, "takes JSON such as"),
+        ({"startingOffsets": "{oops"}, "takes JSON such as"),
+        ({"startingOffsets": '{"orders": {"x": 1}}'}, "takes JSON such as"),
+        ({"startingTimestamp": "yesterday"}, "whole number"),
+        ({"endingOffsetsByTimestamp": '{"orders": {"0": -1}}'}, "milliseconds since 1970"),
+        ({"minPartitions": "0"}, "at least 1"),
+        ({"failOnDataLoss": "maybe"}, "true, false"),
+        ({"isolation": "serializable"}, "read_committed"),
+        ({"columns": "offset,vlaue"}, "is 'value' meant"),
+        ({"columns": "offset,offset"}, "twice"),
+        ({"mode": "LAX"}, "FAILFAST"),
+        ({"maxPartitionBytes": "many"}, "128m"),
+        ({"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "6"}, "is above"),
+        ({"startingOffsetsByTimestampStrategy": "ignore"}, "error, latest"),
+    ],
+)
+def test_mistakes_are_told_with_what_to_write(options: dict[str, str], said: str) -> None:
+    with pytest.raises(InvalidConfigError, match=said):
+        parse(**options)
+
+
+def test_a_stream_has_other_bounds() -> None:
+    assert parse(True, startingOffsets="latest").starting.whole == LATEST
+    with pytest.raises(InvalidConfigError, match="a stream has no end"):
+        parse(True, endingOffsets="latest")
+    assert parse(True, maxTriggerDelay="90s").max_trigger_delay_ms == 90_000
+
+
+def test_kafka_options_are_ignored_but_for_isolation(caplog: pytest.LogCaptureFixture) -> None:
+    given = {
+        **PLAIN,
+        "kafka.bootstrap.servers": "b:9092",
+        "kafka.isolation.level": "read_committed",
+        "fetchoffset.numretries": "3",
+    }
+    with caplog.at_level(logging.WARNING):
+        check_names(given, SOURCE_OPTIONS)
+    assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
+        "fetchoffset.numretries, kafka.bootstrap.servers"
+    ]
+    assert parse_source(given).isolation == "read_committed"
+
+
+def test_an_unknown_option_is_no_option() -> None:
+    with pytest.raises(InvalidConfigError, match="is 'startingOffsets' meant"):
+        check_names({**PLAIN, "startingoffset": "earliest"}, SOURCE_OPTIONS)
+
+
+def test_offsets_as_kafka_s_json_in_one_order() -> None:
+    offsets = parse_offsets('{"b": {"10": 5, "9": -1}, "a": {"0": -2}}', "x")
+    assert offsets == {("b", 10): 5, ("b", 9): -1, ("a", 0): -2}
+    assert str(to_json(offsets)) == "{'a': {'0': -2}, 'b': {'9': -1, '10': 5}}"
+    assert from_json(to_json(offsets), "x") == offsets

@@ -1,0 +1,341 @@
+"""A task's side of reading for Spark, without Spark: what was planned, and what became of it."""
+
+import json
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import kstore
+from kstore.errors import (
+    CorruptRecordError,
+    OffsetOutOfRangeError,
+    StorageError,
+    UnknownTopicOrPartitionError,
+)
+from kstore.log.files import DISK
+from kstore.spark import Plan, plan, reading
+from kstore.spark.batches import BatchMaker, microseconds
+from kstore.spark.options import parse_source
+from kstore.spark.planning import Piece
+from kstore.spark.reading import RangeReader
+from kstore.spark.tasks import run_task
+from support.stores import QUIET
+
+T0 = 1_700_000_000_000
+
+
+@pytest.fixture(autouse=True)
+def no_stores_from_elsewhere() -> Any:
+    """As in a worker that has just started."""
+    reading._open_stores.clear()
+    yield
+    for store in reading._open_stores.values():
+        store.close()
+    reading._open_stores.clear()
+
+
+def fill(path: Path, count: int = 3000, **settings: object) -> None:
+    """One partition, some segments, keys that repeat, one record in ten its own batch."""
+    config = kstore.LogConfig(segment_bytes=20_000, index_interval_bytes=500, **settings)
+    rng = random.Random(5)
+    with kstore.open(path, config=QUIET) as store:
+        log = store.create_topic("t", config=config)[0]
+        n = 0
+        while n < count:
+            size = rng.choice((1, 5, 40))
+            log.extend(
+                kstore.Record(0, T0 + k, b"k%d" % (k % 50), b"v%d" % k) for k in range(n, n + size)
+            )
+            n += size
+
+
+def run(path: Path, found: Plan, **options: object) -> list[tuple[int, bytes | None]]:
+    """Offset and value of every row of a plan's tasks."""
+    texts = {"path": str(path), "subscribe": "t", "columns": "offset,value"}
+    wanted = parse_source({**texts, **{name: str(value) for name, value in options.items()}})
+    return [
+        (row["offset"], row["value"])
+        for task in found.tasks
+        for batch in run_task(wanted, wanted.columns, task)
+        for row in batch.to_pylist()
+    ]
+
+
+def there(path: Path) -> list[tuple[int, bytes | None]]:
+    """The same, by the engine."""
+    with kstore.open(path, mode="r") as store:
+        return [(record.offset, record.value) for record in store["t"][0]]
+
+
+def pieces(found: Plan) -> list[Piece]:
+    return [piece for task in found.tasks for each in task for piece in each.pieces]
+
+
+@pytest.fixture
+def searched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """Offsets that were not read as planned."""
+    seen: list[tuple[int, int]] = []
+    original = RangeReader._search
+
+    def search(self: RangeReader, of: Any, start: int, stop: int) -> Any:
+        seen.append((start, stop))
+        return original(self, of, start, stop)
+
+    monkeypatch.setattr(RangeReader, "_search", search)
+    return seen
+
+
+@pytest.mark.parametrize("size", [700, 5000, 1 << 20])
+def test_as_planned_nothing_is_searched(
+    tmp_path: Path, size: int, searched: list[tuple[int, int]]
+) -> None:
+    fill(tmp_path)
+    found = plan(tmp_path, topics="t", maxPartitionBytes=size)
+    assert run(tmp_path, found) == there(tmp_path)
+    assert searched == []
+
+
+def test_batches_larger_than_the_buffer(
+    tmp_path: Path, searched: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "CHUNK", 100)
+    fill(tmp_path)
+    assert run(tmp_path, plan(tmp_path, topics="t")) == there(tmp_path)
+    assert searched == []
+
+
+def test_a_compaction_between_planning_and_reading(
+    tmp_path: Path, searched: list[tuple[int, int]]
+) -> None:
+    """The planned files are gone, others stand under their names: what is left comes once."""
+    fill(tmp_path, cleanup_policy="compact")
+    before = there(tmp_path)
+    found = plan(tmp_path, topics="t", maxPartitionBytes=5000)
+    with kstore.open(tmp_path, config=QUIET) as store:
+        store["t"][0].roll()
+        store["t"][0].compact()
+    after = there(tmp_path)
+    assert len(after) == 50 < len(before)
+    assert run(tmp_path, found) == after
+    assert len(searched) > 2
+
+
+def test_a_compaction_in_the_middle_of_reading(tmp_path: Path) -> None:
+    """An open file stays whole, the next piece is looked for: each offset at most once."""
+    fill(tmp_path, cleanup_policy="compact")
+    before = dict(there(tmp_path))
+    found = plan(tmp_path, topics="t", maxPartitionBytes=5000)
+    wanted = parse_source({"path": str(tmp_path), "subscribe": "t", "columns": "offset"})
+    offsets = []
+    for n, task in enumerate(found.tasks):
+        for batch in run_task(wanted, wanted.columns, task):
+            offsets += batch.column(0).to_pylist()
+            if n == 3:
+                with kstore.open(tmp_path, config=QUIET) as store:
+                    store["t"][0].compact()
+    assert offsets == sorted(set(offsets))
+    assert set(offsets) <= set(before)
+    assert {offset for offset, _ in there(tmp_path)} <= set(offsets)
+
+
+def drop_oldest(path: Path) -> int:
+    with kstore.open(path, config=QUIET) as store:
+        return store["t"][0].delete_records(1500)
+
+
+def test_retention_between_planning_and_reading(tmp_path: Path) -> None:
+    fill(tmp_path)
+    before = there(tmp_path)
+    found = plan(tmp_path, topics="t", maxPartitionBytes=5000)
+    assert drop_oldest(tmp_path) == 1500
+    with pytest.raises(OffsetOutOfRangeError, match="set failOnDataLoss to false") as error:
+        run(tmp_path, found)
+    assert error.value.offset == 0
+    rest = run(tmp_path, found, failOnDataLoss=False)
+    assert rest == [row for row in before if row[0] >= rest[0][0]]
+    assert 1000 < rest[0][0] <= 1500  # what the file still has of the planned is shown
+
+
+def test_a_topic_deleted_between_planning_and_reading(tmp_path: Path) -> None:
+    fill(tmp_path)
+    found = plan(tmp_path, topics="t", maxPartitionBytes=5000)
+    with kstore.open(tmp_path, config=QUIET) as store:
+        store.delete_topic("t")
+        store.create_topic("other")
+    reading._open_stores.clear()
+    with pytest.raises(UnknownTopicOrPartitionError, match="t-0 is gone"):
+        run(tmp_path, found)
+    assert run(tmp_path, found, failOnDataLoss=False) == []
+
+
+def test_a_log_cut_in_place_and_written_anew(
+    tmp_path: Path, searched: list[tuple[int, int]]
+) -> None:
+    """As Kafka truncates: the same inode, other batches at the planned position."""
+    fill(tmp_path, 400)
+    found = plan(tmp_path, topics="t", maxPartitionBytes=3000)
+    with kstore.open(tmp_path, config=QUIET) as store:
+        log = store["t"][0]
+        end = log.end_offset
+        log.truncate_to(30)
+        while log.end_offset < end:
+            log.append(b"other %d" % log.end_offset)
+    (copy,) = [path for path in (tmp_path / "t-0").glob("*.log") if path.name.startswith("0" * 20)]
+    inode = copy.stat().st_ino
+    parts = [piece for piece in pieces(found) if piece.path == str(copy)]
+    assert parts[0].inode != inode  # kstore makes a new file; pretend it were Kafka's
+    renumbered = Plan(
+        tuple(
+            tuple(
+                type(each)(
+                    each.topic, each.partition, each.start, each.stop,
+                    tuple(
+                        type(piece)(
+                            piece.start, piece.stop, piece.path,
+                            inode if piece.path == str(copy) else piece.inode,
+                            piece.position, piece.end_position, piece.next_offset, piece.head,
+                        )
+                        for piece in each.pieces
+                    ),
+                )
+                for each in task
+            )
+            for task in found.tasks
+        ),
+        found.segments, found.all_segments, found.all_bytes,
+    )  # fmt: skip
+    assert run(tmp_path, renumbered) == [row for row in there(tmp_path) if row[0] < end]
+    assert searched
+
+
+def flip(piece: Piece, at: int = 70) -> None:
+    path = Path(piece.path)
+    data = bytearray(path.read_bytes())
+    data[piece.position + at] ^= 0x10
+    inode = path.stat().st_ino
+    with open(path, "r+b") as file:
+        file.write(data)
+    assert path.stat().st_ino == inode
+
+
+def test_damage_fails_the_task_with_its_place(tmp_path: Path) -> None:
+    fill(tmp_path)
+    found = plan(tmp_path, topics="t", maxPartitionBytes=5000)
+    hurt = pieces(found)[4]
+    flip(hurt)
+    with pytest.raises(CorruptRecordError) as error:
+        run(tmp_path, found)
+    assert error.value.path == hurt.path
+    assert error.value.position == hurt.position
+    assert error.value.offset == hurt.start
+    assert f"file {hurt.path}, position {hurt.position}, offset {hurt.start}" in str(error.value)
+
+
+@pytest.mark.parametrize("mode", ["PERMISSIVE", "dropmalformed"])
+@pytest.mark.parametrize("at", [70, 17, 3, 10, 25])
+def test_damage_is_left_out_and_counted(tmp_path: Path, mode: str, at: int) -> None:
+    """Of the payload, of the checksum, of the offset, of the size, of the last offset."""
+    fill(tmp_path)
+    before = there(tmp_path)
+    found = plan(tmp_path, topics="t", maxPartitionBytes=5000)
+    hurt = pieces(found)[4]
+    with kstore.open(tmp_path, mode="r") as store:
+        lost = store["t"][0].read(hurt.start, 1)
+        assert lost is not None
+        count = int.from_bytes(lost.memory()[57:61], "big")
+    flip(hurt, at)
+    notes = tmp_path / "bad"
+    rows = run(tmp_path, found, mode=mode, badRecordsPath=notes)
+    gone = {row[0] for row in before} - {row[0] for row in rows}
+    assert rows == [row for row in before if row[0] not in gone]
+    assert gone == set(range(hurt.start, hurt.start + count))
+    lines = [json.loads(line) for path in notes.iterdir() for line in path.read_text().splitlines()]
+    assert [(line["path"], line["position"], line["topic"]) for line in lines] == [
+        (hurt.path, hurt.position, "t")
+    ]
+
+
+def test_a_host_without_the_directory_is_no_empty_store(tmp_path: Path) -> None:
+    """With failOnDataLoss=false too: an executor without the mount must not count as deleted."""
+    fill(tmp_path / "here")
+    found = plan(tmp_path / "here", topics="t")
+    (tmp_path / "here").rename(tmp_path / "elsewhere")
+    with pytest.raises(StorageError, match="every executor have to see it"):
+        run(tmp_path / "here", found, failOnDataLoss=False)
+
+
+def test_nothing_stays_open(tmp_path: Path) -> None:
+    fill(tmp_path)
+    found = plan(tmp_path, topics="t", maxPartitionBytes=5000)
+    wanted = parse_source({"path": str(tmp_path), "subscribe": "t"})
+
+    def descriptors() -> set[str]:
+        return {
+            os.readlink(f"/proc/self/fd/{fd}")
+            for fd in os.listdir("/proc/self/fd")
+            if os.path.exists(f"/proc/self/fd/{fd}")
+        }
+
+    before = {name for name in descriptors() if "t-0" in name}
+    batches = run_task(wanted, wanted.columns, found.tasks[0])
+    next(batches)
+    batches.close()  # as Spark does for LIMIT
+    assert {name for name in descriptors() if "t-0" in name} == before
+
+
+def test_offsets_alone_touch_no_values(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fill(tmp_path)
+    monkeypatch.setattr("kstore.spark.batches.pack", lambda *_: pytest.fail("bytes were copied"))
+    wanted = parse_source({"path": str(tmp_path), "subscribe": "t", "columns": "offset"})
+    (task,) = plan(tmp_path, topics="t", parallelism=1).tasks
+    count = sum(batch.num_rows for batch in run_task(wanted, wanted.columns, task))
+    assert count == len(there(tmp_path))
+
+
+def test_both_timestamp_types_in_one_log(tmp_path: Path) -> None:
+    with kstore.open(tmp_path) as store:
+        log = store.create_topic("t")[0]
+        log.append(b"a", timestamp=T0)
+        stamped = kstore.LogConfig(message_timestamp_type="LogAppendTime")
+        store.configure_topic("t", stamped)
+        log.append(b"b")
+        store.configure_topic("t", kstore.LogConfig())
+        log.append(b"c", timestamp=T0)
+    wanted = parse_source({"path": str(tmp_path), "subscribe": "t", "columns": "timestampType"})
+    rows = [
+        value
+        for task in plan(tmp_path, topics="t").tasks
+        for batch in run_task(wanted, wanted.columns, task)
+        for value in batch.column(0).to_pylist()
+    ]
+    assert rows == [0, 1, 0]
+
+
+def test_moments_beyond_spark_s_range() -> None:
+    import numpy as np
+
+    found = microseconds(np.array([-1, 5, 2**63 - 1], np.int64))
+    assert found[:2].tolist() == [-1000, 5000]
+    assert found[2] > 2**63 - 2000
+
+
+def test_header_names_that_are_no_text(tmp_path: Path) -> None:
+    with kstore.open(tmp_path) as store:
+        store.create_topic("t")[0].append(b"v", headers=[("name", b"1"), ("naem", None)])
+    path = next((tmp_path / "t-0").glob("*.log"))
+    data = path.read_bytes().replace(b"name", b"n\xffme")
+    scan = reading.ColumnScan(data, check_crc=False)
+    batch = BatchMaker(("headers", "offset"), "t", 0).make(next(scan))
+    batch.validate(full=True)
+    assert batch.column(0).to_pylist() == [
+        [{"key": "n\ufffdme", "value": b"1"}, {"key": "naem", "value": None}]
+    ]
+    assert batch.schema.field("offset").type == pa.int64()
+
+
+def test_the_disk_is_the_real_one() -> None:
+    assert RangeReader((), "read_uncommitted", True, False).files is DISK
