@@ -5,30 +5,37 @@ be in are computed (:mod:`torture.crash_disk`), made in memory, opened and check
 more than a bound at one moment, a sample is taken; the next round takes another one.
 """
 
+import gc
 import os
+import shutil
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from random import Random
 
 from kstore import Store
 from kstore.errors import KStoreError
 from support.recording import Recorder, Trace, Tree
-from torture.checks import CUTTING, QUIET, Violation, check, materialise, rows_of
+from torture.checks import CUTTING, QUIET, Settled, Violation, check, materialise, rows_of
 from torture.crash_disk import MODELS, CrashDisk
 from torture.parts import Budget, Figures, quietly, scratch, share
 from torture.scenarios import SCENARIOS
 from torture.world import Witness, World, paths_of
 
 GOAL = ("distinct", 1_000_000)
-DEEP_EVERY = 4  # one state in so many is checked in every way
+APPEND_EVERY = 4  # one state in so many takes an append at once, the others are looked into
 NESTED_EVERY = 40  # one in so many has its own recovery crash, which is a scenario of its own
 NESTED_BOUND = 12
 DEPTH = 2
+COLLECT_EVERY = 500
+BOUNDS = (1, 5, 20, 40, 80)  # states at a moment, by round
+VARIED_FROM = 2
 
 
-def record(name: str, root: str) -> Trace:
+def record(name: str, root: str, vary: Random | None = None) -> Trace:
     """Run a scenario on a recording disk."""
     disk = Recorder(root)
-    world = World(root, disk, lambda event: disk.note(*event))
+    world = World(root, disk, lambda event: disk.note(*event), vary=vary)
     SCENARIOS[name].run(world)
     if disk.outside:
         raise Violation(f"{name} touched {disk.outside}")
@@ -50,14 +57,21 @@ def moments(trace: Trace) -> Iterator[tuple[int, CrashDisk, Witness]]:
 
 
 class Explorer:
-    """Goes through the states of traces and remembers which it has seen."""
+    """Goes through the states of traces and remembers which it has seen.
 
-    def __init__(self, root: str, budget: Budget, figures: Figures) -> None:
+    ``part``: of all states only those whose digest gives this remainder; other processes do the
+    others.
+    """
+
+    def __init__(
+        self, root: str, budget: Budget, figures: Figures, part: int
+    ) -> None:
         self.root = root
         self.budget = budget
         self.figures = figures
-        self.seen: set[int] = set()
+        self.part = part
         self.wanted: set[int] = set()  # (state, what was asked of it)
+        self.settled = Settled()
         self.every = 1  # of so many moments one is looked at
 
     def explore(
@@ -72,30 +86,33 @@ class Explorer:
                 continue
             asked = witness if known is None else known
             torn = trace.ops[index] if index < len(trace.ops) else None
-            demand = _demand(asked, power=model != "kill")
+            demand = hash((where.partition(",")[0], _demand(asked, power=model != "kill")))
             for tree in disk.states(model, bound, random, torn):
-                self._try(f"{where}, {model}, change {index}", tree, asked, model, demand, depth)
+                state = hash(tuple(sorted(tree.items(), key=_path)))
+                mine = depth > 0 or state % self.budget.jobs == self.part
+                if not mine or (wanted := hash((state, demand))) in self.wanted:
+                    continue
+                self.wanted.add(wanted)
+                self._try(f"{where}, {model}, change {index}", tree, state, asked, model, depth)
                 if self.budget.ended(self.figures):
                     return
 
     def _try(
-        self, where: str, tree: Tree, witness: Witness, model: str, demand: int, depth: int
+        self, where: str, tree: Tree, state: int, witness: Witness, model: str, depth: int
     ) -> None:
-        state = hash(tuple(sorted(tree.items(), key=_path)))
-        if (wanted := hash((state, demand))) in self.wanted:
-            return
-        self.wanted.add(wanted)
-        new = state not in self.seen
-        self.seen.add(state)
-        counts = self.figures.counts
-        counts["distinct"] += new
+        seen, counts = self.figures.seen, self.figures.counts
+        new = state not in seen
+        seen.setdefault(state, model)
         counts["checked"] += 1
-        counts[f"{model}"] += new
+        if counts["checked"] % COLLECT_EVERY == 0:
+            gc.collect()
         power = model != "kill"
         try:
             materialise(tree, self.root)
-            deep = counts["checked"] % DEEP_EVERY == 0
-            checked = check(self.root, witness, power=power, deep=deep, again=depth > 0)
+            deep = counts["checked"] % APPEND_EVERY != 0
+            checked = check(
+                self.root, witness, power=power, deep=deep, again=depth > 0, settled=self.settled
+            )
             counts["by_word"] += checked.by_word
             counts["with_gap"] += checked.gaps > 0
         except Exception as error:  # whatever it is, it is a finding
@@ -150,34 +167,59 @@ def explore_all(
     *,
     names: list[str] | None = None,
     models: tuple[str, ...] = MODELS,
-    bound: int = 400,
+    bound: int = BOUNDS[-1],
     rounds: int = 1 << 30,
     every: int = 1,
 ) -> Figures:
-    """Round after round over all scenarios and models until the time is over."""
+    """Round after round over all scenarios and models until the time is over.
+
+    The first rounds are short, so that every scenario has its turn in little time. From the
+    third on a scenario is varied: other counts, sizes and settings, which the seed decides.
+    """
     chosen = list(SCENARIOS) if names is None else names
 
     def work(number: int) -> Figures:
         figures = Figures()
-        with scratch() as base:
+        with scratch() as base, _uncollected():
             os.mkdir(f"{base}/run")
             os.mkdir(f"{base}/state")
-            mine = [name for at, name in enumerate(chosen) if at % budget.jobs == number]
-            traces = {name: record(name, f"{base}/run/{at}") for at, name in enumerate(mine)}
-            explorers = {name: Explorer(f"{base}/state/data", budget, figures) for name in mine}
-            for explorer in explorers.values():
-                explorer.every = every
+            explorers = {
+                name: Explorer(f"{base}/state/data", budget, figures, number) for name in chosen
+            }
             for turn in range(rounds):
                 before = figures.counts["checked"]
-                for name in mine:
+                for name, explorer in explorers.items():
+                    vary = budget.random(name, turn) if turn >= VARIED_FROM else None
+                    shutil.rmtree(f"{base}/run/data", ignore_errors=True)
+                    trace = record(name, f"{base}/run/data", vary)
+                    explorer.every = every
                     for model in models:
                         random = budget.random(name, model, turn)
-                        # Short rounds first, so that every scenario has its turn.
-                        limit = min(bound, 20 << turn)
-                        explorers[name].explore(name, traces[name], model, limit, random)
-                if budget.ended(figures) or figures.counts["checked"] == before:
+                        limit = min(bound, BOUNDS[min(turn, len(BOUNDS) - 1)])
+                        explorer.explore(f"{name}, round {turn}", trace, model, limit, random)
+                    if budget.ended(figures):
+                        return figures
+                if figures.counts["checked"] == before:
                     break
         return figures
 
     with quietly():
-        return share(budget.jobs, work)
+        figures = share(budget.jobs, work)
+    figures.counts = Counter({"distinct": len(figures.seen)}) + figures.counts
+    figures.counts.update(figures.seen.values())
+    return figures
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without the collector of cycles: whoever is in it collects now and then."""
+    enabled = gc.isenabled()
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        if enabled:
+            gc.enable()

@@ -42,9 +42,14 @@ class Budget:
 
 @dataclass
 class Figures:
-    """What a part did: counts by name, and what must not have happened."""
+    """What a part did: counts by name, and what must not have happened.
+
+    ``seen``: digests of what must not be counted twice, and under which name each counts; added
+    up over processes it is a union.
+    """
 
     counts: Counter[str] = field(default_factory=Counter)
+    seen: dict[int, str] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
     violation_count: int = 0
 
@@ -55,6 +60,7 @@ class Figures:
 
     def add(self, other: "Figures") -> None:
         self.counts.update(other.counts)
+        self.seen = {**other.seen, **self.seen}
         self.violation_count += other.violation_count
         self.violations += other.violations[: _MOST_TOLD - len(self.violations)]
 

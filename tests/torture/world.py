@@ -9,6 +9,7 @@ before it in the log: a hole, a wrong order and a stale record show by themselve
 
 import os
 from collections.abc import Callable, Iterable
+from random import Random
 from typing import Any
 
 from kstore import Log, LogConfig, Store, StoreConfig
@@ -17,7 +18,7 @@ from kstore.log.files import DISK, Files
 
 Event = tuple[Any, ...]
 Place = tuple[str, int]
-QUIET = StoreConfig(background=False)
+QUIET = StoreConfig(background=False, num_recovery_threads_per_data_dir=1)
 START_OF_TIME = 1_700_000_000_000
 SETTINGS: dict[str, Any] = {
     "segment_bytes": 1500,
@@ -25,6 +26,12 @@ SETTINGS: dict[str, Any] = {
     "segment_index_bytes": 240,
     "file_delete_delay_ms": 0,
     "batch_size": 400,
+}
+VARIED: dict[str, tuple[Any, ...]] = {
+    "segment_bytes": (1000, 1500, 1500, 2500),
+    "index_interval_bytes": (0, 100, 200, 400),
+    "batch_size": (200, 400, 700),
+    "batch_compression": ("none", "none", "gzip", "lz4", "zstd"),
 }
 
 
@@ -126,6 +133,8 @@ class World:
     """A store that is worked with, on any disk.
 
     ``tolerant``: errors of kstore are what is being tried; the work goes on behind them.
+    ``vary``: does the same with more records, of other sizes, with other settings, with syncs,
+    checkpoints and rolls in between.
     """
 
     def __init__(
@@ -135,6 +144,7 @@ class World:
         say: Callable[[Event], None] = lambda event: None,
         *,
         tolerant: bool = False,
+        vary: Random | None = None,
     ) -> None:
         self.path = path
         self.files = files
@@ -142,6 +152,7 @@ class World:
         self.errors: list[KStoreError] = []
         self._say_on = say
         self._tolerant = tolerant
+        self._vary = vary
         self._serial = 0
         self._tails: dict[Place, int] = {}  # serial of the last value
         self._keys: dict[Place, dict[int, bytes]] = {}  # of the records that have one
@@ -196,7 +207,10 @@ class World:
     def create(self, name: str = "t", partitions: int = 1, **settings: Any) -> None:
         if self.store is None:
             return
-        store, config = self.store, LogConfig(**{**SETTINGS, **settings})
+        varied = {}
+        if self._vary is not None and not name.startswith("__"):
+            varied = {key: self._vary.choice(values) for key, values in VARIED.items()}
+        store, config = self.store, LogConfig(**{**SETTINGS, **varied, **settings})
         self.say("topic", name, "creating", None, partitions)
         topic_id = f"{name:A<21}A"  # all is the same in every run, but for what uuid4 gives
 
@@ -226,7 +240,9 @@ class World:
         tail = self._tails.get(place, 0)
         for offset in range(first, first + count):
             self._serial += 1
-            values.append(b"%d:%d:%d:" % (offset, self._serial, tail) + b"v" * size)
+            more = 0 if self._vary is None else self._vary.randrange(-20, 60)
+            value = b"%d:%d:%d:" % (offset, self._serial, tail)
+            values.append(value + b"v" * max(0, size + more))
             tail = self._serial
         self.say("trying", place, values)
         return values
@@ -242,6 +258,8 @@ class World:
         self, count: int = 1, size: int = 40, place: Place = ("t", 0), keys: int = 0
     ) -> None:
         """Records one by one; with so many different keys, one after another."""
+        if self._vary is not None:
+            count += self._vary.choice((0, 0, 1, 2))
         for _ in range(count):
             log = self.log(place)
             if log is None:
@@ -257,6 +275,17 @@ class World:
                 self._in(place, values)
                 if key is not None:
                     self._keys.setdefault(place, {})[offset] = key
+        self._twist(place)
+
+    def _twist(self, place: Place) -> None:
+        """Now and then something that the scenario does not ask for."""
+        chance = 1.0 if self._vary is None else self._vary.random()
+        if chance < 0.08:
+            self.flush(place)
+        elif chance < 0.14:
+            self.checkpoint()
+        elif chance < 0.18:
+            self.roll(place)
 
     def extend(self, count: int, size: int = 30, place: Place = ("t", 0)) -> None:
         log = self.log(place)

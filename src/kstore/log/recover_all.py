@@ -92,8 +92,8 @@ def recover_all(
 ) -> tuple[list[Log], dict[PartitionKey, KStoreError]]:
     """Load every wanted partition; returns the logs, and the errors of those that have none.
 
-    ``load`` is called in ``threads`` threads for each directory, ``progress`` in any of them, one
-    at a time. What is no KStoreError ends the work and is raised once all threads have stopped.
+    ``load`` is called in ``threads`` threads for each directory (in the caller's where one would
+    do), ``progress`` in any of them, one at a time. What is no KStoreError ends the work and is raised once all threads have stopped.
     """
     from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 
@@ -106,6 +106,20 @@ def recover_all(
     if not jobs:
         return [], {}
     meter = _Meter(progress, _bytes_to_scan(files, jobs) if progress is not None else 0)
+    logs: list[Log] = []
+    failed: dict[PartitionKey, KStoreError] = {}
+
+    def sort(key: PartitionKey, found: Log | KStoreError) -> None:
+        if isinstance(found, Log):
+            logs.append(found)
+        else:
+            failed[key] = found
+
+    ((_, first), *others) = jobs.items()
+    if not others and (threads == 1 or len(first) == 1):  # nothing to do beside anything
+        for key in first:
+            sort(key, _load_one(load, key, meter))
+        return logs, failed
     futures: dict[Future[Log | KStoreError], PartitionKey] = {}
     with ExitStack() as stack:
         for place, keys in jobs.items():
@@ -114,15 +128,9 @@ def recover_all(
             for key in keys:
                 futures[pool.submit(_load_one, load, key, meter)] = key
         wait(futures, return_when=FIRST_EXCEPTION)
-    logs: list[Log] = []
-    failed: dict[PartitionKey, KStoreError] = {}
     for future, key in futures.items():
         if not future.cancelled():  # only where another one is going to raise
-            found = future.result()
-            if isinstance(found, Log):
-                logs.append(found)
-            else:
-                failed[key] = found
+            sort(key, future.result())
     return logs, failed
 
 

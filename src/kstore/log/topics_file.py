@@ -14,6 +14,7 @@ between two of them, or a directory that was away or offline for a while, does n
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from os.path import join
 from typing import Protocol, TypeVar
 
@@ -45,7 +46,15 @@ class TopicEntry:
 
     def log_config(self) -> LogConfig:
         """The settings as a LogConfig; raises InvalidConfigError for one that is not valid."""
-        return LogConfig.from_properties(self.properties)
+        if not all(type(value) is str for value in self.properties.values()):
+            return LogConfig.from_properties(self.properties)  # says what is wrong
+        return _config(tuple(self.properties.items()))
+
+
+@lru_cache(maxsize=256)
+def _config(properties: tuple[tuple[str, str], ...]) -> LogConfig:
+    """Most topics have the same settings as others, and a topic's are asked for again and again."""
+    return LogConfig.from_properties(dict(properties))
 
 
 class Directory(Protocol):
