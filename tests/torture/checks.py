@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import shutil
 from contextlib import suppress
 from typing import NamedTuple
 

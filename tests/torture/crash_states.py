@@ -8,19 +8,22 @@ more than a bound at one moment, a sample is taken; the next round takes another
 import gc
 import os
 import shutil
+import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from random import Random
+from unittest.mock import patch
 
-from kstore import Store
+from kstore import Store, producer, transactions
 from kstore.errors import KStoreError
+from kstore.group import offsets
 from support.recording import Recorder, Trace, Tree
 from torture.checks import CUTTING, QUIET, Settled, Violation, check, materialise, rows_of
 from torture.crash_disk import MODELS, CrashDisk
 from torture.parts import Budget, Figures, quietly, scratch, share
 from torture.scenarios import SCENARIOS
-from torture.world import Witness, World, paths_of
+from torture.world import START_OF_TIME, Witness, World, paths_of
 
 GOAL = ("distinct", 1_000_000)
 APPEND_EVERY = 4  # one state in so many takes an append at once, the others are looked into
@@ -30,6 +33,7 @@ DEPTH = 2
 COLLECT_EVERY = 500
 BOUNDS = (1, 5, 20, 40, 80)  # states at a moment, by round
 VARIED_FROM = 2
+NOW = START_OF_TIME + 60_000
 
 
 def record(name: str, root: str, vary: Random | None = None) -> Trace:
@@ -63,9 +67,7 @@ class Explorer:
     others.
     """
 
-    def __init__(
-        self, root: str, budget: Budget, figures: Figures, part: int
-    ) -> None:
+    def __init__(self, root: str, budget: Budget, figures: Figures, part: int) -> None:
         self.root = root
         self.budget = budget
         self.figures = figures
@@ -180,7 +182,7 @@ def explore_all(
 
     def work(number: int) -> Figures:
         figures = Figures()
-        with scratch() as base, _uncollected():
+        with scratch() as base, _uncollected(), _still():
             os.mkdir(f"{base}/run")
             os.mkdir(f"{base}/state")
             explorers = {
@@ -208,6 +210,19 @@ def explore_all(
     figures.counts = Counter({"distinct": len(figures.seen)}) + figures.counts
     figures.counts.update(figures.seen.values())
     return figures
+
+
+CLOCKS = (time, producer, transactions, offsets)
+
+
+@contextmanager
+def _still() -> Iterator[None]:
+    """At one moment, behind all that scenarios write: producers live, and what a recovery adds
+    is the same each time."""
+    with ExitStack() as stack:
+        for module in CLOCKS:
+            stack.enter_context(patch.object(module, "time_ns", lambda: NOW * 1_000_000))
+        yield
 
 
 @contextmanager

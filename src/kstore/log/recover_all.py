@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -95,46 +96,52 @@ def recover_all(
     ``load`` is called in ``threads`` threads for each directory (in the caller's where one would
     do), ``progress`` in any of them, one at a time. What is no KStoreError ends the work and is raised once all threads have stopped.
     """
-    from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-
     jobs: dict[LogDir, list[PartitionKey]] = {}
     for key, place in wanted:
         place.begin()  # and what it reads when it is first asked, so that no thread has to
         place.log_start(key)
         place.recovery_point(key)
         jobs.setdefault(place, []).append(key)
-    if not jobs:
-        return [], {}
     meter = _Meter(progress, _bytes_to_scan(files, jobs) if progress is not None else 0)
+    work = partial(_load_one, load, meter)
+    keys = [key for each in jobs.values() for key in each]
+    if len(keys) <= 1 or threads == len(jobs) == 1:  # nothing to do beside anything
+        found = {key: work(key) for key in keys}
+    else:
+        found = _side_by_side(work, jobs, threads)
     logs: list[Log] = []
     failed: dict[PartitionKey, KStoreError] = {}
-
-    def sort(key: PartitionKey, found: Log | KStoreError) -> None:
-        if isinstance(found, Log):
-            logs.append(found)
+    for key, each in found.items():
+        if isinstance(each, Log):
+            logs.append(each)
         else:
-            failed[key] = found
+            failed[key] = each
+    return logs, failed
 
-    ((_, first), *others) = jobs.items()
-    if not others and (threads == 1 or len(first) == 1):  # nothing to do beside anything
-        for key in first:
-            sort(key, _load_one(load, key, meter))
-        return logs, failed
-    futures: dict[Future[Log | KStoreError], PartitionKey] = {}
+
+def _side_by_side(
+    work: Callable[[PartitionKey], Log | KStoreError],
+    jobs: dict[LogDir, list[PartitionKey]],
+    threads: int,
+) -> dict[PartitionKey, Log | KStoreError]:
+    from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+
+    futures: dict[PartitionKey, Future[Log | KStoreError]] = {}
     with ExitStack() as stack:
         for place, keys in jobs.items():
             pool = ThreadPoolExecutor(threads, f"kstore-recovery-{place.path}")
             stack.callback(pool.shutdown, cancel_futures=True)
             for key in keys:
-                futures[pool.submit(_load_one, load, key, meter)] = key
-        wait(futures, return_when=FIRST_EXCEPTION)
-    for future, key in futures.items():
-        if not future.cancelled():  # only where another one is going to raise
-            sort(key, future.result())
-    return logs, failed
+                futures[key] = pool.submit(work, key)
+        wait(futures.values(), return_when=FIRST_EXCEPTION)
+    return {
+        key: future.result()
+        for key, future in futures.items()
+        if not future.cancelled()  # only where another one is going to raise
+    }
 
 
-def _load_one(load: Load, key: PartitionKey, meter: _Meter) -> Log | KStoreError:
+def _load_one(load: Load, meter: _Meter, key: PartitionKey) -> Log | KStoreError:
     try:
         return load(*key, meter.tell)
     except KStoreError as error:
