@@ -94,7 +94,8 @@ def recover_all(
     """Load every wanted partition; returns the logs, and the errors of those that have none.
 
     ``load`` is called in ``threads`` threads for each directory (in the caller's where one would
-    do), ``progress`` in any of them, one at a time. What is no KStoreError ends the work and is raised once all threads have stopped.
+    do), ``progress`` in any of them, one at a time. What is no KStoreError ends the work and is
+    raised once all threads have stopped.
     """
     jobs: dict[LogDir, list[PartitionKey]] = {}
     for key, place in wanted:
