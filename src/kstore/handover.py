@@ -120,6 +120,7 @@ class _Broker:
             self._compare(known)
         for place in self.dirs:
             self._check_dir(place)
+        self._warn_of_lone_copies()
 
     def _meta(self, place: LogDir) -> MetaProperties | None:
         try:
@@ -194,6 +195,19 @@ class _Broker:
             read(path)
         except CorruptFileError as error:
             self.report.refuse(path, f"{error.reason}: a broker does not start with it")
+
+    def _warn_of_lone_copies(self) -> None:
+        """A move's unfinished copy without the partition itself; known once all dirs were seen."""
+        for place in self.dirs:
+            for folder, name in self.contents[place.path].retired.items():
+                if name.state == FUTURE and (name.topic, name.partition) not in self.places:
+                    self.report.warn(
+                        place.join(folder),
+                        "a copy that a move had not finished, and the partition itself is not "
+                        "here: a broker whose metadata has it in another directory begins an "
+                        "empty one there, and empties this. Where it is all that is left, rename "
+                        f"it to {filenames.partition_directory(name.topic, name.partition)}",
+                    )
 
     def _tell_retired(self, path: str, name: PartitionName) -> None:
         what = {

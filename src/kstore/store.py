@@ -514,7 +514,8 @@ class Store(Mapping[str, Topic]):
 
         Again is harmless. The first error is raised after everything else was closed; a
         directory in which a log did not close cleanly gets no marker, so that the next to open
-        it recovers.
+        it recovers. LogDirOfflineError names the records of a directory that went offline of
+        which nobody knows whether they are on its disk.
         """
         if self._forked or self._closed:
             self._closed = True

@@ -1,8 +1,13 @@
 """A broker with two log.dirs serves what kstore moved between them."""
 
+import time
+
+import pytest
+
 import kstore
 from interop.node import Node
 from kstore import StoreConfig
+from kstore.handover import check_broker
 
 
 def test_a_broker_serves_a_moved_partition(kafka, tmp_path):
@@ -40,5 +45,75 @@ def test_a_broker_serves_a_moved_partition(kafka, tmp_path):
         with kstore.open([first, second], "r") as store:
             ends = sum(log.end_offset for log in store["moved"])
             assert ends == sum(map(len, kept.values())) + 1
+    finally:
+        broker.kill()
+
+
+def settled(broker: Node, topic: str) -> dict[str, list[str]]:
+    """Where its folders are once nothing is on the move any more (or after 20 s)."""
+    deadline = time.monotonic() + 20
+    while True:
+        found = {
+            path.name: sorted(
+                each.name for each in path.glob(f"{topic}-*") if not each.name.endswith("-delete")
+            )
+            for path in broker.log_dirs
+        }
+        names = [name for each in found.values() for name in each]
+        if names == [f"{topic}-0"] or time.monotonic() > deadline:
+            return found
+        time.sleep(0.1)
+
+
+class Halt(Exception):
+    """Ends a move half way."""
+
+
+def halt(done: int, _size: int) -> None:
+    if done > 5000:
+        raise Halt
+
+
+def test_what_a_broker_makes_of_unfinished_copies(kafka, tmp_path):
+    """It goes on with one of kstore's; one whose partition is gone it uses, or empties."""
+    root = tmp_path / "node"
+    root.mkdir()
+    broker = Node(kafka, root, dirs=2)
+    try:
+        broker.start()
+        for topic in ("begun", "alone", "astray"):
+            broker.create_topic(topic)
+            broker.produce(topic, [(f"key-{n}", f"value-{n}" * 20) for n in range(200)])
+        broker.stop()
+        home = {
+            topic: next(path for path in broker.log_dirs if (path / f"{topic}-0").exists())
+            for topic in ("begun", "alone", "astray")
+        }
+        other = {
+            topic: next(path for path in broker.log_dirs if path != home[topic]) for topic in home
+        }
+        with kstore.open(broker.log_dirs, config=StoreConfig(background=False)) as store:
+            log = store["begun"][0]
+            log.extend([b"by kstore" * 20] * 100)
+            with pytest.raises(Halt):
+                store.move("begun", 0, other["begun"], progress=halt)
+        future = f".{1:032x}-future"
+        (home["alone"] / "alone-0").rename(home["alone"] / f"alone-0{future}")
+        (home["astray"] / "astray-0").rename(other["astray"] / f"astray-0{future}")
+        warned = [each for each in check_broker(broker.log_dirs).findings if "empties" in each[2]]
+        assert {each.where.rpartition("/")[2].split("-")[0] for each in warned} == {
+            "alone",
+            "astray",
+        }
+        assert {each.level for each in warned} == {"warning"}
+
+        broker.start()
+        for topic, place in (
+            ("begun", other["begun"]), ("alone", home["alone"]), ("astray", other["astray"])
+        ):  # fmt: skip
+            assert settled(broker, topic)[place.name] == [f"{topic}-0"], topic
+        ends = {topic: broker.end_offsets(topic)[0] for topic in home}
+        assert ends == {"begun": 300, "alone": 200, "astray": 0}
+        broker.stop()
     finally:
         broker.kill()

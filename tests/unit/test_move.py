@@ -20,11 +20,15 @@ from kstore.errors import (
     CorruptFileError,
     InvalidConfigError,
     KStoreError,
+    NewerFormatError,
     PolicyViolationError,
     ReadOnlyError,
     StorageError,
+    TopicExistsError,
+    UnknownTopicOrPartitionError,
 )
 from kstore.log import lifetime
+from kstore.log import manager as manager_module
 from kstore.log.files import DISK, Files
 from support.disks import FaultyDisk, HastyDisk
 from support.stores import MARKER, QUIET
@@ -413,6 +417,73 @@ def test_an_old_sign_goes_when_the_log_is_opened(dirs: tuple[Path, Path]) -> Non
     with kstore.open(dirs, config=QUIET) as store:
         assert values(store["t"][0]) == expected(60)
     assert not sign.exists()
+
+
+def test_a_sign_of_a_newer_kstore_is_not_guessed_at(dirs: tuple[Path, Path]) -> None:
+    two_copies(dirs, 1)
+    sign = dirs[1] / "t-0" / "kstore.moved"
+    for data, error in ((b'{"format":2}\n', NewerFormatError), (b"moved", CorruptFileError)):
+        sign.write_bytes(data)
+        for mode in ("r", "a"):
+            with pytest.raises(error, match=r"t-0/kstore\.moved"):
+                kstore.open(dirs, mode)
+        assert folders(dirs[0]) == folders(dirs[1]) == {"t-0"}
+        assert sign.read_bytes() == data
+    shutil.rmtree(dirs[0] / "t-0")
+    sign.write_bytes(b'{"format":2}\n')
+    with kstore.open(dirs, config=QUIET) as store, pytest.raises(NewerFormatError, match="newer"):
+        store["t"][0]
+    assert sign.exists()
+
+
+def test_an_unfinished_copy_is_all_that_is_left(dirs: tuple[Path, Path]) -> None:
+    """The disk of the partition itself is gone: nothing is made over what was copied."""
+    with filled(dirs) as store:
+        interrupted(store, dirs[1], 4000)
+    (name,) = folders(dirs[1])
+    shutil.rmtree(dirs[0])
+    with kstore.open(dirs[1], config=QUIET) as store:
+        assert list(store) == []
+        assert any(f"{name}: all that is here of t-0" in note for note in store.recovery.notes)
+        with pytest.raises(UnknownTopicOrPartitionError, match="rename the copy to t-0"):
+            store["t"]
+        with pytest.raises(TopicExistsError, match="rename the copy to t-0"):
+            store.create_topic("t")
+    (dirs[1] / name).rename(dirs[1] / "t-0")
+    with kstore.open(dirs[1], config=QUIET) as store:
+        found = values(store["t"][0])
+        assert found == expected(60)[: len(found)]
+        assert len(found) > 30
+        store["t"][0].verify().raise_if_corrupt()
+
+
+def test_a_reader_asks_where_a_partition_is_while_the_store_is_busy(
+    dirs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has a reader's lock then, so it does not wait for ever for the store's."""
+    monkeypatch.setattr(manager_module, "_PATIENCE", 0.05)
+    with filled(dirs) as store, kstore.open(dirs, "r") as reader:
+        manager = reader._manager
+        assert len(values(reader["t"][0])) == 60
+        store.move("t", 0, dirs[1])
+        begun, end = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with manager.lock:
+                begun.set()
+                end.wait(30)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        assert begun.wait(30)
+        assert manager._place_now("t", 0).path == str(dirs[0])  # not known better yet
+        end.set()
+        thread.join(30)
+        assert manager._place_now("t", 0).path == str(dirs[1])
+        with manager.lock:  # held by this thread: it may look
+            assert manager._place_now("t", 0).path == str(dirs[1])
+        assert manager.lock.acquire(blocking=False)  # nobody kept it
+        manager.lock.release()
 
 
 # --- a disk that fails on the way ----------------------------------------------------------------

@@ -18,6 +18,7 @@ from kstore.errors import (
     TopicExistsError,
     UnknownTopicOrPartitionError,
 )
+from kstore.log import sign
 from kstore.log.filenames import (
     DELETE,
     FUTURE,
@@ -126,12 +127,12 @@ class Catalog:
         it nobody can tell: Kafka does not start on such directories either.
         """
         folder = partition_directory(name.topic, name.partition)
-        ends = [
-            peek_end_offset(each.files, each.join(folder), 0)
-            for each in (first, second)
-            if each.files.kind(each.join(folder, MOVED)) is None
-        ]
-        whole = [e for e in (first, second) if e.files.kind(e.join(folder, MOVED)) is not None]
+        whole, ends = [], []
+        for each in (first, second):
+            if sign.is_there(each.files, each.join(folder, MOVED)):
+                whole.append(each)
+            else:
+                ends.append(peek_end_offset(each.files, each.join(folder), 0))
         if len(whole) == 1 and peek_end_offset(whole[0].files, whole[0].join(folder), 0) >= ends[0]:
             self._superseded.append((second if whole[0] is first else first, name))
             return whole[0]
@@ -153,7 +154,9 @@ class Catalog:
                 for each in self.offline:
                     raise each.refusal()
             raise UnknownTopicOrPartitionError(
-                f"topic {topic!r} has no partition {partition!r} here", path=self._dirs[0].path
+                f"topic {topic!r} has no partition {partition!r} here"
+                + self._hint(topic, partition),
+                path=self._dirs[0].path,
             )
         return place
 
@@ -179,8 +182,38 @@ class Catalog:
     def unknown(self, topic: str) -> UnknownTopicOrPartitionError:
         close = get_close_matches(str(topic), self.places, n=3)
         hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+        hint = self._hint(topic) or hint
         return UnknownTopicOrPartitionError(
             f"there is no topic {topic!r}{hint}", path=self._dirs[0].path
+        )
+
+    def lone_copies(self, topic: str | None = None) -> list[str]:
+        """Sentences on unfinished copies of moves whose partition itself is not here."""
+        return [
+            f"{each.place.join(each.folder)}: all that is here of "
+            f"{each.name.topic}-{each.name.partition} is a copy that a move had not finished"
+            for each in self.retired
+            if each.name.state == FUTURE
+            and topic in (None, each.name.topic)
+            and each.name.partition not in self.places.get(each.name.topic, {})
+        ]
+
+    def _hint(self, topic: str, partition: int | None = None) -> str:
+        """Where the only copy is an unfinished one: which, and what to do."""
+        found = [
+            each
+            for each in self.retired
+            if each.name.state == FUTURE
+            and each.name.topic == topic
+            and partition in (None, each.name.partition)
+        ]
+        if not found:
+            return ""
+        return (
+            f"; {found[0].place.join(found[0].folder)} is a copy that a move had not finished: "
+            "open the store with the directory that has the partition itself or, where that is "
+            f"lost, rename the copy to {partition_directory(topic, found[0].name.partition)}; "
+            "records at its end may be missing"
         )
 
     # --- settings -------------------------------------------------------------------------
@@ -225,6 +258,11 @@ class Catalog:
         if topic in self.places:
             raise TopicExistsError(f"Topic {topic!r} already exists.", path=self._dirs[0].path)
         self._check_collision(topic)
+        if hint := self._hint(topic):
+            raise TopicExistsError(
+                f"topic {topic!r} cannot be made anew beside what is left of it{hint}",
+                path=self._dirs[0].path,
+            )
         begun = self._settings.get(topic)
         if begun is not None:
             for each in self.offline:  # its partitions may be there
@@ -456,11 +494,11 @@ class Catalog:
     def finish_move(self, key: tuple[str, int]) -> None:
         """The old copy is gone: the new one needs no sign of being whole any more."""
         place = self.place(*key)
-        sign = place.join(partition_directory(*key), MOVED)
-        if place.offline is None and place.files.kind(sign) is not None:
-            place.files.remove(sign)
+        path = place.join(partition_directory(*key), MOVED)
+        if place.offline is None and place.files.kind(path) is not None:
+            place.files.remove(path)
             # Lest a power cut brings it back when a later move has given another copy one.
-            place.files.sync_directory(os.path.dirname(sign))
+            place.files.sync_directory(os.path.dirname(path))
 
 
 def check_partitions(partitions: int) -> None:

@@ -4,7 +4,6 @@ The store in front of it is what people hold; here is what it does with director
 """
 
 import os
-import threading
 import time
 import weakref
 from collections.abc import Callable
@@ -12,8 +11,15 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
+from kstore._native.lock import ReentrantLock
 from kstore.config import INT64_MAX, LogConfig, StoreConfig
-from kstore.errors import ClosedError, KStoreError, LogFailedError, StorageError
+from kstore.errors import (
+    ClosedError,
+    KStoreError,
+    LogDirOfflineError,
+    LogFailedError,
+    StorageError,
+)
 from kstore.log.catalog import Catalog, Retired
 from kstore.log.chores import chores
 from kstore.log.filenames import DELETE, FUTURE, STRAY, partition_directory
@@ -32,7 +38,8 @@ from kstore.log.watched import keeps_from_opening
 from kstore.log.writer import LogWriter
 
 PartitionKey = tuple[str, int]
-_PATIENCE = 1.0  # seconds
+_PATIENCE, _PAUSE = 1.0, 0.01  # seconds
+_NAMES = 10  # partitions that one error names
 
 
 class LogDirInfo(NamedTuple):
@@ -67,7 +74,7 @@ class LogManager:
         self.config = config
         self.writable = writable
         self.closed = False
-        self.lock = threading.RLock()
+        self.lock = ReentrantLock()
         self.logs = OpenLogs(config.max_open_logs)
         self._files = files
         self._keeper = keeper
@@ -151,6 +158,7 @@ class LogManager:
             notes=(
                 *(f"{path}: no partition; left alone" for path in self.catalog.strangers),
                 *(f"{place.path}: offline, {place.offline}" for place in self.catalog.offline),
+                *self.catalog.lone_copies(),
                 *(note for place in self._dirs for note in place.notes),
             ),
         )
@@ -180,13 +188,16 @@ class LogManager:
         """
         place = self.catalog.place(topic, partition)
         folder = place.join(partition_directory(topic, partition))
-        if place.files.kind(folder) is None and self.lock.acquire(timeout=_PATIENCE):
-            try:
-                self.catalog.refresh()
-                place = self.catalog.place(topic, partition)
-            finally:
-                self.lock.release()
-        return place
+        if place.files.kind(folder) is not None:
+            return place
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            with self.lock if self.lock._is_owned() else self.lock.attempt() as held:
+                if held:
+                    self.catalog.refresh()
+                if held or time.monotonic() > deadline:
+                    return self.catalog.place(topic, partition)
+            time.sleep(_PAUSE)
 
     def _note_shortened(self, _keeper: object, log: Log) -> None:
         """A truncation lowered a recovery point: the checkpoint must not promise more (Kafka).
@@ -417,6 +428,27 @@ class LogManager:
             for place in self._dirs:
                 whole = place not in unclean and self._is_whole(place)
                 attempt(errors, partial(self._close_dir, place, whole))
+                attempt(errors, partial(self._tell_unflushed, place))
+
+    def _tell_unflushed(self, place: LogDir) -> None:
+        """Raise where a directory went offline with records that nobody knows to be on disk."""
+        if place.offline is None:
+            return
+        found = [
+            f"{topic}-{partition} from offset {writer.recovery_point} to "
+            f"{writer.segments.end_offset - 1}"
+            for (topic, partition), writer in sorted(self._writers.items())
+            if self.catalog.places.get(topic, {}).get(partition) is place
+            and writer.recovery_point < writer.segments.end_offset
+        ]
+        if found:
+            more = f" and {len(found) - _NAMES} more partitions" if len(found) > _NAMES else ""
+            raise LogDirOfflineError(
+                f"closed, but the directory is offline ({place.offline}) and these records may "
+                f"not be on its disk: {', '.join(found[:_NAMES])}{more}",
+                errno=place.offline.errno,
+                path=place.path,
+            ) from place.offline
 
     def _is_whole(self, place: LogDir) -> bool:
         """Whether no log of a directory is left that needs recovery."""

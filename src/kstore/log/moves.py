@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from kstore.errors import ClosedError, PolicyViolationError, StorageError
+from kstore.log import sign
 from kstore.log.filenames import MOVED, partition_directory
 from kstore.log.move import PartitionCopy
 from kstore.log.recover_all import Progress
@@ -116,7 +117,7 @@ class Moves:
         state = self._manager.state_of(log)._replace(recovery_point=writer.data_end)
         target.take_over(key, state, source.cleaner_offset(key))
         views = writer.views_at(target.files, folder, plain)
-        target.files.write_atomically(os.path.join(folder, MOVED), b'{"format":1}\n')
+        target.files.write_atomically(os.path.join(folder, MOVED), sign.CONTENT)
         try:
             target.files.rename(folder, plain)
             target.files.sync_directory(target.path)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from os.path import join
 
 from kstore.config import LogConfig
-from kstore.log import filenames, segment
+from kstore.log import filenames, segment, sign
 from kstore.log.filenames import partition_directory
 from kstore.log.files import Files
 from kstore.log.loader import base_offsets, load, walk_end
@@ -30,9 +30,9 @@ def open_for_writing(
     key, files = (topic, partition), place.files
     path = place.join(partition_directory(topic, partition))
     place.begin()
-    sign = join(path, filenames.MOVED)
-    if files.kind(sign) is not None:  # of a move that has long been over
-        files.remove(sign)
+    moved = join(path, filenames.MOVED)
+    if sign.is_there(files, moved):  # of a move that has long been over
+        files.remove(moved)
     loaded = load(
         files,
         path,

@@ -9,7 +9,6 @@ beyond a file's end kills the process. Sealed segments of kstore's own topics ar
 """
 
 import itertools
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,6 +21,7 @@ from kstore._native.locate import (
     find_end,
     slice_of_bytes,
 )
+from kstore._native.lock import ReentrantLock
 from kstore._native.salvage import find_run
 from kstore.errors import ClosedError, CorruptRecordError, StorageError
 from kstore.log import filenames
@@ -75,7 +75,7 @@ class SharedReader:
         self._moved = moved
         self._durable: int | None = None  # the recovery point, once asked for since the last list
         self._damage: CorruptRecordError | None = None  # behind the last batch that can be read
-        self._lock = threading.Lock()
+        self._lock = ReentrantLock()
         self._segments: SegmentList | None = None
         self._listed_at = -1  # the directory's modification time when it was listed
         self._fd = -1  # the active log file
@@ -386,14 +386,11 @@ class SharedReader:
 
         False where the reader is busy: whoever asks may hold another one's lock.
         """
-        if not self._lock.acquire(blocking=False):
-            return False
-        try:
-            self._release()
-            self._listed_at = -1
-        finally:
-            self._lock.release()
-        return True
+        with self._lock.attempt() as idle:
+            if idle:
+                self._release()
+                self._listed_at = -1
+        return idle
 
     def close(self) -> None:
         with self._lock:
