@@ -196,7 +196,7 @@ def _cut_zeros_never(original: Any) -> Any:
     def cut(files: Files, plan: Any, scan: Any) -> None:
         fd = files.open(plan.directory / f"{scan.base_offset:020d}.log")
         try:
-            zeros = not mending._has_data(files, fd, scan.valid_size, scan.file_size)
+            zeros = files.only_zeros(fd, scan.valid_size, scan.file_size)
         finally:
             files.close(fd)
         if not zeros:

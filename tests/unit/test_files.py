@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import socket
 import struct
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 from kstore.errors import StorageError, StoreLockedError
 from kstore.log.files import DISK, Files
+from kstore.log.watched import is_failure
 
 
 def create(path, flags=0):
@@ -110,6 +112,19 @@ def test_only_regular_files_are_opened(tmp_path, kind):
     assert caught.value.errno == expected
     assert caught.value.path == str(path)
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_pipe_or_socket_in_place_of_a_file_is_no_failure_of_the_disk(tmp_path, monkeypatch):
+    """The system says "no such device" of them, as of a disk that was pulled."""
+    monkeypatch.chdir(tmp_path)  # a socket's path is short
+    os.mkfifo("pipe")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("socket")
+    for name, flags in (("pipe", os.O_WRONLY), ("socket", os.O_RDONLY), ("socket", os.O_RDWR)):
+        with pytest.raises(StorageError, match="not a regular file") as caught:
+            DISK.open(name, flags)
+        assert caught.value.errno == errno.EINVAL
+        assert not is_failure(caught.value)
 
 
 def test_closed_descriptor(tmp_path):

@@ -19,6 +19,7 @@ from kstore.errors import StorageError, StoreLockedError
 TEMPORARY_SUFFIX = ".tmp"
 
 _IOV_MAX = 1024
+_ZEROS = bytes(1 << 20)  # what a piece of a file is compared with
 _MADV_POPULATE_READ = 22  # not named by Python's mmap before 3.13
 # struct flock of 64-bit Linux: l_type, l_whence, l_start, l_len, l_pid; length 0 = whole file.
 _FLOCK = struct.Struct("hhqqi4x")
@@ -86,6 +87,8 @@ class Files:
         try:
             fd = os.open(path, flags | _OPEN_FLAGS, 0o644)
         except OSError as error:
+            if error.errno == errno.ENXIO and self.kind(path) == "other":
+                raise _not_regular(path) from error  # a socket, or a pipe without a reader
             raise _storage_error("cannot open", path, error) from error
         try:
             regular = stat.S_ISREG(os.fstat(fd).st_mode)
@@ -94,7 +97,7 @@ class Files:
             raise _storage_error("cannot stat", path, error) from error
         if not regular:
             os.close(fd)
-            raise StorageError("cannot open: not a regular file", errno=errno.EINVAL, path=path)
+            raise _not_regular(path)
         return fd
 
     def close(self, fd: int) -> None:
@@ -162,6 +165,14 @@ class Files:
                 return done
         except OSError as error:
             raise _storage_error("cannot read", fd, error) from error
+
+    def only_zeros(self, fd: int, start: int, end: int) -> bool:
+        """Whether these bytes of the file are zeros, as far as it has them."""
+        for position in range(start, end, len(_ZEROS)):
+            data = self.pread(fd, min(len(_ZEROS), end - position), position)
+            if data != _ZEROS[: len(data)]:
+                return False
+        return True
 
     def write(self, fd: int, *buffers: bytes | bytearray | memoryview) -> int:
         """Write all buffers whole at the descriptor's end (files are opened with O_APPEND).
@@ -495,6 +506,10 @@ def _write_vector(fd: int, buffers: Sequence[bytes | bytearray | memoryview]) ->
             _write_rest(fd, buffer, max(0, written - total))
         total += size
     return total
+
+
+def _not_regular(path: str | os.PathLike[str]) -> StorageError:
+    return StorageError("cannot open: not a regular file", errno=errno.EINVAL, path=path)
 
 
 def _storage_error(doing: str, where: int | str | os.PathLike[str], error: OSError) -> StorageError:

@@ -158,13 +158,21 @@ def walk_end(files: Files, view: SegmentView, size: int) -> tuple[int, int, int,
             if newest > largest:
                 largest, offset = newest, at
             position += walked
-            if walked == 0:
-                if step >= size - position:
-                    break
-                step *= 8  # one batch is larger than a step
+            # A batch may be larger than a step, and says so; what else follows is not read whole.
+            if walked:
+                step = _STEP
+                continue
+            step = declared_size(data)
+            if not len(data) < step <= size - position:
+                break
     finally:
         files.close(fd)
     return position - start, end, largest, offset
+
+
+def declared_size(data: bytes) -> int:
+    """What the batch that begins here says its size is; 0 if there is not so much of it."""
+    return 12 + int.from_bytes(data[8:12], "big", signed=True) if len(data) >= 12 else 0
 
 
 def _is_unsound(files: Files, directory: str, base_offset: int) -> bool:

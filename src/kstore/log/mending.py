@@ -113,7 +113,7 @@ def _cut(files: Files, plan: Plan, scan: SegmentScan) -> None:
 
 
 def _keep_tail(files: Files, fd: int, plan: Plan, scan: SegmentScan) -> None:
-    if not _has_data(files, fd, scan.valid_size, scan.file_size):
+    if files.only_zeros(fd, scan.valid_size, scan.file_size):
         return  # only zeros: preallocated, or extended just before a power cut
     name = free_name(files, plan.directory, scan.base_offset, scan.valid_size)
     path = plan.directory / name
@@ -130,13 +130,6 @@ def _keep_tail(files: Files, fd: int, plan: Plan, scan: SegmentScan) -> None:
     files.sync_directory(plan.directory)
     plan.kept_in = str(path)
     plan.kept.append(name)
-
-
-def _has_data(files: Files, fd: int, start: int, end: int) -> bool:
-    return any(
-        any(files.pread(fd, min(PIECE, end - position), position))
-        for position in range(start, end, PIECE)
-    )
 
 
 def _replace(files: Files, path: Path, data: bytes, sync: bool) -> bool:

@@ -41,10 +41,11 @@ def parse(data: bytes, *, path: str | None = None) -> list[ProducerEntry]:
     version, crc, count = _HEADER.unpack_from(data)
     if version != _VERSION:
         raise CorruptFileError(f"unknown producer snapshot version {version}", path=path)
-    if crc32c(data[_CRC_END:]) != crc:
+    if len(data) != _HEADER.size + count * _ENTRY.size:
+        raise CorruptFileError(f"the producer snapshot does not hold {count} entries", path=path)
+    view = memoryview(data)  # it may be large, and garbage: no copies
+    if crc32c(view[_CRC_END:]) != crc:
         raise CorruptFileError(
             "the producer snapshot is corrupt: its checksum is not that of its bytes", path=path
         )
-    if len(data) != _HEADER.size + count * _ENTRY.size:
-        raise CorruptFileError(f"the producer snapshot does not hold {count} entries", path=path)
-    return [ProducerEntry(*fields) for fields in _ENTRY.iter_unpack(data[_HEADER.size :])]
+    return [ProducerEntry(*fields) for fields in _ENTRY.iter_unpack(view[_HEADER.size :])]

@@ -502,9 +502,16 @@ def _kind(gap: _Break) -> tuple[str, str]:
             return "unreadable", f"bytes {start} to {end - 1}: {why}"
     if gap.end == gap.source.size and gap.status == _TRUNCATED:
         return "tail", "the file ends within a batch"
-    if not any(gap.source.data[gap.position : gap.end]):
+    if _only_zeros(gap.source.data[gap.position : gap.end]):
         return ("tail" if gap.end == gap.source.size else "structure"), "only zeros"
     return ("batch" if gap.status == _BAD_CRC else "structure"), reason(gap.status)
+
+
+def _only_zeros(data: memoryview) -> bool:
+    zeros = memoryview(bytes(PIECE))
+    return all(
+        data[at : at + PIECE] == zeros[: len(data) - at] for at in range(0, len(data), PIECE)
+    )
 
 
 def _damage(

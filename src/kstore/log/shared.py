@@ -28,7 +28,7 @@ from kstore.log import filenames
 from kstore.log import segment as segments_on_disk
 from kstore.log.filenames import CLEANED_SUFFIX, LOG, SWAP_SUFFIX
 from kstore.log.files import Files
-from kstore.log.loader import walk_end
+from kstore.log.loader import declared_size, walk_end
 from kstore.log.maps import MapBudget
 from kstore.log.salvage import INT32_MAX, find_next
 
@@ -185,8 +185,9 @@ class SharedReader:
                 return
             data = self._files.pread(self._fd, min(left, _STEP), active.size)
             size, following, largest, offset = find_end(data, 0, active.next_offset, True)
-            if size == 0 and left > _STEP:  # one batch larger than a step
-                data = self._files.pread(self._fd, left, active.size)
+            wanted = declared_size(data)
+            if size == 0 and len(data) < wanted <= left:  # one batch larger than a step
+                data = self._files.pread(self._fd, wanted, active.size)
                 size, following, largest, offset = find_end(data, 0, active.next_offset, True)
             if size == 0:
                 if active.size > 0 and active.next_offset == active.base_offset:

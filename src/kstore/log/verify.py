@@ -445,7 +445,11 @@ class _Walk:
                 self.of._check_epoch(self.base, position, offset, other)
             elif kind == "structure":
                 self.of.transactions.damaged()
-                if self.last and self.audit.at_end and self._only_zeros(position):
+                if (
+                    self.last
+                    and self.audit.at_end
+                    and self.files.only_zeros(self.fd, position, self.size)
+                ):
                     self.report.not_yet_there += self.size - position
                 else:
                     self.report.add(kind, self.path, position, offset, reason(other))
@@ -453,13 +457,6 @@ class _Walk:
                 kind, file_kind, sentence = _EVENTS[kind]
                 path = self.of.directory / filenames.file_name(self.base, file_kind)
                 self.report.add(kind, path, position, offset, sentence)
-
-    def _only_zeros(self, position: int) -> bool:
-        """Zeros at a log's end were allocated and not written yet."""
-        return not any(
-            any(self.files.pread(self.fd, min(WINDOW, self.size - at), at))
-            for at in range(position, self.size, WINDOW)
-        )
 
 
 def _chunks(index: bytes, size: int) -> list[tuple[int, int]]:
