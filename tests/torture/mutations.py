@@ -1,243 +1,62 @@
-"""Directories that were mutilated at random: opening, reading, verifying and recovering them.
+"""Directories that were mutilated at random: reading, verifying, repairing, recovering them.
 
-Nothing but kstore's own errors comes out, whatever is there; no record is shown that never was;
-and every whole batch that was in a segment before is still in some file afterwards.
+Whatever is there:
+
+- nothing but kstore's own errors comes out, of the library and of its tools, in bounded time and
+  memory, and no descriptor stays open;
+- no record is shown that never was, and none twice or out of order;
+- readers, plans and repairs change nothing, writers nothing outside of the directory;
+- every whole batch that was in a segment before is still in some file afterwards;
+- what damage did not touch a reader that skips damage shows, and a repair saves;
+- what a writer showed and closed, the next one shows.
 """
 
+import io
 import os
 import shutil
-from collections.abc import Callable
-from functools import cache
+import tempfile
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from random import Random
+from typing import NamedTuple
 
-from kstore import LogConfig, Store, StoreConfig
+from kstore import Log, Store, StoreConfig
+from kstore.cli import main as tool
 from kstore.errors import KStoreError
-from oracle import writer as oracle
-from oracle.plain import PlainRecord
+from kstore.log.repair import plan_repair, repair
 from oracle.reader import CorruptError
 from oracle.reader import read_log as oracle_read
-from support.recording import Tree, read_tree
-from torture.checks import MARKER, TMPFS, expect, materialise
-from torture.parts import Budget, Figures, quietly, scratch, share
-from torture.world import QUIET, SETTINGS
+from support.recording import Tree
+from torture.bounds import TookTooLongError, in_memory, in_time, nothing_left_open, stamps
+from torture.checks import TMPFS, expect
+from torture.mutilating import CANARY, Odd, Spoilt, base_trees, known_values, lay_out, mutilate
+from torture.parts import Budget, Figures, doing, quietly, scratch, share
+from torture.world import QUIET
 
 GOAL = ("directories", 100_000)
-SMALL = StoreConfig(background=False, log=LogConfig(**SETTINGS))
 KAFKA = StoreConfig(background=False, recovery="kafka")
-GARBAGE_TEXTS = (
-    b"", b"\n", b"0\n", b"1\n0\n", b"0\n-1\n", b"0\n99999999999999999999\n", b"0\n1\nplain 0 7\n",
-    b"0\n1\nplain 0 99999999999\n", b"\xff\xfe\0\0", b"0\n1\n-1 -1\n", b"version: 9\n", b"{" * 3000,
-)  # fmt: skip
 LEFTOVERS = (".deleted", ".cleaned", ".swap")
+OTHERS = 2  # partitions that are used though nothing in their folders was mutilated
+_MOST_READ = 1 << 22  # bytes of one file that are searched for batches
+Place = tuple[str, int]
+Row = tuple[int, bytes | None]
+Shown = dict[Place, list[Row]]  # only of logs that were read to their end
 
 
-# --- what is mutilated --------------------------------------------------------------------------
+class Case(NamedTuple):
+    """One mutilated directory. ``values`` is None where a checksum was made to fit."""
+
+    root: str
+    base: Tree
+    spoilt: Spoilt
+    values: frozenset[bytes | None] | None
+    random: Random
 
 
-def _plain(root: str) -> None:
-    """What kstore writes by itself: several segments, two partitions, a consumer group."""
-    with Store(root, config=SMALL) as store:
-        plain = store.create_topic("plain", 2, config=LogConfig(**SETTINGS))
-        for n in range(24):
-            plain[0].append(b"plain %d " % n * 5, key=b"%d" % n)
-        plain[1].extend([b"other %d " % n for n in range(12)])
-        plain[0].flush()
-        store.create_topic("__consumer_offsets", 1)
-        with store.consumer("g", topics=["plain"]) as consumer:
-            consumer.commit({("plain", 0): 3})
-
-
-def _coded(root: str) -> None:
-    with Store(root, config=SMALL) as store:
-        for codec in ("zstd", "lz4"):
-            config = LogConfig(**{**SETTINGS, "batch_compression": codec})
-            store.create_topic(codec, config=config)[0].extend(
-                [b"%s %d " % (codec.encode(), n) * 6 for n in range(60)]
-            )
-
-
-def _old(root: str) -> None:
-    """Topics of Kafka's older formats, as files only: no index, no checkpoint."""
-    for magic in (0, 1):
-        directory = f"{root}/v{magic}-0"
-        os.mkdir(directory)
-        data = b""
-        for n in range(0, 8, 2):
-            data += oracle.message(n, b"k", b"v%d m%d" % (magic, n), magic=magic,
-                                   timestamp=1000 + n if magic else -1)  # fmt: skip
-            row = PlainRecord(n + 1, 1000 + n if magic else -1, b"k", b"v%d w%d" % (magic, n))
-            data += oracle.wrapper([row], magic=magic, codec=1 + n % 3)
-        _write(f"{directory}/{0:020d}.log", data)
-
-
-def _transactional(root: str) -> None:
-    directory = f"{root}/txn-0"
-    os.mkdir(directory)
-    data = b""
-    for n in range(0, 12, 3):
-        rows = [PlainRecord(n + k, 1000 + n, None, b"txn %d" % (n + k)) for k in range(2)]
-        data += oracle.batch(rows)
-        data += oracle.marker(n + 2, n % 2, timestamp=1000 + n, producer_id=9, producer_epoch=0)
-    _write(f"{directory}/{0:020d}.log", data)
-
-
-def _write(path: str, data: bytes) -> None:
-    with open(path, "wb") as file:
-        file.write(data)
-
-
-@cache
-def base_trees() -> tuple[Tree, ...]:
-    """Each closed cleanly, and the same without its marker."""
-    trees: list[Tree] = []
-    with scratch() as base:
-        for number, make in enumerate((_plain, _coded, _old, _transactional)):
-            root = f"{base}/{number}"
-            os.mkdir(root)
-            make(root)
-            Store(root, config=SMALL).close()
-            tree = read_tree(root)
-            trees += [tree, {path: data for path, data in tree.items() if path != MARKER}]
-    return tuple(trees)
-
-
-@cache
-def known_values() -> frozenset[bytes | None]:
-    found: set[bytes | None] = {b"on"}  # what a first opening appended
-    for tree in base_trees():
-        for path, data in tree.items():
-            if data is not None and path.endswith(".log"):
-                found.update(record.value for record in oracle_read(data).records)
-    return frozenset(found)
-
-
-# --- how ------------------------------------------------------------------------------------------
-
-
-def _pick(tree: Tree, random: Random, ending: str = "") -> str:
-    files = sorted(path for path, data in tree.items() if data is not None)
-    return random.choice([path for path in files if path.endswith(ending)] or files)
-
-
-def _flip(tree: Tree, path: str, random: Random) -> None:
-    data = bytearray(tree[path] or b"\0")
-    for _ in range(random.choice((1, 1, 2, 9))):
-        data[random.randrange(len(data))] ^= 1 << random.randrange(8)
-    tree[path] = bytes(data)
-
-
-def _cut(tree: Tree, path: str, random: Random) -> None:
-    data = tree[path] or b""
-    tree[path] = data[: random.randrange(len(data) + 1)]
-
-
-def _zero(tree: Tree, path: str, random: Random) -> None:
-    data = tree[path] or b""
-    start = random.randrange(len(data) + 1)
-    size = random.choice((1, 8, 61, 512, 4096))
-    tree[path] = data[:start] + bytes(len(data[start : start + size])) + data[start + size :]
-
-
-def _overwrite(tree: Tree, path: str, random: Random) -> None:
-    data = tree[path] or b""
-    start = random.randrange(len(data) + 1)
-    rubbish = random.randbytes(random.choice((1, 4, 8, 100)))
-    tree[path] = data[:start] + rubbish + data[start + len(rubbish) :]
-
-
-def _extend(tree: Tree, path: str, random: Random) -> None:
-    data = tree[path] or b""
-    more = random.choice((bytes(300), random.randbytes(90), data[: random.randrange(1, 400)]))
-    tree[path] = data + more
-
-
-def _swap_blocks(tree: Tree, path: str, random: Random) -> None:
-    data = tree[path] or b""
-    size = random.choice((16, 61, 200))
-    if len(data) <= 2 * size:
-        return
-    a, b = sorted(random.sample(range(len(data) - size), 2))
-    b = max(b, a + size)
-    first, second = data[a : a + size], data[b : b + size]
-    tree[path] = data[:a] + second + data[a + size : b] + first + data[b + size :]
-
-
-def _exchange(tree: Tree, path: str, random: Random) -> None:
-    other = _pick(tree, random)
-    tree[path], tree[other] = tree[other], tree[path]
-
-
-def _copy_over(tree: Tree, path: str, random: Random) -> None:
-    tree[path] = tree[_pick(tree, random)]
-
-
-def _delete(tree: Tree, path: str, random: Random) -> None:
-    del tree[path]
-
-
-def _duplicate(tree: Tree, path: str, random: Random) -> None:
-    """A second file under another base offset, or beside."""
-    folder, _, name = path.rpartition("/")
-    base = random.choice((0, 1, 7, 23, 24, 1 << 31, (1 << 63) - 1))
-    tree[f"{folder}/{base:020d}{name[20:]}".lstrip("/")] = tree[path]
-
-
-def _misname(tree: Tree, path: str, random: Random) -> None:
-    folder, _, name = path.rpartition("/")
-    name = random.choice(
-        (name + ".old", "x" + name, name[:-1], name.upper(), "kstore.x", f"{name}.tmp",
-         name + random.choice(LEFTOVERS), "9" * 20 + ".log")
-    )  # fmt: skip
-    tree[f"{folder}/{name}".lstrip("/")] = tree.pop(path)
-
-
-def _garble_text(tree: Tree, path: str, random: Random) -> None:
-    texts = [
-        name
-        for name, data in tree.items()
-        if data is not None and ("checkpoint" in name or "meta" in name or "kstore." in name)
-    ]
-    tree[random.choice(sorted(texts) or [path])] = random.choice(GARBAGE_TEXTS)
-
-
-def _directory_instead(tree: Tree, path: str, random: Random) -> None:
-    tree[path] = None
-
-
-def _stray_directory(tree: Tree, path: str, random: Random) -> None:
-    name = random.choice(
-        ("stray", "plain-9", "plain-x", "a-1.abc-delete", "new-0", "-1", "t-" * 90)
-    )
-    tree[name] = None
-    if random.random() < 0.5:
-        tree[f"{name}/{0:020d}.log"] = random.randbytes(100)
-
-
-MUTATIONS: tuple[Callable[[Tree, str, Random], None], ...] = (
-    _flip, _cut, _zero, _overwrite, _extend, _swap_blocks, _exchange, _copy_over, _delete,
-    _duplicate, _misname, _garble_text, _directory_instead, _stray_directory,
-)  # fmt: skip
-
-
-def mutate(tree: Tree, random: Random) -> tuple[Tree, list[str]]:
-    """Another tree, and what was done to it."""
-    out, done = dict(tree), []
-    for _ in range(random.choice((1, 1, 2, 3))):
-        how = random.choice(MUTATIONS)
-        path = _pick(out, random, random.choice((".log", ".log", "index", "")))
-        how(out, path, random)
-        done.append(f"{how.__name__[1:]} {path}")
-    return out, done
-
-
-# --- what must hold --------------------------------------------------------------------------
-
-
-def whole_batches(tree: Tree) -> list[bytes]:
+def whole_batches(tree: Spoilt) -> list[bytes]:
     """Every batch that the oracle can still read in a segment, as bytes."""
     found = []
     for path, data in tree.items():
-        if data is None or not path.endswith(".log"):
+        if not isinstance(data, bytes) or not path.endswith(".log"):
             continue
         try:
             plain = oracle_read(data)
@@ -251,88 +70,293 @@ def whole_batches(tree: Tree) -> list[bytes]:
     return found
 
 
-def try_directory(root: str, tree: Tree) -> int:
-    """Read, verify and write what is there; returns how many kstore errors came."""
-    values = known_values()
-    refused = _use(root, "r", QUIET, values)
-    before = whole_batches(tree)
-    refused += _use(root, "a", QUIET, values)
-    if not any(path.endswith(LEFTOVERS) for path in tree):
-        _all_kept(root, before)
-    return refused + _use(root, "a", KAFKA, values)
+def try_directory(case: Case, figures: Figures) -> None:
+    """Read, verify, repair and write what is there."""
+    counts = figures.counts
+    untouched = _untouched(case)
+    counts["asked_of_neighbours"] += bool(untouched)
+    before = stamps(case.root)
+    counts["refusals"] += _use(case, "r", QUIET, {}, untouched)
+    if case.random.random() < 0.25:
+        counts["repairs"] += _repair(case, untouched)
+    if case.random.random() < 0.15:
+        counts["tools"] += _tools(case)
+    expect(stamps(case.root) == before, "a reader changed the directory")
+    batches = whole_batches(case.spoilt)
+    shown: Shown = {}
+    counts["refusals"] += _use(case, "a", QUIET, shown, {})
+    asked = not any(path.endswith(LEFTOVERS) for path in case.spoilt)
+    if asked:
+        _all_kept(case.root, batches)
+    if shown and case.random.random() < 0.5:
+        counts["opened_again"] += _open_again(case, shown)
+    counts["refusals"] += _use(case, "a", KAFKA, {}, {})
+    if asked:  # what Kafka would have cut off, or deleted, is kept aside
+        _all_kept(case.root, batches)
+    with open(f"{case.root}.canary", "rb") as file:
+        expect(file.read() == CANARY, "a file outside was written to")
+
+
+# --- what must not be lost --------------------------------------------------------------------
 
 
 def _all_kept(root: str, before: list[bytes]) -> None:
-    kept = b"|".join(data for data in read_tree(root).values() if data)
+    pieces = []
+    for directory, _, names in os.walk(root):
+        for name in names:
+            path = f"{directory}/{name}"
+            if os.path.isfile(path) and not os.path.islink(path):
+                with open(path, "rb") as file:
+                    pieces.append(file.read(_MOST_READ))
+    kept = b"|".join(pieces)
     for batch in before:
         # A writer stamps neither offset nor epoch of what is there: the whole bytes stay.
         expect(batch in kept, "a whole batch is gone:", batch[:40].hex())
 
 
-def _use(root: str, mode: str, config: StoreConfig, values: frozenset[bytes | None]) -> int:
+def _untouched(case: Case) -> dict[Place, list[Row]]:
+    """Of partitions where bytes under a checksum changed, and nothing else: all other records."""
+    base, spoilt = case.base, case.spoilt
+    if any(base.get(path) != spoilt.get(path) for path in {*base, *spoilt} if "/" not in path):
+        return {}  # where the log begins, and what of it may be a torn end
+    found: dict[Place, list[Row]] = {}
+    for folder in [path for path, data in base.items() if data is None and "/" not in path]:
+        name, _, number = folder.rpartition("-")
+        if not number.isdigit() or name.startswith("__"):
+            continue
+        logs = {path for path in base if path.startswith(f"{folder}/") and path.endswith(".log")}
+        now = {p: d for p, d in spoilt.items() if p.startswith(f"{folder}/") and d != base.get(p)}
+        if not now or not now.keys() <= logs or not logs <= spoilt.keys():
+            continue
+        rows: list[Row] | None = []
+        for path in sorted(logs):
+            rows = _sound(base[path], spoilt[path], rows)
+        if rows is not None:
+            found[name, int(number)] = rows
+    return found
+
+
+def _sound(was: bytes | None, now: bytes | Odd | None, rows: list[Row] | None) -> list[Row] | None:
+    """The rows, and those of the batches that are as they were; None: nothing may be asked."""
+    if was is None or rows is None or not isinstance(now, bytes) or len(now) != len(was):
+        return None
+    more = []
+    for batch in oracle_read(was).batches:
+        end = batch.position + batch.size
+        covered = batch.position + (17 if batch.magic == 2 else 12)
+        if was[batch.position : end] == now[batch.position : end]:
+            more += [(r.offset, r.value) for r in batch.records if not batch.control]
+        elif was[covered:end] == now[covered:end] or _fits(now[batch.position :]):
+            return None  # a checksum does not tell, and the batch may hide others
+    return rows + more
+
+
+def _fits(data: bytes) -> bool:
+    """Whether a batch begins here whose checksum is right, whatever its size and records are."""
+    size = 12 + int.from_bytes(data[8:12], "big", signed=True)
+    try:
+        return size > 17 and oracle_read(data[:size], decode=False).batches[0].crc_ok
+    except (CorruptError, IndexError):
+        return False
+
+
+# --- reading and writing ------------------------------------------------------------------------
+
+
+def _use(
+    case: Case, mode: str, config: StoreConfig, shown: Shown, untouched: dict[Place, list[Row]]
+) -> int:
+    """Everything that a store can be asked; returns how many kstore errors came."""
     refused = 0
     try:
-        store = Store(root, mode, config=config, files=TMPFS)
+        store = Store(case.root, mode, config=config, files=TMPFS)
     except KStoreError:
         return 1
     try:
-        for name in list(store):
-            for partition in store[name].partitions:
-                refused += _use_log(store, name, partition, mode, values)
+        for place in _chosen(case, store):
+            refused += _use_log(case, store, place, mode, shown)
+        for place, rows in untouched.items():
+            if place[0] in store and place[1] in _partitions(store, place[0]):
+                refused += _skip_damage(case, store, place, rows)
     finally:
         try:
             store.close()
         except KStoreError:
             refused += 1
+            shown.clear()
     return refused
 
 
-def _use_log(
-    store: Store, name: str, partition: int, mode: str, values: frozenset[bytes | None]
-) -> int:
+def _chosen(case: Case, store: Store) -> list[Place]:
+    """Partitions in whose folders something is other than it was, and some more."""
+    folders = {path.partition("/")[0] for path in {*case.base, *case.spoilt}
+               if case.base.get(path) != case.spoilt.get(path)}  # fmt: skip
+    places = [(name, partition) for name in store for partition in _partitions(store, name)]
+    touched = [place for place in places if f"{place[0]}-{place[1]}" in folders]
+    others = [place for place in places if place not in touched]
+    return touched + case.random.sample(others, min(OTHERS, len(others)))
+
+
+def _partitions(store: Store, name: str) -> list[int]:
+    with suppress(KStoreError):  # a disk that fails takes its directory offline
+        return list(store[name].partitions)
+    return []
+
+
+def _use_log(case: Case, store: Store, place: Place, mode: str, shown: Shown) -> int:
+    uses = [_records, _columns, *((_append,) if mode == "a" else (_verify, _lookups))]
+    rows: list[Row] = []
     refused = 0
-    try:
-        log = store[name][partition]
-        for record in log:
-            if not name.startswith("__"):
-                expect(record.value in values, name, "shows", record.value)
-    except KStoreError:
-        refused += 1
-    for use in ("columns", "verify", "append"):
+    for use in uses:
         try:
-            log = store[name][partition]
-            if use == "columns":
-                for columns in log.view().scan():
-                    len(columns.offsets)
-            elif use == "verify" and mode == "r":
-                log.verify()
-            elif use == "append" and mode == "a":
-                log.append(b"on")
+            use(case, store[place[0]][place[1]], rows)
         except KStoreError:
             refused += 1
+    if not refused:
+        shown[place] = rows
     return refused
+
+
+def _records(case: Case, log: Log, rows: list[Row]) -> None:
+    following = -1
+    for record in log:
+        known = case.values is None or record.value in case.values
+        expect(known or log.topic.startswith("__"), log.topic, "shows", record.value)
+        expect(record.offset >= following, log.topic, "offset", record.offset, "again")
+        following = record.offset + 1
+        rows.append((record.offset, record.value))
+
+
+def _columns(case: Case, log: Log, rows: list[Row]) -> None:
+    found = [
+        (int(offset), value)
+        for part in log.view().scan()
+        for offset, value in zip(part.offsets, part.values, strict=True)
+    ]
+    expect(not rows or found == rows, "columns are others than records", len(found), len(rows))
+
+
+def _verify(case: Case, log: Log, rows: list[Row]) -> None:
+    str(log.verify())
+
+
+def _lookups(case: Case, log: Log, rows: list[Row]) -> None:
+    for when in (0, 1003, 1_700_000_000_000, 1 << 62):
+        found = log.offset_at(when)
+        expect(0 <= found <= log.end_offset, "offset_at", when, "is", found)
+    for offset, value in rows[:: max(1, len(rows) // 3)]:
+        expect(log[offset].value == value, "another record at", offset)
+    committed = [record.value for record in log.view(isolation="read_committed")]
+    expect(len(committed) <= len(rows) or not rows, "more is committed than there is")
+
+
+def _append(case: Case, log: Log, rows: list[Row]) -> None:
+    rows.append((log.append(b"on", key=b"on"), b"on"))
+
+
+def _skip_damage(case: Case, store: Store, place: Place, rows: list[Row]) -> int:
+    found = [
+        (record.offset, record.value)
+        for record in store[place[0]][place[1]].view().records(on_damage="skip")
+    ]
+    missing = [row for row in rows if row not in found]
+    expect(not missing, place, "skipping damage lost sound records:", missing[:3])
+    return 0
+
+
+def _open_again(case: Case, shown: Shown) -> int:
+    with Store(case.root, config=QUIET, files=TMPFS) as store:
+        for place, rows in shown.items():
+            found = [(record.offset, record.value) for record in store[place[0]][place[1]]]
+            expect(found == rows, place, "a second opening shows", found[-2:], "not", rows[-2:])
+    return 1
+
+
+# --- repairs and tools --------------------------------------------------------------------------
+
+
+def _repair(case: Case, untouched: dict[Place, list[Row]]) -> int:
+    output = f"{case.root}.repaired"
+    shutil.rmtree(output, ignore_errors=True)
+    try:
+        plan = plan_repair(case.root, files=TMPFS)
+        done = repair(case.root, output, files=TMPFS)
+    except KStoreError:
+        expect(not untouched, "repair refused a directory with damaged batches only")
+        return 0
+    expect(
+        [each.batches for each in plan.partitions] == [each.batches for each in done.partitions],
+        "a plan that was not kept to",
+    )
+    with suppress(KStoreError), Store(output, config=QUIET, files=TMPFS) as store:
+        for name in list(store):
+            for partition in store[name].partitions:
+                rows: list[Row] = []
+                _records(case, store[name][partition], rows)
+                missing = [row for row in untouched.get((name, partition), ()) if row not in rows]
+                expect(not missing, name, "a repair lost sound records:", missing[:3])
+    return 1
+
+
+def _tools(case: Case) -> int:
+    files = [
+        f"{directory}/{name}"
+        for directory, _, names in os.walk(case.root)
+        for name in sorted(names)
+        if name.endswith((".log", "index", ".snapshot"))
+    ]
+    calls = [["verify", "--path", case.root], ["repair", "--path", case.root]]
+    if files:
+        some = ",".join(case.random.sample(files, min(3, len(files))))
+        calls.append(["dump-log", "--deep-iteration", "--files", some])
+    for call in calls:
+        out = io.TextIOWrapper(io.BytesIO(), errors="surrogateescape")
+        with redirect_stdout(out), redirect_stderr(io.StringIO()):
+            status = tool(call)
+        expect(status in (0, 1, 2), *call, "ends with", status)
+    return len(calls)
+
+
+# --- all of it -----------------------------------------------------------------------------------
 
 
 def mutate_all(budget: Budget, *, most: int = 1 << 60) -> Figures:
-    trees = base_trees()
+    trees, values = base_trees(), known_values()
 
     def work(number: int) -> Figures:
         figures = Figures()
         with scratch() as base:
             root = f"{base}/data"
+            with open(f"{root}.canary", "wb") as file:
+                file.write(CANARY)
             for turn in range(number, most, budget.jobs):
                 if budget.ended(figures):
                     break
                 random = budget.random("mutation", turn)
-                tree, done = mutate(random.choice(trees), random)
-                try:
-                    materialise(tree, root)
-                    figures.counts["refusals"] += try_directory(root, tree)
-                except Exception as error:  # whatever it is, it is a finding
-                    figures.violated(f"number {turn}", *done, type(error).__name__, error)
-                figures.counts["directories"] += 1
-            shutil.rmtree(root, ignore_errors=True)
+                tree = random.choice(trees)
+                spoilt, done = mutilate(tree, random)
+                forged = any(each.startswith("number") for each in done)
+                case = Case(root, tree, spoilt, None if forged else values, random)
+                doing(f"number {turn}: {', '.join(done)}")
+                if not _one(case, f"number {turn}: {', '.join(done)}", figures):
+                    break
         return figures
 
     with quietly():
         return share(budget.jobs, work)
+
+
+def _one(case: Case, what: str, figures: Figures) -> bool:
+    """Whether this process can go on: what hangs may go on behind it, in another thread."""
+    try:
+        lay_out(case.spoilt, case.root)
+        with in_time(), in_memory(), nothing_left_open():
+            try_directory(case, figures)
+    except (Exception, TookTooLongError) as error:  # whatever it is, it is a finding
+        kept = tempfile.mkdtemp(prefix="kstore-mutation-")
+        lay_out(case.spoilt, f"{kept}/data")
+        figures.violated(what, type(error).__name__, error, f"kept in {kept}")
+        if isinstance(error, TookTooLongError):
+            return False
+    figures.counts["directories"] += 1
+    return True

@@ -1,6 +1,7 @@
 """The long tests in named parts: each ends in time and says in one line what it did."""
 
 import logging
+import mmap
 import os
 import pickle
 import random
@@ -108,29 +109,41 @@ def quietly() -> Iterator[None]:
         logger.setLevel(level)
 
 
+_doing = mmap.mmap(-1, 512)  # shared with the parent, who tells it if this process dies
+
+
+def doing(what: str) -> None:
+    """What this process is about: told if it dies of it."""
+    _doing[:] = what.encode(errors="replace")[:512].ljust(512, b"\0")
+
+
 def share(jobs: int, work: Callable[[int], Figures]) -> Figures:
     """Run work(0) to work(jobs - 1), each in a process of its own; the sum of their figures."""
     if jobs == 1:
         return work(0)
     children = [_start(work, number) for number in range(jobs)]
     total = Figures()
-    for child, reading in children:
+    for child, reading, about in children:
         with open(reading, "rb") as pipe:
             answer = pipe.read()
         _, status = os.waitpid(child, 0)
         if status or not answer:
-            total.violated(f"a process of the part ended with status {status}")
+            last = about[:].rstrip(b"\0").decode(errors="replace")
+            total.violated(f"a process of the part ended with status {status}", last)
             continue
         total.add(pickle.loads(answer))
     return total
 
 
-def _start(work: Callable[[int], Figures], number: int) -> tuple[int, int]:
+def _start(work: Callable[[int], Figures], number: int) -> tuple[int, int, mmap.mmap]:
+    global _doing
     reading, writing = os.pipe()
+    about = mmap.mmap(-1, 512)
     child = os.fork()
     if child:
         os.close(writing)
-        return child, reading
+        return child, reading, about
+    _doing = about
     status = 1
     try:
         os.close(reading)

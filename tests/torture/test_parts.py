@@ -16,7 +16,7 @@ def told(part: str, figures: Figures) -> Figures:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # fork beside threads of other tests
 def test_kills() -> None:
-    figures = told("kills", kills.kill_all(Budget(UNBOUNDED), most=1, stride=60))
+    figures = told("kills", kills.kill_all(Budget(UNBOUNDED), most=1, stride=80))
     assert figures.counts["by_change"] > 80
     assert figures.counts["lived"] == 0
     for kind in ("by_time", "wandering", "in_recovery"):
