@@ -27,12 +27,12 @@ def test_the_recorder_misses_nothing(tmp_path: Path, name: str) -> None:
     assert len(trace.notes) > 3
 
 
-EVERY = {"compaction": 12, "transactions": 12, "move": 12}  # the long ones
+EVERY = {"compaction": 12, "transactions": 40, "move": 24}  # the long ones
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_crash_states(name: str) -> None:
-    figures = explore_all(Budget(3600), names=[name], bound=1, rounds=1, every=EVERY.get(name, 2))
+    figures = explore_all(Budget(3600), names=[name], bound=1, rounds=1, every=EVERY.get(name, 4))
     print(figures.line(f"crash-states, {name}", Budget(0), None))
     assert figures.violations == []
     assert figures.counts["distinct"] > 30

@@ -1,0 +1,72 @@
+"""The recording disk sees all that a process does to its files, and nothing else.
+
+Crash states are computed from what the recorder saw: a write that went around it, or a store
+into a shared map, would be missing from every one of them.
+"""
+
+import pickle
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from support import syscalls
+from torture.crash_states import record
+from torture.scenarios import SCENARIOS
+
+IN_THREADS = ("group commit",)  # what threads do side by side, the two see in another order
+PROGRAM = """
+import pickle, sys
+from torture.test_recorder import tell
+tell(*sys.argv[1:])
+"""
+
+
+def tell(root: str, output: str) -> None:
+    """In a process of its own: run every scenario, and keep what the recorder saw."""
+    traces = {name: record(name, f"{root}/{at}") for at, name in enumerate(SCENARIOS)}
+    with open(output, "wb") as file:
+        pickle.dump(traces, file)
+
+
+@pytest.mark.parametrize("way", syscalls.ways())
+def test_the_recorder_sees_all_that_the_kernel_is_asked(tmp_path: Path, way: str) -> None:
+    root, output = tmp_path / "data", tmp_path / "traces"
+    root.mkdir()
+    command = syscalls.python("-c", PROGRAM, str(root), str(output))
+    lines = getattr(syscalls, way)(command, tmp_path / "calls")
+    asked = syscalls.changes(lines, str(root))
+    traces = pickle.loads(output.read_bytes())
+    assert asked.keys() == {str(at) for at in range(len(SCENARIOS))}
+    for at, name in enumerate(SCENARIOS):
+        really, seen = asked[str(at)], syscalls.recorded(traces[name], str(at))
+        assert len(seen) > 20
+        assert Counter(really) == Counter(seen), name
+        if name not in IN_THREADS:
+            assert really == seen, name
+
+
+BYPASSES = {
+    "write": "os.write(os.open(path, os.O_WRONLY), b'x')",
+    "map for writing": "mmap.mmap(os.open(path, os.O_RDWR), 4)[0:1] = b'x'",
+    "make": "os.open(path + '2', os.O_CREAT)",
+    "resize": "os.truncate(os.open(path, os.O_RDWR), 9)",
+    "sync": "os.fsync(os.open(path, os.O_RDONLY))",
+    "link": "os.link(path, path + '4')",
+    "rename": "os.rename(path, path + '3')",
+    "remove": "os.unlink(path + '3')",
+}
+
+
+@pytest.mark.parametrize("way", syscalls.ways())
+def test_what_goes_around_the_recorder_is_seen(tmp_path: Path, way: str) -> None:
+    root = tmp_path / "data"
+    (root / "0").mkdir(parents=True)
+    (root / "0" / "file").write_bytes(b"1234")
+    program = f"import mmap, os; path = {str(root / '0' / 'file')!r}\n" + "\n".join(
+        BYPASSES.values()
+    )
+    lines = getattr(syscalls, way)(syscalls.python("-c", program), tmp_path / "calls")
+    changes = syscalls.changes(lines, str(root))["0"]
+    assert [kind for kind, _, _ in changes] == list(BYPASSES)
+    assert all(path.startswith("0/file") for _, path, _ in changes)
