@@ -5,7 +5,16 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
-from torture import bit_flips, crash_states, io_errors, kills, mutations, others, planted
+from torture import (
+    bit_flips,
+    crash_states,
+    io_errors,
+    kills,
+    mutations,
+    others,
+    planted,
+    planted_native,
+)
 from torture.parts import Budget, Figures
 
 
@@ -39,6 +48,9 @@ PARTS: dict[str, Part] = {
     "fuzz": Part(others.fuzz_all, None, "every decoder on mutated bytes"),
     "model": Part(others.model_all, None, "random histories of a log beside a trivial one"),
     "planted": Part(planted.plant_all, planted.GOAL, "bugs planted on purpose, each to be caught"),
+    "planted-native": Part(
+        planted_native.plant_all, planted_native.GOAL, "the same in kernels, built anew for it"
+    ),
 }
 
 

@@ -230,7 +230,7 @@ def _hostile_versions(synced: bytes, ops: list[Op], random: Random) -> list[byte
     found = [moments[-1], synced, *reversed(moments)]
     for data in _few(moments[::-1], random, 8):
         for filler in FILLERS:
-            under = synced[: len(data)] + filler(len(data), data)[len(synced) : len(data)]
+            under = synced[: len(data)] + filler(max(0, len(data) - len(synced)), synced or data)
             found.append(under)
             found += (_mixed(data, under, pick) for pick in _picks(data, synced, random))
     for _ in range(4):  # each sector from a moment of its own
@@ -271,8 +271,8 @@ def _sector(data: bytes, number: int) -> bytes:
 
 
 def _stale(size: int, data: bytes) -> bytes:
-    """An old block: what the file itself holds, from its start, again and again."""
-    return (data or b"\0") * (size // max(len(data), 1) + 1)
+    """An old block: what the file itself held, from its start, again and again."""
+    return ((data or b"\0") * (size // max(len(data), 1) + 1))[:size]
 
 
 FILLERS: tuple[Callable[[int, bytes], bytes], ...] = (

@@ -2,7 +2,18 @@
 
 A scenario runs once on a recording disk. Then for each of its moments the states that a disk may
 be in are computed (:mod:`torture.crash_disk`), made in memory, opened and checked. Where there are
-more than a bound at one moment, a sample is taken; the next round takes another one.
+more than a bound at one moment, a sample is taken; the next round takes another one, from the
+third on of the scenario varied by the seed. A state is counted once in a run, over all scenarios
+and processes: by the digest of every path and byte. The same state is checked again where the
+witness asks something else of it.
+
+Each state is read by a reader that recovers nothing, then opened for writing, which recovers it;
+topics, records, gaps, lookups by offset, groups, transactions and the lock are checked (see
+:func:`torture.checks.check`). One in four then takes an append and is read by the independent
+reader. The others are closed, and their directories compared with all that earlier ones were
+recovered to: the same directory must hold the same records; a new one is opened again, changes
+nothing by that, is read by the independent reader, and opened without any derived file. One state
+in forty has its own recovery crash.
 """
 
 import gc

@@ -19,7 +19,7 @@ from kstore.log.durability import DurableWriter
 from kstore.log.files import Files, Lock
 from kstore.log.topics_file import DELETING, TopicsFile
 from oracle.crc import crc32c
-from torture import bit_flips, crash_states, io_errors, kills, mutations
+from torture import bit_flips, crash_states, io_errors, kills, mutations, others
 from torture.parts import Budget, Figures
 
 GOAL = None
@@ -48,6 +48,7 @@ SHORT_FORMS: dict[str, Callable[[Budget, Bug], Figures]] = {
     "kills": lambda budget, bug: kills.kill_all(budget, names=list(bug.scenarios), most=1),
     "io-errors": lambda budget, bug: io_errors.fail_all(budget, names=list(bug.scenarios)),
     "mutations": lambda budget, bug: mutations.mutate_all(budget, most=600),
+    "fuzz": lambda budget, bug: others.fuzz_all(budget),
     "bit-flips": lambda budget, bug: bit_flips.flip_all(budget, most=300),
 }
 
