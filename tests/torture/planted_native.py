@@ -80,10 +80,6 @@ BUGS: dict[str, NativeBug] = {
         "seal.pyx", "crc32c(self._crc, data + at, PREFIX)", "crc32c(self._crc, data + at, 12)",
         "unit/test_seal.py",
     ),
-    "a value may go on behind the end of its batch": NativeBug(
-        "span.pxd", "if value_size[0] > cursor.end - cursor.position:", "if False:",
-        "fuzz", builds=("decode",),
-    ),
 }  # fmt: skip
 
 PROGRAM = """

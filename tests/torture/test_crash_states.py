@@ -134,6 +134,18 @@ def test_unsynced_bytes_may_be_anything() -> None:
     assert bytes(512) + b"x" * 88 in found  # the later sector came first
 
 
+def test_an_unsynced_end_may_be_an_old_block() -> None:
+    """A batch that was written long ago, checksum and all, stands behind the last one."""
+    old, new = b"o" * 100, b"n" * 100
+    ops = [
+        MAKE, Op("sync_names", 0, position=1),
+        Op("write", 1, position=0, data=old), Op("sync", 1, position=3),
+        Op("write", 1, position=100, data=new),
+    ]  # fmt: skip
+    found = {tree["a"] for tree in states(ops, "hostile")}
+    assert {old, old + new, old + old, old + bytes(100)} <= found
+
+
 def test_a_synced_file_may_lack_its_name_and_not_its_bytes() -> None:
     ops = [MAKE, WRITE, Op("sync", 1, position=2)]
     found = {tree.get("a") for tree in states(ops, "hostile")}
