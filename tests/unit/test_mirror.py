@@ -376,6 +376,46 @@ def test_an_epoch_that_the_leader_does_not_know(
     assert here["t"][0].end_offset == 8
 
 
+@pytest.mark.parametrize(("start", "high_watermark"), [(2**62, 9), (10, 9)])
+def test_a_leader_that_lies_about_its_start_deletes_nothing(
+    leader: Leader, here: Store, start: int, high_watermark: int
+) -> None:
+    fill(leader, 9)
+    run(leader, here, partitions=[0])
+    before = copied(here)
+    fill(leader, 1)
+    whole = leader._answer
+    leader._answer = (  # type: ignore[method-assign]
+        lambda n, at, size: whole(n, at, size)._replace(
+            log_start_offset=start, high_watermark=high_watermark, records=b""
+        )
+    )
+    with pytest.raises(SourceError, match=f"begins at {start} and ends at 9, which cannot be"):
+        run(leader, here, partitions=[0])
+    assert (here["t"][0].start_offset, copied(here)) == (0, before)
+    leader.offsets = lambda numbers, when: (  # type: ignore[method-assign]
+        dict.fromkeys(numbers, 2**62 if when == EARLIEST else 20)
+    )
+    with pytest.raises(SourceError, match="cannot be"):
+        run(leader, here, partitions=[0])
+    assert (here["t"][0].start_offset, copied(here)) == (0, before)
+
+
+def test_a_leader_that_goes_backwards(leader: Leader, here: Store) -> None:
+    """Batches that are here already, under the offsets that they had."""
+    fill(leader, 9)
+    run(leader, here, partitions=[0])
+    before = copied(here)
+    fill(leader, 9)
+    whole = leader._answer
+    leader._answer = (  # type: ignore[method-assign]
+        lambda n, at, size: whole(n, at._replace(offset=min(at.offset, 3)), size)
+    )
+    with pytest.raises(KStoreError):
+        run(leader, here, partitions=[0])
+    assert copied(here) == before
+
+
 # --- the rest ---------------------------------------------------------------------------------
 
 

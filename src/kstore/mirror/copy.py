@@ -250,6 +250,7 @@ class Mirror:
         ends = self._source.offsets(numbers, LATEST)
         for number in numbers:
             copy = self._copies[number]
+            self._check_bounds(number, copy, starts[number], ends[number])
             copy.source_start, copy.target = starts[number], ends[number]
             self._check_end(number, copy)
             tail = self._tail(copy.log)
@@ -257,6 +258,15 @@ class Mirror:
             if tail is not None and tail[0] >= copy.source_start:
                 self._check_tail(number, copy, tail)
             self._follow_start(copy)
+
+    def _check_bounds(self, number: int, copy: _Copy, start: int, end: int) -> None:
+        """No log begins behind its end; and by its beginning records are deleted here."""
+        if not 0 <= start <= end:
+            raise SourceError(
+                f"partition {number} of {self._source.topic!r}: the cluster says that it begins at "
+                f"{start} and ends at {end}, which cannot be. Nothing was changed here",
+                path=copy.log.path,
+            )
 
     def _check_end(self, number: int, copy: _Copy) -> None:
         end = copy.log.end_offset
@@ -370,6 +380,8 @@ class Mirror:
             return False
         if answer.error:
             return self._refused(number, answer.error)
+        if answer.log_start_offset >= 0 and answer.high_watermark >= 0:
+            self._check_bounds(number, copy, answer.log_start_offset, answer.high_watermark)
         copy.heard = time.monotonic()
         copy.target = max(copy.target, answer.high_watermark)
         if answer.records:

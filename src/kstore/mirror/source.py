@@ -170,7 +170,7 @@ class KafkaSource:
             request = MetadataRequest(topics=[wanted], allow_auto_topic_creation=False)
             answer = self._send([(None, request)])[0]
             if not isinstance(answer, kafka.errors.KafkaError):
-                found = answer.topics[0]
+                found = self._about_us(answer.topics)
                 if found.error_code == UNKNOWN_TOPIC_OR_PARTITION:
                     raise UnknownTopicOrPartitionError(
                         f"there is no topic {self.topic!r} in the cluster at {self._servers}"
@@ -178,6 +178,8 @@ class KafkaSource:
                 self._manager.cluster.update_metadata(answer)
                 leaders = {each.partition_index: each.leader_id for each in found.partitions}
                 if found.error_code == 0 and leaders:
+                    if sorted(leaders) != list(range(len(leaders))):
+                        raise self._unreachable(f"the partitions told are {sorted(leaders)[:9]}")
                     self._leaders = leaders
                     self._id = getattr(found, "topic_id", None)
                     text = uuid_to_text(self._id.bytes) if self._id and self._id.int else None
@@ -188,6 +190,15 @@ class KafkaSource:
             if time.monotonic() > deadline:
                 raise self._unreachable(answer)
             time.sleep(_PAUSE)
+
+    def _about_us(self, told: Sequence[Any]) -> Any:
+        """The part of an answer that is about this topic, by name or by id (from Fetch 13 on)."""
+        for each in told:
+            name = getattr(each, "name", None) or getattr(each, "topic", None)
+            topic_id = getattr(each, "topic_id", None)
+            if name == self.topic or (not name and topic_id is not None and topic_id == self._id):
+                return each
+        raise self._unreachable(f"the answer is not about topic {self.topic!r}")
 
     def _by_leader(self, partitions: Sequence[int]) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {}
@@ -230,7 +241,7 @@ class KafkaSource:
             if isinstance(answer, kafka.errors.KafkaError):
                 trouble = answer
                 continue
-            for each in answer.topics[0].partitions:
+            for each in self._about_us(answer.topics).partitions:
                 if each.error_code == 0:
                     old = getattr(each, "old_style_offsets", None)  # before 0.10.1
                     found[each.partition_index] = old[0] if old else each.offset
@@ -285,8 +296,10 @@ class KafkaSource:
             for each in request.topics[0].partitions if code else ():
                 found[each.partition] = Fetched(code, -1, -1, b"", None)
             for topic in answer.responses:
-                for part in topic.partitions:
-                    found[part.partition_index] = _fetched(part)
+                wanted = {each.partition for each in request.topics[0].partitions}
+                for part in self._about_us([topic]).partitions:
+                    if part.partition_index in wanted:
+                        found[part.partition_index] = _fetched(part)
         return found
 
 
