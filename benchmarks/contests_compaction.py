@@ -1,8 +1,8 @@
 """Compaction of 10 million records in one partition by one thread, and in two by two threads.
 
-Beside it Kafka's own cleaner, always one thread: it cleans the same partitions one after the other.
-Both have 128 MiB for keys (each of kstore's two threads half of it, as each of Kafka's would), and
-both sync what they write; TMPDIR=/dev/shm makes that free for both.
+Beside it Kafka's own cleaner: one thread, its default, which cleans the same partitions one after
+the other; and two where there are two. Both have 128 MiB for keys (each of two threads half of it),
+and both sync what they write; TMPDIR=/dev/shm makes that free for both.
 """
 
 import shutil
@@ -17,7 +17,7 @@ from peers.here import kafka_log
 from peers.kafka import KafkaLog
 
 RECORDS = 10_000_000
-BARS = {1: 5.0, 2: 8.0}  # threads, as many as partitions
+BARS = {1: 5.0, 2: 8.0}  # threads, as many as partitions, against one of Kafka's
 
 
 def contests() -> Iterator[Contest]:
@@ -27,11 +27,12 @@ def contests() -> Iterator[Contest]:
             root = compaction.write(Path(path) / f"store{partitions}", records, partitions)
             calls: dict[str, Callable[[], object]] = {}
             bars: list[tuple[str, str, float | None]] = []
-            ours = f"kstore, {partitions} thread{'s'[: partitions - 1]}"
+            ours = f"kstore, {in_words(partitions)}"
             calls[ours] = partial(by_kstore, root, partitions)
-            if peer is not None:
-                calls["Kafka, 1 thread"] = partial(by_kafka, peer, root, partitions)
-                bars.append((ours, "Kafka, 1 thread", wanted))
+            for count in range(1, partitions + 1) if peer is not None else ():
+                theirs = f"Kafka, {in_words(count)}"
+                calls[theirs] = partial(by_kafka, peer, root, partitions, count)
+                bars.append((ours, theirs, wanted if count == 1 else None))
             yield Contest(
                 name=f"compact {partitions} x {records:,} records, {records // 10:,} keys each",
                 calls=calls,
@@ -43,6 +44,10 @@ def contests() -> Iterator[Contest]:
             shutil.rmtree(root)
 
 
+def in_words(count: int) -> str:
+    return "1 thread" if count == 1 else f"{count} threads"
+
+
 def by_kstore(root: Path, threads: int) -> Timed:
     copy = compaction.linked(root, root.with_name("kstore"))
     try:
@@ -51,11 +56,11 @@ def by_kstore(root: Path, threads: int) -> Timed:
         shutil.rmtree(copy)
 
 
-def by_kafka(peer: KafkaLog, root: Path, partitions: int) -> Timed:
+def by_kafka(peer: KafkaLog, root: Path, partitions: int, threads: int = 1) -> Timed:
     copy = compaction.linked(root, root.with_name("kafka"))
     try:
         names = [Path(copy.name) / f"{compaction.TOPIC}-{n}" for n in range(partitions)]
-        seconds = float(peer.clean(*names)["seconds"])
+        seconds = float(peer.clean(*names, threads=threads)["seconds"])
         return Timed(seconds, result=compaction.contents(copy))
     finally:
         shutil.rmtree(copy)

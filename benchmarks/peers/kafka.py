@@ -121,9 +121,9 @@ class KafkaLog:
         them first where the directory has no clean-shutdown marker. `end_offsets` is their sum."""
         return self.ask("load", name=name)
 
-    def clean(self, *partitions: Path) -> Result:
-        """Compact cleanly closed partitions, with one cleaner, one after the other."""
-        return self.ask("clean", name=",".join(map(str, partitions)))
+    def clean(self, *partitions: Path, threads: int = 1) -> Result:
+        """Compact cleanly closed partitions, with so many cleaners at a time."""
+        return self.ask("clean", name=",".join(map(str, partitions)), threads=threads)
 
     def close(self) -> None:
         assert self._process.stdin is not None

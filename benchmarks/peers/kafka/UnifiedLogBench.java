@@ -14,8 +14,8 @@
  *   partitions ... records=1000 bytes=N     each with so many bytes of ready-made batches
  *   load    name=x                          start a log manager (two threads) on them: all end
  *                                           offsets known; after a kill it recovers them
- *   clean   name=x/y,x/z                    clean closed partitions below DIRECTORY one after the
- *                                           other, all but the active segment, with one cleaner
+ *   clean   name=x/y,x/z threads=1          clean closed partitions below DIRECTORY, all but the
+ *                                           active segment, with so many cleaners side by side
  *
  * Compiled and run in one step by `java -cp 'libs/*' UnifiedLogBench.java DIRECTORY`.
  */
@@ -30,13 +30,21 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.SimpleFileVisitor;
 import java.nio.file.attribute.BasicFileAttributes;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Properties;
+import java.util.Queue;
 import java.util.SplittableRandom;
+import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import kafka.log.Cleaner;
 import kafka.log.LogManager;
 import kafka.log.LogToClean;
@@ -368,24 +376,46 @@ public class UnifiedLogBench {
         return result;
     }
 
-    /** Kafka's defaults: 128 MiB for the map, 512 KiB for reading and writing, 0.9 full. */
-    Map<String, Object> clean(String[] names) throws Exception {
-        Cleaner cleaner = new Cleaner(
-            0, new SkimpyOffsetMap(134_217_728), 524_288 / 2, 1_048_588, 0.9,
+    /** As LogCleaner makes one of so many: Kafka's defaults, its buffers shared among them. */
+    static Cleaner cleaner(int id, int threads) throws Exception {
+        return new Cleaner(
+            id, new SkimpyOffsetMap(134_217_728 / threads), 524_288 / threads / 2, 1_048_588, 0.9,
             new Throttler(Double.MAX_VALUE, 300, "throttler", "entries", Time.SYSTEM), Time.SYSTEM,
             partition -> BoxedUnit.UNIT);
-        UnifiedLog[] opened = new UnifiedLog[names.length];
-        for (int i = 0; i < names.length; i++) {
-            opened[i] = open(root.resolve(names[i]), true);
-            opened[i].updateHighWatermark(opened[i].logEndOffset());
+    }
+
+    static void clean(Cleaner cleaner, UnifiedLog log) {
+        long end = log.activeSegment().baseOffset();
+        LogToClean work = new LogToClean(log.topicPartition(), log, 0, end, false);
+        check(cleaner.doClean(work, System.currentTimeMillis())._1().equals(end), "not all");
+    }
+
+    Map<String, Object> clean(String[] names, int threads) throws Exception {
+        Queue<UnifiedLog> waiting = new ConcurrentLinkedQueue<>();
+        List<UnifiedLog> opened = new ArrayList<>();
+        for (String name : names) {
+            UnifiedLog log = open(root.resolve(name), true);
+            log.updateHighWatermark(log.logEndOffset());
+            opened.add(log);
         }
+        waiting.addAll(opened);
+        List<Callable<Void>> work = new ArrayList<>();
+        for (int i = 0; i < threads; i++) {
+            Cleaner cleaner = cleaner(i, threads);
+            work.add(() -> {
+                for (UnifiedLog log = waiting.poll(); log != null; log = waiting.poll()) {
+                    clean(cleaner, log);
+                }
+                return null;
+            });
+        }
+        ExecutorService pool = Executors.newFixedThreadPool(threads);
         long start = System.nanoTime();
-        for (UnifiedLog log : opened) {
-            long end = log.activeSegment().baseOffset();
-            LogToClean work = new LogToClean(log.topicPartition(), log, 0, end, false);
-            check(cleaner.doClean(work, System.currentTimeMillis())._1().equals(end), "not all");
+        for (Future<Void> done : pool.invokeAll(work)) {
+            done.get();
         }
         long total = System.nanoTime() - start;
+        pool.shutdown();
         for (UnifiedLog log : opened) {
             log.close();
         }
@@ -465,7 +495,8 @@ public class UnifiedLogBench {
                 name, count, Integer.parseInt(given.getOrDefault("records", "1")),
                 Long.parseLong(given.getOrDefault("bytes", "0")));
             case "load": return load(name);
-            case "clean": return clean(name.split(","));
+            case "clean": return clean(
+                name.split(","), Integer.parseInt(given.getOrDefault("threads", "1")));
             default: throw new IllegalArgumentException("unknown command " + words[0]);
         }
     }

@@ -51,8 +51,6 @@ cdef class Slice:
     cdef readonly Py_ssize_t size
     cdef readonly int64_t next_offset       # one past the last offset published in the segment
 
-    cdef Py_ssize_t _part_end(self, Py_ssize_t start, Py_ssize_t size) noexcept
-
 
 cdef class SegmentList:
     cdef readonly tuple views

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 class FileMap:
@@ -10,7 +10,7 @@ class Slice:
     position: int
     size: int
     next_offset: int
-    def split(self, size: int) -> Iterator[int]: ...
+    def part_end(self, start: int, size: int) -> int: ...
     @property
     def path(self) -> str: ...
     def memory(self) -> memoryview: ...

@@ -72,24 +72,18 @@ cdef class Slice:
         """The bytes as a read-only memoryview, not copied."""
         return memoryview(self)
 
-    def split(self, Py_ssize_t size):
-        """Ends of parts of about size bytes, each at the end of a batch; the last is the slice's.
+    def part_end(self, Py_ssize_t start, Py_ssize_t size):
+        """The end of about size bytes from start, which a batch begins at: where one ends.
 
-        An iterator, so that work on the first part can begin while the rest is walked.
+        Where the slice is damaged it is the slice's: whoever reads it, says so.
         """
-        cdef Py_ssize_t at = 0
-        while at < self.size:
-            at = self._part_end(at, size)
-            yield at
-
-    cdef Py_ssize_t _part_end(self, Py_ssize_t start, Py_ssize_t size) noexcept:
         cdef Py_ssize_t at = start
         cdef int32_t length
         with nogil:
             while at - start < size and self.size - at >= HEADER_UP_TO_MAGIC:
                 length = get_i32(self.data + at + 8)
                 if length < V0_OVERHEAD or length > self.size - at - LOG_OVERHEAD:
-                    at = self.size          # damage or a cut batch: whoever reads it, says so
+                    at = self.size          # damage, or a cut batch
                     break
                 at += length + LOG_OVERHEAD
         return at if self.size - at >= HEADER_UP_TO_MAGIC else self.size

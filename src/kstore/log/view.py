@@ -1,7 +1,6 @@
 """A window of a log: iterated as records, scanned as columns, followed as it grows."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +8,7 @@ from kstore._native.locate import Slice, find_end
 from kstore._native.transactions import AbortedRanges
 from kstore.log.around_damage import check_on_damage, read_around
 from kstore.log.log import Log
+from kstore.log.scan_ahead import scan_ahead
 from kstore.log.transactions import UNCOMMITTED, Outcomes, check_isolation
 from kstore.record import Record
 from kstore.record.scan import scan_records
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 _PIECE = 8 << 20  # bytes of a segment that is read rather than mapped
 _MAPPED = 1 << 40  # a mapped segment comes whole
-_PART = 4 << 20  # bytes that one thread scans at a time: few blocks, whose memory is used again
 
 
 class LogView:
@@ -206,8 +205,9 @@ class LogView:
             whatever the damaged one says of itself. Behind damage checksums are always looked at.
 
         Memory: 52 bytes a record for some ten thousand records at a time (decompressed batches
-        add their bytes, about 8 MiB at a time); with n threads, n + 1 parts of a few MiB of log
-        are under way. Columns keep the mapping of their segment as long as they live.
+        add their bytes, about 8 MiB at a time, three times while they are put together); with n
+        threads n + 1 parts are under way, each with about so much. Columns keep the mapping of
+        their segment as long as they live.
         """
         from kstore.record.columns import ColumnScan  # brings numpy
 
@@ -215,34 +215,34 @@ class LogView:
         predicate = None if where is None else _compile(where)
 
         def run(
-            piece: Slice, offset: int, begin: int, end: int, on_damage: str = "raise"
+            piece: Slice,
+            offset: int,
+            begin: int,
+            end: int,
+            tell: Callable[[int], None] = lambda size: None,
+            on_damage: str = "raise",
         ) -> Iterator[tuple["Columns", int]]:
             options = self._options(piece, offset, stop, check_crc, on_damage)
             found = ColumnScan(piece, begin, end, **options)
             for columns in found:
+                tell(found.size)
                 kept = columns if predicate is None else columns[predicate.rows(columns)]
                 yield kept, int(columns.offsets[-1]) + 1
             if skipped is not None:
                 skipped.extend((piece.path, *note) for note in found.skipped)
 
         def read(offset: int) -> Iterator[tuple["Columns", int]]:
-            if threads <= 1:
-                for job in self._jobs(1, offset, stop):
-                    yield from run(*job)
+            slices = self._slices(offset, stop)
+            if threads > 1:
+                yield from scan_ahead(run, slices, threads)
                 return
-            with ThreadPoolExecutor(threads, thread_name_prefix="kstore-scan") as pool:
-                waiting: list[Future[list[tuple[Columns, int]]]] = []
-                for job in self._jobs(threads, offset, stop):
-                    waiting.append(pool.submit(lambda part: list(run(*part)), job))
-                    if len(waiting) > threads:
-                        yield from waiting.pop(0).result()
-                for future in waiting:
-                    yield from future.result()
+            for piece, start in slices:
+                yield from run(piece, start, 0, piece.size)
 
         def read_sound(
             piece: Slice, begin: int, end: int, offset: int
         ) -> Iterator[tuple["Columns", int]]:
-            return run(piece, offset, begin, end, on_damage)
+            return run(piece, offset, begin, end, on_damage=on_damage)
 
         check_on_damage(on_damage)
         found: Iterator[Columns]
@@ -251,14 +251,6 @@ class LogView:
         else:
             found = read_around(self.log, self.start, stop, read, read_sound, skipped)
         yield from (columns for columns in found if len(columns))
-
-    def _jobs(self, threads: int, start: int, stop: int) -> Iterator[tuple[Slice, int, int, int]]:
-        """Parts of slices that begin and end at batches: (slice, start offset, begin, end)."""
-        for piece, offset in self._slices(start, stop):
-            begin = 0
-            for end in piece.split(_PART if threads > 1 else piece.size):
-                yield piece, offset, begin, end
-                begin = end
 
     def to_arrow(self) -> "pa.Table":
         """The window as a pyarrow.Table; keys and values are not copied where they lie plain.

@@ -13,6 +13,7 @@ from kstore.record.codec import decompress
 Rows = slice | NDArray[Any] | list[int] | list[bool]
 _INT64 = np.dtype(np.int64)
 _INT32 = np.dtype(np.int32)
+_ROW_SIZE = 52  # bytes of all columns
 HeaderTuple = tuple[tuple[str, bytes | None], ...]
 
 
@@ -203,7 +204,8 @@ class ColumnScan:
     """Iterates over the Columns of the batches in a buffer.
 
     Takes the arguments of the native ``Scanner``, and tells afterwards what was skipped
-    (``skipped``) and where it stopped (``position``, ``at_end``). One thread at a time.
+    (``skipped``) and where it stopped (``position``, ``at_end``). ``size`` is how many bytes the
+    rows have taken so far, and the batches that were decompressed. One thread at a time.
     """
 
     def __init__(
@@ -218,6 +220,7 @@ class ColumnScan:
         self._scanner = Scanner(buffer, start, end, decompress=decompress, **options)
         self._source = buffer
         self._array: NDArray[np.uint8] | None = None
+        self.size = 0
 
     def __iter__(self) -> Iterator[Columns]:
         return self
@@ -226,8 +229,11 @@ class ColumnScan:
         block = self._scanner.next_block()
         if block is None:
             raise StopIteration
+        self.size += len(block) * _ROW_SIZE
         if block.data is not self._source:
-            return Columns.of_block(block)
+            data: NDArray[np.uint8] = _view(block.data, np.uint8)
+            self.size += data.nbytes
+            return Columns.of_block(block, data)
         if self._array is None:
             self._array = _view(self._source, np.uint8)
         return Columns.of_block(block, self._array)
