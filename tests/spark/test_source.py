@@ -1,5 +1,6 @@
 """The batch source in a real Spark: columns, options, plans, damage."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 import kstore
 from kstore.spark import read
+from strangers.sets import MadeSet
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +27,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
             )
         store.create_topic("clicks")[0].extend([None, b"", b"x" * 5000])
     return path
+
+
+TYPES = {"NoTimestampType": -1, "CreateTime": 0, "LogAppendTime": 1}
 
 
 def load(spark: Any, path: Path, **options: object) -> Any:
@@ -81,3 +86,146 @@ def test_null_and_empty_values(registered: Any, place: Path) -> None:
     assert bytes(values[1].value) == b""
     assert bytes(values[2].value) == b"x" * 5000
     assert {row.key for row in values} == {None}
+
+
+def test_a_frame_is_a_snapshot_and_a_new_load_sees_growth(registered: Any, tmp_path: Path) -> None:
+    with kstore.open(tmp_path) as store:
+        log = store.create_topic("t")[0]
+        log.extend([b"x"] * 10)
+        frame = load(registered, tmp_path, subscribe="t")
+        log.extend([b"x"] * 10)
+        assert frame.count() == 10
+        assert load(registered, tmp_path, subscribe="t").count() == 20
+        assert frame.where("offset >= 5").count() == 5
+
+
+@pytest.mark.parametrize("setting", ["false", "true"])
+def test_queries_over_one_frame_do_not_leak_into_each_other(
+    registered: Any, place: Path, setting: str
+) -> None:
+    """Where a source prunes in pushFilters, Spark gives wrong counts here, without an error."""
+    name = "spark.sql.python.filterPushdown.enabled"
+    registered.conf.set(name, setting)
+    try:
+        frame = load(registered, place, subscribe="orders")
+        assert frame.where("partition = 1").count() == 500
+        assert frame.count() == 1000
+        both = frame.where("partition = 0").union(frame.where("partition = 1"))
+        counts = {
+            row.partition: row["count"] for row in both.groupBy("partition").count().collect()
+        }
+        assert counts == {0: 500, 1: 500}
+        ones = frame.where("partition = 1").select("offset")
+        assert frame.where("partition = 0").select("offset").join(ones, "offset").count() == 500
+    finally:
+        registered.conf.unset(name)
+
+
+def test_the_short_way_prunes_by_options(registered: Any, place: Path) -> None:
+    frame = read(
+        registered,
+        place,
+        partitions={"orders": [1]},
+        since=datetime.fromtimestamp(1_700_000_000.5, UTC),
+        until=1_700_000_000_600,
+        columns=["partition", "offset"],
+    )
+    rows = frame.orderBy("offset").collect()
+    assert [(row.partition, row.offset) for row in rows] == [(1, n) for n in range(250, 300)]
+    assert read(registered, [place], topics=["orders", "clicks"]).count() == 1003
+
+
+def test_an_empty_range_is_an_empty_frame(registered: Any, place: Path) -> None:
+    assert read(registered, place, topics="orders", since=1_800_000_000_000).count() == 0
+
+
+def test_min_partitions_are_spark_s_partitions(registered: Any, place: Path) -> None:
+    frame = load(registered, place, subscribe="orders", minPartitions=5)
+    assert frame.rdd.getNumPartitions() >= 5
+    assert frame.count() == 1000
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "give one of subscribe, subscribePattern, assign"),
+        ({"subscribe": "nothing"}, "not in this store: nothing"),
+        ({"subscribe": "orders", "startingOffset": "earliest"}, "is 'startingOffsets' meant"),
+        ({"subscribe": "orders", "endingOffsets": '{"orders": {"0": 9999}}'}, "lacks orders-1"),
+    ],
+)
+def test_mistakes_come_back_as_sentences(
+    registered: Any, place: Path, options: dict[str, str], said: str
+) -> None:
+    from pyspark.errors import PySparkException
+
+    with pytest.raises(PySparkException, match=said):
+        load(registered, place, **options).count()
+
+
+def test_a_path_that_is_not_there(registered: Any, tmp_path: Path) -> None:
+    from pyspark.errors import PySparkException
+
+    with pytest.raises(PySparkException, match="every executor have to see it"):
+        load(registered, tmp_path / "nowhere", subscribe="t").count()
+
+
+def test_a_damaged_batch_fails_the_task_with_its_place_or_is_left_out(
+    registered: Any, tmp_path: Path
+) -> None:
+    from pyspark.errors import PySparkException
+
+    with kstore.open(tmp_path / "store") as store:
+        log = store.create_topic("t")[0]
+        for n in range(20):
+            log.append(b"value %d" % n)
+        hurt = log.read(7, 1)
+    path = tmp_path / "store" / "t-0" / f"{0:020}.log"
+    data = bytearray(path.read_bytes())
+    data[hurt.position + 70] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(PySparkException) as error:
+        load(registered, tmp_path / "store", subscribe="t").collect()
+    assert f"file {path}, position {hurt.position}, offset 7" in str(error.value)
+    bad = tmp_path / "bad"
+    rows = load(
+        registered, tmp_path / "store", subscribe="t", mode="PERMISSIVE", badRecordsPath=bad
+    ).collect()
+    assert sorted(row.offset for row in rows) == [n for n in range(20) if n != 7]
+    (line,) = registered.read.json(str(bad)).collect()
+    assert (line.topic, line.partition, line.offset, line.path) == ("t", 0, 7, str(path))
+
+
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+def test_directories_of_brokers_as_kafka_s_consumer_read_them(
+    registered: Any, made: MadeSet, isolation: str
+) -> None:
+    """All topics of a broker in one frame; values too long to be listed compare by their hash."""
+    expected = {}
+    for partition in made.partitions:
+        committed = set(partition.committed_offsets)
+        for each in partition.records:
+            if isolation == "read_uncommitted" or each.offset in committed:
+                expected[partition.topic, partition.partition, each.offset] = (
+                    each.timestamp,
+                    TYPES[each.timestamp_type],
+                    each.key,
+                    each.value,
+                    [(name, value) for name, value in each.headers] or None,
+                )
+    topics = ",".join(sorted({partition.topic for partition in made.partitions}))
+    frame = load(
+        registered, made.log_dir, subscribe=topics, isolation=isolation, includeHeaders="true"
+    )
+    found = {}
+    for row in frame.selectExpr("*", "unix_millis(timestamp) ms").collect():
+        headers = row.headers and [(each.key, as_bytes(each.value)) for each in row.headers]
+        place = (row.topic, row.partition, row.offset)
+        assert place not in found
+        found[place] = (row.ms, row.timestampType, as_bytes(row.key), as_bytes(row.value), headers)
+    assert found.keys() == expected.keys()
+    assert [place for place in found if found[place] != expected[place]] == []
+
+
+def as_bytes(value: Any) -> bytes | None:
+    return None if value is None else bytes(value)
