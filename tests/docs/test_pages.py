@@ -13,7 +13,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
-    path for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")] if path.is_file()
+    path
+    for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    if path.is_file() and not path.name.startswith("spark")  # those run in tests/spark
 )
 _OPENING = re.compile(r"^(?P<indent>\s*)```python\b")
 _EXCUSE = re.compile(r"^\s*<!-- not run: (?P<why>.+) -->\s*$")

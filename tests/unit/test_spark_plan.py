@@ -11,8 +11,8 @@ import kstore
 from kstore.errors import InvalidConfigError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
 from kstore.log.files import Files
 from kstore.spark import Plan, plan
+from kstore.spark.batch_plan import plan_batch
 from kstore.spark.options import parse_source
-from kstore.spark.plan import plan_batch
 from kstore.spark.planning import Piece, cut_piece, plan_ranges, target_size
 from kstore.spark.reading import open_store
 from kstore.spark.snapshot import take_snapshot
@@ -226,6 +226,15 @@ def test_a_snapshot_does_not_see_what_comes_later(tmp_path: Path) -> None:
         assert plan_batch(wanted, snapshot, 1).offsets == 1
         again = take_snapshot(open_store(wanted.paths), wanted)
         assert plan_batch(wanted, again, 1).offsets == 2
+
+
+def test_the_public_names_are_what_they_are_said_to_be() -> None:
+    """A module named as a function would take its place as soon as it is imported."""
+    import kstore.spark
+
+    assert callable(kstore.spark.plan)
+    assert callable(kstore.spark.read)
+    assert callable(kstore.spark.register)
 
 
 def test_target_sizes() -> None:

@@ -268,6 +268,17 @@ def test_a_host_without_the_directory_is_no_empty_store(tmp_path: Path) -> None:
         run(tmp_path / "here", found, failOnDataLoss=False)
 
 
+def test_another_topic_of_the_same_name_is_not_read(tmp_path: Path) -> None:
+    """Made anew, or of a directory that is another one on this host."""
+    fill(tmp_path)
+    found = plan(tmp_path, topics="t", maxPartitionBytes=5000)
+    with kstore.open(tmp_path, config=QUIET) as store:
+        store.delete_topic("t")
+        store.create_topic("t")[0].extend([b"other"] * 3000)
+    with pytest.raises(StorageError, match="another topic 't' here"):
+        run(tmp_path, found, failOnDataLoss=False)
+
+
 def test_nothing_stays_open(tmp_path: Path) -> None:
     fill(tmp_path)
     found = plan(tmp_path, topics="t", maxPartitionBytes=5000)

@@ -7,6 +7,7 @@ and are ignored with one warning, but for ``kafka.isolation.level``.
 
 import json
 import logging
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -103,7 +104,8 @@ def parse_paths(options: Mapping[str, str]) -> tuple[str, ...]:
             "no path: give the log directory, as in "
             'spark.read.format("kstore").option("subscribe", "orders").load("/data/kafka-logs")'
         )
-    return tuple(path.removeprefix("file://") for path in paths)
+    # Absolute here, in the driver's directory: an executor works in another one.
+    return tuple(os.path.abspath(path.removeprefix("file://")) for path in paths)
 
 
 def check_names(options: Mapping[str, str], known: tuple[str, ...]) -> None:

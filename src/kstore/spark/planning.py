@@ -6,7 +6,7 @@ file in a segment's place, or retention removed it. Only headers and single inde
 read here, so that a log of ten thousand segments is planned in the time of its listing.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kstore._native.locate import SegmentView
@@ -55,6 +55,7 @@ class OffsetRange:
     start: int
     stop: int
     pieces: tuple[Piece, ...]
+    topic_id: str | None = None  # that a task has to find as well, where the topic has one
 
     @property
     def size(self) -> int:
@@ -103,18 +104,19 @@ def plan_ranges(
     parallelism: int,
     most: int,
     min_tasks: int = 0,
+    topic_ids: Mapping[str, str | None] | None = None,
     files: Files = DISK,
 ) -> Plan:
     """Tasks for offsets [start, stop) of each log; where nothing is to be read there are none."""
+    ids = topic_ids or {}
     ranges, segments, all_segments, all_bytes = [], 0, 0, 0
     for log, start, stop in logs:
         views = log.segments.views
         all_segments += len(views)
         all_bytes += sum(view.size for view in views)
         if start < stop:
-            found = OffsetRange(
-                log.topic, log.partition, start, stop, tuple(_pieces(files, log, start, stop))
-            )
+            parts = tuple(_pieces(files, log, start, stop))
+            found = OffsetRange(log.topic, log.partition, start, stop, parts, ids.get(log.topic))
             segments += len(found.pieces)
             ranges.append(found)
     cost = sum(_cost(piece) for each in ranges for piece in each.pieces)
@@ -297,7 +299,7 @@ def _add(task: list[OffsetRange], of: OffsetRange, piece: Piece) -> None:
     if last is not None and (last.topic, last.partition) == (of.topic, of.partition):
         task[-1] = replace(last, stop=piece.stop, pieces=(*last.pieces, piece))
     else:
-        task.append(OffsetRange(of.topic, of.partition, piece.start, piece.stop, (piece,)))
+        task.append(replace(of, start=piece.start, stop=piece.stop, pieces=(piece,)))
 
 
 def _halve_largest(files: Files, tasks: list[list[OffsetRange]]) -> list[list[OffsetRange]] | None:

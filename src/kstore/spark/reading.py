@@ -156,7 +156,16 @@ class RangeReader:
 
     def _open(self, of: OffsetRange, start: int, stop: int) -> Log | None:
         try:
-            return open_store(self.paths)[of.topic][of.partition]
+            topic = open_store(self.paths)[of.topic]
+            if of.topic_id is not None and topic.topic_id != of.topic_id:
+                raise StorageError(
+                    f"host {socket.gethostname()} has another topic {of.topic!r} here than the one "
+                    f"that was planned (ids {topic.topic_id} and {of.topic_id}): it was made anew "
+                    "meanwhile, or this host has a directory of its own under the path instead of "
+                    "the shared one",
+                    path=self.paths[0],
+                )
+            return topic[of.partition]
         except UnknownTopicOrPartitionError as error:
             self._lose(
                 UnknownTopicOrPartitionError(

@@ -13,8 +13,8 @@ from kstore.errors import StorageError
 from kstore.log.files import DISK
 from kstore.log.log_dir import absolute_paths
 from kstore.record.timestamp import to_milliseconds
+from kstore.spark.batch_plan import plan_batch
 from kstore.spark.options import SOURCE_OPTIONS, check_names, parse_source
-from kstore.spark.plan import plan_batch
 from kstore.spark.planning import Plan
 from kstore.spark.reading import check_visible, open_store
 from kstore.spark.snapshot import take_snapshot

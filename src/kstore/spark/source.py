@@ -5,8 +5,8 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from kstore.spark.batch_plan import plan_batch
 from kstore.spark.options import SourceOptions
-from kstore.spark.plan import plan_batch
 from kstore.spark.planning import OffsetRange
 from kstore.spark.snapshot import Snapshot
 from kstore.spark.tasks import run_task

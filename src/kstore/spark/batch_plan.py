@@ -22,4 +22,5 @@ def plan_batch(options: SourceOptions, snapshot: Snapshot, parallelism: int) -> 
         parallelism=parallelism,
         most=options.max_partition_bytes,
         min_tasks=options.min_partitions,
+        topic_ids={topic: store[topic].topic_id for topic, _ in snapshot.extents},
     )
