@@ -126,7 +126,7 @@ class StoreConfig:
     transaction_max_timeout_ms: int = 900_000  # the longest transaction.timeout.ms of a producer
     transactional_id_expiration_ms: int = 604_800_000  # ids unused for so long are forgotten
     max_open_logs: int = 256  # beyond this, idle logs give their files back
-    max_mapped_segments: int = 256
+    max_mapped_segments: int = 256  # 0: a reader maps none (a mount that another machine writes)
     log_cleaner_enable: bool = True  # compact topics whose own settings ask for it
     log_cleaner_threads: int = 1
     log_cleaner_dedupe_buffer_size: int = 134_217_728  # of the key maps of all threads
@@ -141,7 +141,7 @@ class StoreConfig:
         _check_range(self, "transaction_max_timeout_ms", 1, INT32_MAX)
         _check_range(self, "transactional_id_expiration_ms", 1, INT64_MAX)
         _check_range(self, "max_open_logs", 1, 1 << 20)
-        _check_range(self, "max_mapped_segments", 1, 1 << 20)
+        _check_range(self, "max_mapped_segments", 0, 1 << 20)
         _check_range(self, "log_cleaner_threads", 1, 64)
         _check_range(self, "log_cleaner_dedupe_buffer_size", 1 << 10, INT64_MAX)
         _check_fraction(self, "log_cleaner_io_buffer_load_factor")

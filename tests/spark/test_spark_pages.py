@@ -20,7 +20,7 @@ def test_examples_run(
 ) -> None:
     """In a folder of its own; Spark's JVM stays where it was started, so paths are absolute."""
     monkeypatch.chdir(tmp_path)
-    text = page.read_text().replace('("data")', f'("{tmp_path}/data")')
-    text = text.replace('"badRecordsPath", "bad"', f'"badRecordsPath", "{tmp_path}/bad"')
+    text = page.read_text().replace('"data"', f'"{tmp_path}/data"')
+    text = text.replace('badRecordsPath="bad"', f'badRecordsPath="{tmp_path}/bad"')
     text = text.replace('"checkpoint"', f'"{tmp_path}/checkpoint"')
     assert run(page, text) > 0

@@ -78,7 +78,7 @@ class LogManager:
         self.logs = OpenLogs(config.max_open_logs)
         self._files = files
         self._keeper = keeper
-        self._maps = MapBudget(config.max_mapped_segments)
+        self._maps = MapBudget(max(config.max_mapped_segments, 1))
         self.loaded: Callable[[Log], None] | None = None  # told of each log that was loaded
         self.more_chores: list[Chore] = []  # of the layers above
         self._upkeep: Upkeep | None = None
@@ -169,7 +169,7 @@ class LogManager:
             raise place.refusal()
         config, maps = self.catalog.config(topic), self._maps
         if not self.writable:
-            own = self.catalog.is_own(topic)
+            own = self.catalog.is_own(topic) and self.config.max_mapped_segments > 0
             where = partial(self._place_now, topic, partition)
             log, reader = open_for_reading(maps, where, topic, partition, config, own=own)
             reader.opened = partial(self.logs.woken, log)

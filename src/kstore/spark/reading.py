@@ -37,6 +37,7 @@ _LOGGER = logging.getLogger("kstore")
 CHUNK = 1 << 20  # bytes read at a time: they are still in a core's cache when they are decoded
 _ROWS = 1 << 14  # of one run of columns
 _LARGEST_BATCH = (1 << 31) + 11
+_UNMAPPED = StoreConfig(background=False, max_mapped_segments=0)
 _STORES = 4  # kept open by a worker, which Spark uses for one task after another
 
 
@@ -277,7 +278,7 @@ def open_store(paths: tuple[str, ...]) -> Store:
     store = _open_stores.pop(paths, None)
     if store is None or store.closed:
         check_visible(DISK, paths)
-        store = Store(paths, "r", config=StoreConfig(background=False))
+        store = Store(paths, "r", config=_UNMAPPED)
     _open_stores[paths] = store
     while len(_open_stores) > _STORES:
         _open_stores.pop(next(iter(_open_stores))).close()
