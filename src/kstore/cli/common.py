@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from kstore.cli.progress import Progress
 from kstore.errors import KStoreError, UnknownTopicOrPartitionError
 
 if TYPE_CHECKING:
@@ -82,7 +83,16 @@ def open_store(arguments: argparse.Namespace, mode: str = "r", *, create: bool =
                 f"{path} is the folder of one partition; --log-dir names the one above it: "
                 f"{os.path.dirname(os.path.abspath(path))}"
             )
-    store = open_directory(paths, mode)
+    bar = Progress(0)
+
+    def show(done: int, total: int) -> None:
+        bar.total = max(total, 1)
+        bar.update(done, "recovering")
+
+    try:
+        store = open_directory(paths, mode, progress=show)
+    finally:
+        bar.clear()
     if store.writable and store.recovery.unclean:
         complain(str(store.recovery))
     return store

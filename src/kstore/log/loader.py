@@ -20,7 +20,7 @@ from kstore.log.files import Files
 from kstore.log.leader_epochs import LeaderEpochs
 from kstore.log.producer_state import ProducerState
 from kstore.log.recovery import recover_partition
-from kstore.log.recovery_report import RecoveryReport
+from kstore.log.recovery_report import Recovered, RecoveryReport
 from kstore.log.segment_scan import Tell
 
 _LOGGER = logging.getLogger("kstore")
@@ -61,8 +61,8 @@ def load(
         Whether the directory was left by a clean stop. If not, segments from the one that
         holds the recovery point on are scanned and their indexes rebuilt.
     recovery_point, log_start_offset
-        From the directory's checkpoints; 0 where there is no entry. The first is asked for only
-        where it matters: not after a clean stop, unless the last segment shows that to be a lie.
+        From the directory's checkpoints; 0 where there is no entry. After a clean stop the first
+        says only whether the log has lost its end since.
     mode, tell
         See :func:`kstore.log.recovery.recover_partition`.
     clock
@@ -73,22 +73,46 @@ def load(
     RecoveryNeededError
         Damage below the recovery point, or before intact segments. Nothing was changed.
     """
-    durable = 0 if clean else recovery_point()
-    recovered = recover_partition(
-        files,
-        directory,
-        None if clean else durable,
-        config,
-        mode=mode,
-        tell=tell,
-    )
+    durable = recovery_point()
+
+    def recover(point: int | None) -> Recovered:
+        return recover_partition(files, directory, point, config, mode=mode, tell=tell)
+
+    recovered = recover(None if clean else durable)
     bases = [segment.base_offset for segment in recovered.segments]
     if clean and bases and _is_unsound(files, directory, bases[-1]):
         # A clean stop cannot leave this: the marker lies, or somebody changed the files.
-        clean, durable = False, recovery_point()
-        point = max(durable, bases[-1])  # of the other segments nothing speaks against the stop
-        recovered = recover_partition(files, directory, point, config, mode=mode, tell=tell)
+        clean = False
+        # Of the other segments nothing speaks against the stop.
+        recovered = recover(max(durable, bases[-1]))
+    segments, data_end = _open_segments(files, directory, bases, log_start_offset, config)
     epochs = recovered.epochs
+    shorter = epochs.truncate_from_end(segments.end_offset)
+    shorter = epochs.truncate_from_start(segments.start_offset) or shorter
+    known = min(data_end if clean else durable, data_end)
+    producers = ProducerState(files, directory, config.producer_id_expiration_ms)
+    producers.load(
+        segments,
+        time.time_ns() // 1_000_000 if clock is None else clock(),
+        trusted_end=None if clean else known,
+        quiet=frozenset(
+            segment.base_offset for segment in recovered.segments if segment.producer_batches == 0
+        ),
+    )
+    report = recovered.report.and_end(segments.end_offset, durable)
+    if report.missing:
+        _LOGGER.warning("%s", report)
+    told, report = report, report.and_producers(producers.removed, producers.rewritten)
+    if report is not told:
+        _LOGGER.info("%s", report)
+    return LoadedLog(segments, epochs, known, report, producers, data_end, shorter)
+
+
+def _open_segments(
+    files: Files, directory: str, bases: list[int], log_start_offset: int, config: LogConfig
+) -> tuple[SegmentList, int]:
+    """The segments of a recovered directory, the first made where there is none; the offset
+    after the last batch."""
     if not bases:
         bases = [log_start_offset]
         segments_on_disk.create(files, directory, log_start_offset, config)
@@ -102,23 +126,7 @@ def load(
     start = max(log_start_offset, bases[0])
     if start > active.next_offset:
         active.publish(active.size, start)
-    segments = SegmentList((*views, active), start)
-    shorter = epochs.truncate_from_end(segments.end_offset)
-    shorter = epochs.truncate_from_start(start) or shorter
-    known = min(data_end if clean else durable, data_end)
-    producers = ProducerState(files, directory, config.producer_id_expiration_ms)
-    producers.load(
-        segments,
-        time.time_ns() // 1_000_000 if clock is None else clock(),
-        trusted_end=None if clean else known,
-        quiet=frozenset(
-            segment.base_offset for segment in recovered.segments if segment.producer_batches == 0
-        ),
-    )
-    report = recovered.report.and_producers(producers.removed, producers.rewritten)
-    if report is not recovered.report:
-        _LOGGER.info("%s", report)
-    return LoadedLog(segments, epochs, known, report, producers, data_end, shorter)
+    return SegmentList((*views, active), start), data_end
 
 
 def base_offsets(files: Files, directory: str) -> list[int]:

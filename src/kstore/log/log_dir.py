@@ -92,6 +92,7 @@ class LogDir:
         self._begun = False
         self._recovery_points: Mapping[PartitionKey, int] | None = None
         self._log_starts: Mapping[PartitionKey, int] | None = None
+        self._points_seen: tuple[int, Mapping[PartitionKey, int]] | None = None  # by a reader
         if offline is not None:
             return
         if writable:
@@ -139,7 +140,12 @@ class LogDir:
 
         Then the next writer recovers it first; a reader meanwhile sees no torn tail.
         """
-        return not self.clean and not self.files.probe(self.join(filenames.LOCK))
+        return not self.clean and not self.owned
+
+    @property
+    def owned(self) -> bool:
+        """Whether somebody has the directory open for writing now."""
+        return self.files.probe(self.join(filenames.LOCK))
 
     def scan(self) -> Contents:
         """Read the directory's names, and count its partitions."""
@@ -189,8 +195,12 @@ class LogDir:
         return self._read(filenames.LOG_STARTS).get(key, 0)
 
     def current_recovery_point(self, key: PartitionKey) -> int:
-        """The recovery point as it is on disk now."""
-        return self._read(filenames.RECOVERY_POINTS).get(key, 0)
+        """The recovery point as it is on disk now; the file is read once for all partitions."""
+        path = self.join(filenames.RECOVERY_POINTS)
+        stamp = -1 if self.files.kind(path) is None else self.files.modified_ns(path)
+        if self._points_seen is None or self._points_seen[0] != stamp:
+            self._points_seen = stamp, self._read(filenames.RECOVERY_POINTS)
+        return self._points_seen[1].get(key, 0)
 
     def _read(self, name: str) -> Mapping[PartitionKey, int]:
         # Kafka's rule at start-up: a checkpoint that does not parse is logged, and means that

@@ -36,12 +36,19 @@ class Plan:
     sizes: dict[int, int]  # base offset to size of the log file
     scans: dict[int, SegmentScan] = field(default_factory=dict)
     dropped: list[int] = field(default_factory=list)  # segments behind a torn one
-    torn: int | None = None  # base offset of the segment to be cut
+    torn: int | None = None  # base offset of the segment to be cut, where the log will end
+    gapped: list[int] = field(default_factory=list)  # to be cut, and later segments stay
     sync: bool = True
+    faults: dict[str, list[str]] = field(default_factory=dict)  # sentence: files it is true of
     notes: list[str] = field(default_factory=list)  # what was wrong, in sentences
     kept_in: str | None = None  # path of the file with the cut bytes
     kept: list[str] = field(default_factory=list)  # names of files put aside
     rebuilt: list[str] = field(default_factory=list)  # names of side files written anew
+
+    @property
+    def to_cut(self) -> set[int]:
+        """Base offsets of the segments that lose their end."""
+        return {*self.gapped, *([] if self.torn is None else [self.torn])}
 
     @property
     def end_offset(self) -> int | None:
@@ -78,13 +85,15 @@ def apply(files: Files, plan: Plan) -> None:
     """Cut the torn segment and write the indexes of all that were scanned."""
     for base, scan in plan.scans.items():
         names = [filenames.index_name(base), filenames.time_index_name(base)]
-        if base == plan.torn:
+        if base in plan.to_cut:
             _cut(files, plan, scan)
         for name, data in zip(names, (scan.index, scan.time_index), strict=True):
             if _replace(files, plan.directory / name, data, plan.sync):
                 plan.rebuilt.append(name)
+        if base in plan.to_cut:
+            _cut_transactions(files, plan, base, scan.next_offset)
     if plan.end_offset is not None:
-        _cut_transactions(files, plan)
+        _cut_snapshots(files, plan, plan.end_offset)
 
 
 def _cut(files: Files, plan: Plan, scan: SegmentScan) -> None:
@@ -95,16 +104,17 @@ def _cut(files: Files, plan: Plan, scan: SegmentScan) -> None:
     kill: a copy of its beginning takes its place, as in a truncation.
     """
     path = plan.directory / filenames.log_name(scan.base_offset)
+    last = scan.base_offset == max(plan.sizes)
     fd = files.open(path, os.O_RDWR)
     try:
         _keep_tail(files, fd, plan, scan)
-        if not plan.dropped:
+        if last:
             files.truncate(fd, scan.valid_size)
             if plan.sync:
                 files.fsync(fd)
     finally:
         files.close(fd)
-    if plan.dropped:
+    if not last:
         copy = Path(f"{path}{CLEANED_SUFFIX}")  # which every loader takes for unfinished
         files.copy(path, copy, scan.valid_size)
         files.rename(copy, path)
@@ -148,11 +158,9 @@ def _replace(files: Files, path: Path, data: bytes, sync: bool) -> bool:
     return True
 
 
-def _cut_transactions(files: Files, plan: Plan) -> None:
-    """Forget aborted transactions and producer states that end behind the cut."""
-    assert plan.torn is not None
-    end_offset = plan.scans[plan.torn].next_offset
-    path = plan.directory / filenames.transaction_index_name(plan.torn)
+def _cut_transactions(files: Files, plan: Plan, base: int, end_offset: int) -> None:
+    """Forget aborted transactions of a segment that end behind the cut."""
+    path = plan.directory / filenames.transaction_index_name(base)
     if files.exists(path):
         data = files.read(path)
         size = 0
@@ -163,6 +171,10 @@ def _cut_transactions(files: Files, plan: Plan) -> None:
             size += _TRANSACTION_ENTRY_SIZE
         if size < len(data):
             files.write_atomically(path, data[:size])
+
+
+def _cut_snapshots(files: Files, plan: Plan, end_offset: int) -> None:
+    """Forget producer states behind the log's end."""
     for name in files.listdir(plan.directory):
         found = filenames.parse(name)
         if found is not None and found.kind == SNAPSHOT and found.base_offset > end_offset:

@@ -20,7 +20,7 @@ from kstore._native.producers import ProducerTable
 from kstore.errors import CorruptFileError
 from kstore.log import filenames, producer_snapshot, transaction_index
 from kstore.log.files import Files
-from kstore.log.transaction_index import AbortedTransaction
+from kstore.log.transaction_index import ENTRY_SIZE, AbortedTransaction
 
 _PIECE = 8 << 20  # bytes read at a time where nothing is mapped
 _LIMIT = 1 << 30  # no snapshot or transaction index is larger
@@ -242,21 +242,22 @@ class ProducerState:
     def write_aborted(self) -> bool:
         """Write entries of the active segment's transaction index that are only in memory.
 
-        Returns whether that made the file; raises StorageError, and may be called again.
+        Returns whether that made the file; raises StorageError, and may be called again. One
+        that somebody removed or cut meanwhile is written whole.
         """
         table = self.table
-        pending = table.aborted[table.aborted_written :]
-        if not pending:
+        if len(table.aborted) == table.aborted_written:
             return False
         path = os.path.join(self._directory, filenames.transaction_index_name(table.aborted_base))
         fd = self._files.open(path, os.O_WRONLY | os.O_CREAT)
         try:
-            self._files.pwrite(fd, pending, table.aborted_written)
+            start = min(table.aborted_written, self._files.size(fd))
+            start -= start % ENTRY_SIZE
+            self._files.pwrite(fd, table.aborted[start:], start)
         finally:
             self._files.close(fd)
-        made = table.aborted_written == 0
-        table.aborted_written += len(pending)
-        return made
+        table.aborted_written = len(table.aborted)
+        return start == 0
 
     def expire(self, now_ms: int) -> int:
         """Forget producers that wrote nothing for so long; returns how many."""

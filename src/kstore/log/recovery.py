@@ -25,7 +25,7 @@ from kstore.log.files import Files
 from kstore.log.index_check import find_index_fault
 from kstore.log.leftovers import finish_leftovers
 from kstore.log.mending import Plan
-from kstore.log.recovery_report import Recovered, RecoveredSegment, RecoveryReport
+from kstore.log.recovery_report import Recovered, RecoveredSegment, RecoveryReport, some_of
 from kstore.log.segment_scan import Tell, scan_segment
 
 _LOGGER = logging.getLogger("kstore")
@@ -81,8 +81,10 @@ def recover_partition(
     removed += [*orphans, *gone]
     report = _report(plan, recovery_point is None, removed, swapped, started)
     if report.steps:
-        level = logging.WARNING if report.kept or report.cut_size or plan.notes else logging.INFO
+        level = logging.WARNING if report.alarming else logging.INFO
         _LOGGER.log(level, "%s", report)
+        for did, names in (("removed", report.removed), ("wrote anew", report.rebuilt)):
+            _LOGGER.debug("%s: %s: %s", directory.name, did, ", ".join(names) or "nothing")
     dropped = set(plan.dropped)
     segments = tuple(_facts(plan, base) for base in sorted(plan.sizes) if base not in dropped)
     return Recovered(report=report, segments=segments, epochs=epochs)
@@ -113,9 +115,12 @@ def _report(
     if swapped:
         steps.append(f"finished an interrupted compaction: {len(swapped)} files put in place")
     if removed:
-        steps.append(f"removed {len(removed)} files left over: {', '.join(removed)}")
+        steps.append(f"removed {len(removed)} files left over: {some_of(removed)}")
     if scanned and not clean:
         steps.append(f"scanned {len(scanned)} segments, {bytes_scanned:,} bytes")
+    for sentence, names in plan.faults.items():
+        many = f"{len(names)} files: " if len(names) > 1 else ""
+        steps.append(f"{many}{some_of(names)} {sentence}")
     steps += plan.notes
     if cut is not None:
         kept = f"kept in {os.path.basename(plan.kept_in)}" if plan.kept_in else "all zero"
@@ -125,14 +130,18 @@ def _report(
             f"{reason(cut.status)}; the log ends at offset {cut.next_offset}"
         )
     if plan.rebuilt:
-        steps.append(f"wrote {len(plan.rebuilt)} side files anew: {', '.join(plan.rebuilt)}")
+        steps.append(f"wrote {len(plan.rebuilt)} side files anew: {some_of(plan.rebuilt)}")
     return RecoveryReport(
         path=str(plan.directory),
         clean=clean,
         segments_scanned=len(scanned),
         batches=sum(scan.batches for scan in scanned),
         bytes_scanned=bytes_scanned,
-        cut_size=0 if cut is None else cut.file_size - cut.valid_size,
+        cut_size=sum(
+            scan.file_size - scan.valid_size
+            for base, scan in plan.scans.items()
+            if base in plan.to_cut
+        ),
         cut_offset=plan.end_offset,
         cut_reason=None if cut is None else reason(cut.status),
         kept_in=plan.kept_in,
@@ -140,6 +149,7 @@ def _report(
         indexes_rebuilt=sum(name.endswith((INDEX, TIME_INDEX)) for name in plan.rebuilt),
         rebuilt=tuple(plan.rebuilt),
         removed=tuple(removed),
+        faulty=bool(plan.faults or plan.notes),
         swapped=tuple(swapped),
         steps=tuple(steps),
         milliseconds=(perf_counter() - started) * 1000,
@@ -192,7 +202,8 @@ def _scan_segments(
         path = plan.directory / filenames.log_name(base)
         later = bases[slot + 1 :]
         if recovery_point is None or base < first:
-            _scan_for_indexes(files, plan, base, config, every_entry=recovery_point is not None)
+            thorough = recovery_point is not None
+            _scan_for_indexes(files, plan, base, config, mode, every_entry=thorough)
             if base in plan.scans and later:
                 _check_overlap(path, plan.scans[base], later[0])
             continue
@@ -210,12 +221,13 @@ def _scan_segments(
 
 
 def _scan_for_indexes(
-    files: Files, plan: Plan, base: int, config: LogConfig, *, every_entry: bool
+    files: Files, plan: Plan, base: int, config: LogConfig, mode: str, *, every_entry: bool
 ) -> None:
     """Scan a segment that is known to be on disk if its indexes cannot be believed.
 
     Damage in it is not cut; without a usable offset index it keeps the log from opening, as no
-    lookup could pass it.
+    lookup could pass it. Kafka (LogLoader.loadSegmentFiles, LogSegment.recover) cuts a segment
+    whose offset index is missing at its first bad batch, and leaves the later ones: a gap.
     """
     size = plan.sizes[base]
     fault = find_index_fault(files, plan.directory, base, size, every_entry=every_entry)
@@ -225,7 +237,15 @@ def _scan_for_indexes(
     scan = scan_segment(files, path, base, config)
     if scan.status == 0:
         plan.scans[base] = scan
-        plan.notes.append(f"{fault.name} {fault.sentence}")
+        plan.faults.setdefault(fault.sentence, []).append(fault.name)
+    elif mode == "kafka" and not files.exists(plan.directory / filenames.index_name(base)):
+        plan.scans[base] = scan
+        plan.gapped.append(base)
+        plan.notes.append(
+            f"{fault.name} {fault.sentence}, and {path.name} is damaged at position "
+            f"{scan.valid_size} ({reason(scan.status)}): cut there, "
+            f"{scan.file_size - scan.valid_size:,} bytes; what follows stays"
+        )
     elif fault.vital:
         raise _needed(path, scan, "below the recovery point, so it was on disk before")
     else:

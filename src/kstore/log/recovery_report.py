@@ -1,16 +1,25 @@
 """What recovery says it did. Immutable values; :mod:`kstore.log.recovery` makes them."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kstore.log.leader_epochs import LeaderEpochs
+
+_FEW = 3  # names that a sentence can bear
+
+
+def some_of(names: Sequence[str]) -> str:
+    """Names as people read them: few of them all, of many the first and the last."""
+    return ", ".join(names) if len(names) <= _FEW else f"{names[0]} to {names[-1]}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecoveryReport:
     """What opening a partition for writing found and changed. Immutable; ``str`` tells it.
 
-    ``steps`` says in sentences what was done, in that order; empty where nothing had to be.
+    ``steps`` says in sentences what was done, in that order; empty where nothing had to be. Of
+    many files they name the first and the last: ``rebuilt``, ``removed`` and ``kept`` name all.
     """
 
     path: str = ""
@@ -21,14 +30,21 @@ class RecoveryReport:
     cut_size: int = 0  # bytes taken from the end of the last segment
     cut_offset: int | None = None  # the log ended here after the cut
     cut_reason: str | None = None
+    missing: int = 0  # offsets below the recovery point that the log had lost before it was opened
     kept_in: str | None = None  # the file with the cut bytes; None if they were all zero
     kept: tuple[str, ...] = ()  # names of all files that were put aside, kept_in's included
     indexes_rebuilt: int = 0
     rebuilt: tuple[str, ...] = ()  # names of side files that were written anew
     removed: tuple[str, ...] = ()  # names of leftovers
+    faulty: bool = False  # side files, or what the segments say of each other, looked wrong
     swapped: tuple[str, ...] = ()  # names of files that finished an interrupted compaction
     steps: tuple[str, ...] = ()
     milliseconds: float = 0.0
+
+    @property
+    def alarming(self) -> bool:
+        """Whether something was wrong that an interrupted writer does not leave."""
+        return self.faulty or bool(self.kept or self.cut_size or self.missing)
 
     @property
     def changed(self) -> bool:
@@ -41,15 +57,29 @@ class RecoveryReport:
             return self
         steps = list(self.steps)
         if removed:
-            steps.append(f"removed producer snapshots that do not count: {', '.join(removed)}")
+            steps.append(
+                f"removed {len(removed)} producer snapshots that do not count: {some_of(removed)}"
+            )
         if rewritten:
-            steps.append(f"made transaction indexes from the log: {', '.join(rewritten)}")
+            steps.append(
+                f"made {len(rewritten)} transaction indexes from the log: {some_of(rewritten)}"
+            )
         return replace(
             self,
             removed=(*self.removed, *removed),
             rebuilt=(*self.rebuilt, *rewritten),
             steps=tuple(steps),
         )
+
+    def and_end(self, end_offset: int, recovery_point: int) -> "RecoveryReport":
+        """The same and, where the log ends below the recovery point, that it does."""
+        if self.cut_size or end_offset >= recovery_point:
+            return self
+        step = (
+            f"the log ends at offset {end_offset}, below the recovery point {recovery_point}: "
+            "what was between had been on disk, and is gone"
+        )
+        return replace(self, steps=(*self.steps, step), missing=recovery_point - end_offset)
 
     def __str__(self) -> str:
         name = os.path.basename(self.path)

@@ -51,6 +51,9 @@ class SharedReader:
         From the checkpoint file, a callable because its owner may raise it.
     recovery_point
         Likewise; asked for only where the walk comes to something that is no valid batch.
+    owned
+        Whether somebody has the log directory open for writing; asked only where the log ends
+        below the recovery point, which its owner would know of.
     moved
         Where the directory is now, asked where it is no more: its owner may have moved it.
     """
@@ -64,6 +67,7 @@ class SharedReader:
         own: bool,
         log_start_offset: Callable[[], int] = lambda: 0,
         recovery_point: Callable[[], int] = lambda: 0,
+        owned: Callable[[], bool] = lambda: True,
         moved: Callable[[], str] | None = None,
     ) -> None:
         self.directory = directory
@@ -72,6 +76,7 @@ class SharedReader:
         self._own = own
         self._log_start = log_start_offset
         self._recovery_point = recovery_point
+        self._owned = owned
         self._moved = moved
         self._durable: int | None = None  # the recovery point, once asked for since the last list
         self._damage: CorruptRecordError | None = None  # behind the last batch that can be read
@@ -181,7 +186,11 @@ class SharedReader:
         active = self._segments.views[-1]
         while self._fd >= 0:
             left = self._files.size(self._fd) - active.size
+            if left <= 0 and self._durable is None:
+                self._durable = self._recovery_point()  # first: what is below it is there by now
+                continue
             if left <= 0:
+                self._check_end(active)
                 return
             data = self._files.pread(self._fd, min(left, _STEP), active.size)
             size, following, largest, offset = find_end(data, 0, active.next_offset, True)
@@ -196,11 +205,33 @@ class SharedReader:
                 size, following = self._behind_damage(active, data, left)
                 largest, offset = -1, following
                 if size == 0:
-                    self._note_damage(active)
+                    self._note_damage(
+                        active,
+                        "no batch can be read here, but below the recovery point, offset "
+                        f"{self._durable}, all was on disk: the log is damaged; `kstore repair` "
+                        "saves what is sound",
+                    )
                     return
             active.note_position(active.next_offset, active.size)
             active.note_timestamp(largest, offset)
             active.publish(active.size + size, following)
+
+    def _check_end(self, active: SegmentView) -> None:
+        """Whether the log has lost its end: it was on disk up to the recovery point once.
+
+        An owner may be about to change either, and a move or a roll begins another segment.
+        """
+        assert self._segments is not None
+        end = max(active.next_offset, self._segments.start_offset)
+        if self._durable is None or end >= self._durable or self._owned():
+            return
+        self._durable = self._recovery_point()  # nobody changes it any more
+        if end < self._durable and max(self._live()) == active.base_offset:
+            self._note_damage(
+                active,
+                f"the log ends here, but up to the recovery point, offset {self._durable}, all "
+                "was on disk: what followed is gone",
+            )
 
     def _behind_damage(self, active: SegmentView, data: bytes, left: int) -> tuple[int, int]:
         """Size of what is damaged behind the last batch, and the offset that follows; 0 if it is
@@ -225,13 +256,11 @@ class SharedReader:
         following = find_end(data, 0, first, False)[1] if size == len(data) else first
         return (size, min(following, self._durable)) if following > first else (0, first)
 
-    def _note_damage(self, active: SegmentView) -> None:
+    def _note_damage(self, active: SegmentView, sentence: str) -> None:
         """What stands behind the last batch is none, and the log goes on: so much was on disk."""
         if self._durable is not None and active.next_offset < self._durable:
             self._damage = CorruptRecordError(
-                "no batch can be read here, but below the recovery point, offset "
-                f"{self._durable}, all was on disk: the log is damaged; `kstore repair` saves "
-                "what is sound",
+                sentence,
                 path=active.path,
                 position=active.size,
                 offset=active.next_offset,

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from kstore.errors import CorruptFileError
 
 _ENTRY = Struct(">hqqqq")
+ENTRY_SIZE = _ENTRY.size
 _VERSION = 0
 
 

@@ -1,0 +1,217 @@
+"""What somebody took away behind a log's back is told, and never read as if it had not been."""
+
+import io
+import logging
+import sys
+from pathlib import Path
+
+import pytest
+
+import kstore
+from kstore import LogConfig, StoreConfig
+from kstore.cli import main
+from kstore.errors import CorruptRecordError, RecoveryNeededError
+from kstore.log import transaction_index
+from kstore.log.files import Files
+from oracle.reader import read_log as oracle_read
+from support.logs import open_log
+from support.producers import NOW, sent
+from support.stores import MARKER, QUIET
+
+FIRST = "00000000000000000000"
+KAFKA = StoreConfig(background=False, recovery="kafka")
+
+
+def filled(root: Path, segments: int = 1, each: int = 10) -> list[Path]:
+    """A topic of batches of one record, closed cleanly; its segment files."""
+    with kstore.open(root, config=QUIET) as store:
+        log = store.create_topic("t", config=LogConfig(index_interval_bytes=100))[0]
+        for number in range(segments * each):
+            if number and number % each == 0:
+                log.roll()
+            log.append(b"%d" % number * 20, key=b"k", timestamp=NOW + number)
+    return sorted((root / "t-0").glob("*.log"))
+
+
+def cut_before(path: Path, number: int) -> int:
+    """Cut a segment in front of its n-th batch; returns the position."""
+    position = oracle_read(path.read_bytes()).batches[number].position
+    with path.open("r+b") as file:
+        file.truncate(position)
+    return position
+
+
+# --- the end of a log --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("left", [0, 1, 6, 9])
+def test_a_reader_is_told_of_an_end_cut_between_batches(
+    tmp_path: Path, left: int, clean: bool
+) -> None:
+    (path,) = filled(tmp_path)
+    position = cut_before(path, left)
+    if not clean:
+        (tmp_path / MARKER).unlink()
+    with kstore.open(tmp_path, mode="r") as store:
+        log = store["t"][0]
+        seen: list[int] = []
+        with pytest.raises(CorruptRecordError, match="what followed is gone") as caught:
+            seen += [record.offset for record in log]
+        assert (caught.value.path, caught.value.position) == (str(path), position)
+        assert caught.value.offset == left
+        for offset in range(left):
+            assert log[offset].offset == offset
+    (tmp_path / "recovery-point-offset-checkpoint").write_text(f"0\n1\nt 0 {left}\n")
+    with kstore.open(tmp_path, mode="r") as store:  # above it, nobody had promised more
+        assert [record.offset for record in store["t"][0]] == list(range(left))
+
+
+def test_a_writer_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (path,) = filled(tmp_path)
+    cut_before(path, 6)
+    with caplog.at_level(logging.WARNING), kstore.open(tmp_path, config=QUIET) as store:
+        log = store["t"][0]
+        assert log.recovery is not None
+        assert log.recovery.missing == 4
+        assert "ends at offset 6, below the recovery point 10" in str(log.recovery)
+        assert [record.offset for record in log] == list(range(6))
+        with kstore.open(tmp_path, mode="r") as other:  # its owner knows already
+            assert [record.offset for record in other["t"][0]] == list(range(6))
+    assert "is gone" in caplog.text
+    with kstore.open(tmp_path, config=QUIET) as store:
+        log = store["t"][0]
+        assert log.recovery is not None
+        assert log.recovery.missing == 0
+
+
+def test_records_deleted_up_to_the_end_are_no_loss(tmp_path: Path) -> None:
+    filled(tmp_path)
+    with kstore.open(tmp_path, config=QUIET) as store:
+        store["t"][0].delete_records(10)
+    for mode in ("r", "a"):
+        with kstore.open(tmp_path, mode=mode, config=QUIET) as store:
+            log = store["t"][0]
+            assert (log.start_offset, log.end_offset, list(log)) == (10, 10, [])
+            assert log.recovery is None or log.recovery.missing == 0
+
+
+class Counting(Files):
+    """Counts the system calls on checkpoints."""
+
+    def __init__(self) -> None:
+        self.reads = 0
+
+    def read(self, path, limit=1 << 30):
+        self.reads += str(path).endswith("recovery-point-offset-checkpoint")
+        return super().read(path, limit)
+
+
+def test_one_look_at_the_checkpoint_serves_all_partitions(tmp_path: Path) -> None:
+    with kstore.open(tmp_path, config=QUIET) as store:
+        for log in store.create_topic("t", partitions=20):
+            log.append(b"x")
+    for mode in ("r", "a"):
+        files = Counting()
+        with kstore.Store(tmp_path, mode, config=QUIET, files=files) as store:
+            for log in store["t"]:
+                assert log.end_offset == 1
+                assert log.end_offset == 1
+            assert files.reads == 1, mode
+
+
+# --- a damaged segment without an index --------------------------------------------------------
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_in_kafka_mode_a_damaged_segment_without_an_index_loses_its_end_only(
+    tmp_path: Path, number: int, clean: bool
+) -> None:
+    """As Kafka's LogLoader: what lies behind that segment stays, so the log has a gap."""
+    paths = filled(tmp_path, segments=3)
+    hurt = paths[number]
+    data = bytearray(hurt.read_bytes())
+    batch = oracle_read(bytes(data)).batches[4]
+    data[batch.position + 70] ^= 1
+    hurt.write_bytes(data)
+    hurt.with_suffix(".index").unlink()
+    inode = hurt.stat().st_ino
+    if not clean:
+        (tmp_path / MARKER).unlink()
+    with (
+        pytest.raises(RecoveryNeededError, match="below the recovery point"),
+        kstore.open(tmp_path, config=QUIET) as store,
+    ):
+        list(store["t"][0])
+    assert hurt.read_bytes() == data
+    with kstore.open(tmp_path, config=KAFKA) as store:
+        log = store["t"][0]
+        lost = range(10 * number + 4, 10 * number + 10)
+        assert [record.offset for record in log] == [n for n in range(30) if n not in lost]
+        assert log.recovery is not None
+        assert log.recovery.cut_size == len(data) - batch.position
+        assert log.end_offset == (24 if number == 2 else 30)
+        log.verify().raise_if_corrupt()
+    assert hurt.stat().st_size == batch.position
+    if number < 2:  # a reader may have it mapped
+        assert hurt.stat().st_ino != inode
+    (kept,) = hurt.parent.glob("kstore.cut.*")
+    assert kept.read_bytes() == data[batch.position :]
+    with kstore.open(tmp_path, config=QUIET) as store:
+        assert len(list(store["t"][0])) == 24
+
+
+# --- side files --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("left", [None, 0, 5, 34])
+def test_a_transaction_index_taken_from_a_running_writer(tmp_path: Path, left: int | None) -> None:
+    """The next entry is not written behind a hole of zeros."""
+    log = open_log(tmp_path / "t-0", clock=lambda: NOW)
+    path = tmp_path / "t-0" / f"{FIRST}.txnindex"
+    for number in range(3):
+        log.append_as_leader(sent(5, 0, number, transactional=True))
+        log.append_end_marker(5, 0, commit=False)
+        if number == 1:
+            data = path.read_bytes()
+            assert len(data) == 68
+            path.unlink()
+            if left is not None:
+                path.write_bytes(data[:left])
+    entries = transaction_index.parse(path.read_bytes())
+    assert entries == log.aborted_transactions(0, 100)
+    assert [(each.first_offset, each.last_offset) for each in entries] == [(0, 1), (2, 3), (4, 5)]
+
+
+def test_many_files_are_named_by_the_first_and_the_last(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for path in filled(tmp_path, segments=9, each=2):
+        path.with_suffix(".timeindex").unlink()
+    with caplog.at_level(logging.DEBUG), kstore.open(tmp_path, config=QUIET) as store:
+        report = store["t"][0].recovery
+    assert report is not None
+    assert len(report.rebuilt) == 9
+    assert f"wrote 9 side files anew: {report.rebuilt[0]} to {report.rebuilt[-1]}" in str(report)
+    told = {record.levelno: record.getMessage() for record in caplog.records}
+    assert all(name in told[logging.DEBUG] for name in report.rebuilt)
+    assert sum(name in told[logging.WARNING] for name in report.rebuilt) == 2
+    assert "9 files: 00000000000000000000.timeindex to " in told[logging.WARNING]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_tool_shows_how_far_recovery_is(tmp_path: Path, monkeypatch) -> None:
+    filled(tmp_path)
+    (tmp_path / MARKER).unlink()
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    assert main(["topics", "--create", "--topic", "u", "--log-dir", str(tmp_path)]) == 0
+    assert "100%" in terminal.getvalue()
+    assert " recovering" in terminal.getvalue()
+    assert main(["topics", "--create", "--topic", "v", "--log-dir", str(tmp_path)]) == 0
+    assert terminal.getvalue().count("100%") == 1  # nothing to recover any more
