@@ -1,5 +1,6 @@
 """What kstore mends where Kafka loses or lies, a real broker opens and serves as mended."""
 
+import shutil
 import time
 
 import pytest
@@ -9,6 +10,7 @@ from interop.kafka_jars import run
 from interop.node import Node
 from interop.test_brokers import assert_serves
 from kstore import LogConfig, StoreConfig
+from kstore.errors import RecoveryNeededError
 from oracle.files import read_offset_index
 from support.producers import sent
 
@@ -117,3 +119,59 @@ def test_mended_and_served(node):
     assert committed(node, "aborted") == [4, 5, 6, 8]
     node.stop()
     assert "stray" not in " ".join(path.name for path in node.log_dir.iterdir())
+
+
+def logs_of(folder):
+    return {path.name: path.read_bytes() for path in folder.glob("*.log")}
+
+
+def test_a_damaged_segment_without_an_index_and_a_marker_written_twice(node, tmp_path):
+    """Both as Kafka has it: it cuts the segment and leaves the later ones, a gap; and a marker
+    that a coordinator wrote again after a crash ends nothing a second time."""
+    node.start()
+    for topic in ("bare", "twice"):
+        node.create_topic(topic)
+    node.stop()
+    with kstore.open(node.log_dir) as store:
+        fill(store, "bare")
+        log = store["twice"][0]
+        for number, commit in enumerate((False, True, False)):
+            log.append_as_leader(sent(5, 0, 3 * number, 3, transactional=True, timestamp=NOW))
+            log.append_as_leader(sent(6, 0, number, 1, transactional=True, timestamp=NOW))
+            for _ in range(2):
+                log.append_end_marker(5, 0, commit=commit)
+            log.append_end_marker(6, 0, commit=not commit)
+            log.append_end_marker(6, 0, commit=not commit)
+        assert log.last_stable_offset == log.end_offset
+        stable = log.append_as_leader(sent(6, 0, 3, 1, transactional=True, timestamp=NOW))
+        log.append_end_marker(5, 0, commit=False)  # not this one's
+        assert log.last_stable_offset == stable.first_offset
+        ours = [record.offset for record in log.view(isolation="read_committed")]
+        aborted = log.aborted_transactions(0, 100)
+        assert len(aborted) == 3
+    folder = {topic: node.log_dir / f"{topic}-0" for topic in ("bare", "twice")}
+    index = (folder["twice"] / f"{FIRST}.txnindex").read_bytes()
+    segment = folder["bare"] / f"{FIRST}.log"
+    data = bytearray(segment.read_bytes())
+    data[len(data) // 2] ^= 1
+    segment.write_bytes(data)
+    segment.with_suffix(".index").unlink()
+    copy = tmp_path / "copy"
+    shutil.copytree(node.log_dir, copy)
+
+    node.start()
+    node.kill()  # so that the next start replays every marker
+    kafka = logs_of(folder["bare"])
+    assert len(kafka) == 3
+    assert 0 < len(kafka[segment.name]) < len(data)
+    node.start()
+    # The tool gives up after five seconds: again where a slow machine let it see nothing at all.
+    assert (committed(node, "twice") or committed(node, "twice")) == ours
+    assert (folder["twice"] / f"{FIRST}.txnindex").read_bytes() == index
+    node.stop()
+    with pytest.raises(RecoveryNeededError), kstore.open(copy) as store:
+        list(store["bare"][0])
+    with kstore.open(copy, config=StoreConfig(recovery="kafka")) as store:
+        left = [record.offset for record in store["bare"][0]]
+        assert left == [*range(len(left) - 40), *range(20, 60)]
+    assert logs_of(copy / "bare-0") == kafka

@@ -1,6 +1,7 @@
 """What somebody took away behind a log's back is told, and never read as if it had not been."""
 
 import io
+import itertools
 import logging
 import sys
 from pathlib import Path
@@ -160,6 +161,42 @@ def test_in_kafka_mode_a_damaged_segment_without_an_index_loses_its_end_only(
     assert kept.read_bytes() == data[batch.position :]
     with kstore.open(tmp_path, config=QUIET) as store:
         assert len(list(store["t"][0])) == 24
+
+
+# --- wrong entries of an index -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kind", "bits"), [("index", 64), ("timeindex", 96)])
+@pytest.mark.parametrize("mode", ["r", "a"])
+def test_no_wrong_entry_hides_a_record(tmp_path: Path, kind: str, bits: int, mode: str) -> None:
+    """In the middle of an index that a clean open does not look through: no read rests on it."""
+    shuffled = [10 * (n - 3 * (n % 5 == 0)) for n in range(320)]  # some are late
+    with kstore.open(tmp_path, config=QUIET) as store:
+        log = store.create_topic("t", config=LogConfig(index_interval_bytes=60))[0]
+        for time in shuffled:
+            log.append(b"value", timestamp=NOW + time)
+        log.roll()
+        log.append(b"x", timestamp=NOW + 10_000)
+    path = tmp_path / "t-0" / f"{FIRST}.{kind}"
+    whole, size = path.read_bytes(), bits // 8
+    count = len(whole) // size
+    assert count > 200
+    told = 0
+    for entry, bit in itertools.product((0, 70, count // 2, count - 1), range(0, bits, 5)):
+        wrong = bytearray(whole)
+        wrong[(entry + 1) * size - 1 - bit // 8] ^= 1 << bit % 8
+        path.write_bytes(wrong)
+        with kstore.open(tmp_path, mode=mode, config=QUIET) as store:
+            log = store["t"][0]
+            for asked in (0, 690, 705, 1595, 1600, 1605, 2210, 3155, 3191, 5000):
+                expected = next((n for n, time in enumerate(shuffled) if time >= asked), 320)
+                assert log.offset_at(NOW + asked) == expected, (entry, bit, asked)
+            for offset in (0, 69, 70, 71, 72, 150, 160, 161, 319, 320):
+                assert log[offset].offset == offset, (entry, bit)
+            told += mode == "r" and not log.verify().ok
+    path.write_bytes(whole)
+    if mode == "r":  # an entry that says another sound thing is none that is wrong
+        assert told > 4 * (bits // 5) * 0.6
 
 
 # --- side files --------------------------------------------------------------------------------

@@ -413,16 +413,17 @@ cdef class SegmentView:
         at = self.time_entries + (self.time_count - 1) * TIME_INDEX_ENTRY_SIZE
         return get_i64(at), self.base_offset + get_i32(at + 8)
 
-    def floor_time_offset(self, int64_t timestamp):
-        """Offset of the time index entry at or below timestamp; the base offset if none."""
+    def floor_time(self, int64_t timestamp):
+        """(timestamp, offset) of the time index entry at or below timestamp; (-1, base) if none."""
         cdef Py_ssize_t slot
+        cdef const uint8_t* at
         if self.time_count == 0:
-            return self.base_offset
+            return -1, self.base_offset
         slot = floor_time(self.time_entries, self.time_count, timestamp)
         if slot < 0:
-            return self.base_offset
-        return self.base_offset + get_i32(
-            self.time_entries + slot * TIME_INDEX_ENTRY_SIZE + 8)
+            return -1, self.base_offset
+        at = self.time_entries + slot * TIME_INDEX_ENTRY_SIZE
+        return get_i64(at), self.base_offset + get_i32(at + 8)
 
     cdef Slice locate(self, int64_t offset, int64_t max_bytes):
         """The slice that begins with the batch holding offset; None if all batches end before."""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kstore._native.locate import SegmentList, SegmentView, find_end
+from kstore._native.locate import SegmentList, SegmentView
 from kstore.config import LogConfig
 from kstore.log import filenames
 from kstore.log import segment as segments_on_disk
@@ -24,8 +24,6 @@ from kstore.log.recovery_report import Recovered, RecoveryReport
 from kstore.log.segment_scan import Tell
 
 _LOGGER = logging.getLogger("kstore")
-
-_STEP = 1 << 20  # bytes read at a time while walking to the end
 
 
 @dataclass(slots=True)
@@ -146,41 +144,11 @@ def load_active(files: Files, directory: str, base_offset: int) -> SegmentView:
     if size == 0:
         return view
     segments_on_disk.load_indexes(files, directory, view)
-    position, next_offset, timestamp, offset = walk_end(files, view, size)
+    position, next_offset, timestamp, offset = segments_on_disk.walk_end(files, view, size)
     view.publish(view.last_indexed_position(size) + position, next_offset)
-    view.note_timestamp(*view.last_indexed_time())
+    view.note_timestamp(*segments_on_disk.newest_time(files, view))
     view.note_timestamp(timestamp, offset)
     return view
-
-
-def walk_end(files: Files, view: SegmentView, size: int) -> tuple[int, int, int, int]:
-    """Walk from the last index entry within the file to its last whole batch."""
-    start = position = view.last_indexed_position(size)
-    end, largest, offset = view.base_offset, -1, view.base_offset
-    step = _STEP
-    fd = files.open(view.path)
-    try:
-        while position < size:
-            data = files.pread(fd, min(step, size - position), position)
-            walked, end, newest, at = find_end(data, 0, end, False)
-            if newest > largest:
-                largest, offset = newest, at
-            position += walked
-            # A batch may be larger than a step, and says so; what else follows is not read whole.
-            if walked:
-                step = _STEP
-                continue
-            step = declared_size(data)
-            if not len(data) < step <= size - position:
-                break
-    finally:
-        files.close(fd)
-    return position - start, end, largest, offset
-
-
-def declared_size(data: bytes) -> int:
-    """What the batch that begins here says its size is; 0 if there is not so much of it."""
-    return 12 + int.from_bytes(data[8:12], "big", signed=True) if len(data) >= 12 else 0
 
 
 def _is_unsound(files: Files, directory: str, base_offset: int) -> bool:
@@ -191,4 +159,5 @@ def _is_unsound(files: Files, directory: str, base_offset: int) -> bool:
         return False
     view = SegmentView(base_offset, path)
     segments_on_disk.load_indexes(files, directory, view)
-    return view.last_indexed_position(size) + walk_end(files, view, size)[0] != size
+    walked = segments_on_disk.walk_end(files, view, size)[0]
+    return view.last_indexed_position(size) + walked != size

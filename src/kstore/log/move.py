@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 from kstore._native.locate import SegmentView
 from kstore.errors import ClosedError, StorageError
-from kstore.log import filenames, seal
+from kstore.log import filenames, seal, segment
 from kstore.log.files import TEMPORARY_SUFFIX, Files
-from kstore.log.loader import walk_end
 from kstore.log.recover_all import Progress
 from kstore.log.relocation import RelocatingWriter
 
@@ -232,7 +231,7 @@ class PartitionCopy:
                 self._remove(filenames.file_name(known.view.base_offset, kind))
             size = self._files.size_of(self._path(known.view))
             bare = SegmentView(known.view.base_offset, self._path(known.view))
-            whole = walk_end(self._files, bare, size)[0]
+            whole = segment.walk_end(self._files, bare, size)[0]
             fd = self._files.open(bare.path, os.O_WRONLY)
             try:
                 self._files.truncate(fd, whole)

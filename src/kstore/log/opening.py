@@ -7,7 +7,7 @@ from kstore.config import LogConfig
 from kstore.log import filenames, segment, sign
 from kstore.log.filenames import partition_directory
 from kstore.log.files import Files
-from kstore.log.loader import base_offsets, load, walk_end
+from kstore.log.loader import base_offsets, load
 from kstore.log.log import Log
 from kstore.log.log_dir import LogDir
 from kstore.log.maps import MapBudget
@@ -106,4 +106,4 @@ def peek_end_offset(files: Files, path: str, log_start: int) -> int:
     if size == 0:
         return max(log_start, bases[-1])
     segment.load_indexes(files, path, view)
-    return max(log_start, walk_end(files, view, size)[1])
+    return max(log_start, segment.walk_end(files, view, size)[1])

@@ -24,7 +24,10 @@ def offset_for_time(log: "Log", ms: int, files: Files) -> int | None:
             continue
         if view.sealed and view.time_index_count == 0:
             segments_on_disk.load_indexes(files, log.path, view)
-        start = max(view.floor_time_offset(ms), segments.start_offset, view.base_offset)
+        timestamp, start = view.floor_time(ms)
+        if timestamp >= 0 and not segments_on_disk.is_time_of(files, view, timestamp, start):
+            start = view.base_offset  # a wrong entry would hide what lies before it
+        start = max(start, segments.start_offset, view.base_offset)
         return _first_in_segment(log, view, start, ms)
     return None
 
@@ -72,11 +75,13 @@ def indexed_timestamp(files: Files, directory: str, view: SegmentView) -> int:
     """Largest timestamp of a segment as the time index tells it; -1 if it has none."""
     if view.max_timestamp < 0 and view.sealed:
         if view.time_index_count > 0:
-            view.note_timestamp(*view.last_indexed_time())
+            view.note_timestamp(*segments_on_disk.newest_time(files, view))
         else:  # into a view of its own: the indexes of all segments would fill the memory
             passing = segments_on_disk.bare(directory, view.base_offset)
             segments_on_disk.load_indexes(files, directory, passing)
-            view.note_timestamp(*passing.last_indexed_time())
+            view.note_timestamp(passing.max_timestamp, passing.offset_of_max_timestamp)
+            if view.max_timestamp < 0:
+                view.note_timestamp(*segments_on_disk.newest_time(files, passing))
     return view.max_timestamp
 
 

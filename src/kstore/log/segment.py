@@ -20,6 +20,8 @@ _LOGGER = logging.getLogger("kstore")
 
 _ENTRY = 8
 _TIME_ENTRY = 12
+_HEADER = 61  # bytes of a batch v2's header, the longest
+_STEP = 1 << 20  # bytes read at a time while walking to the end
 
 
 @dataclass(slots=True)
@@ -228,7 +230,8 @@ def load_indexes(files: Files, directory: str, view: SegmentView) -> bool:
     """Read both index files into the view; False if the offset index is missing or odd-sized.
 
     Entries after the first zero one are the preallocated tail of an unclean stop, not entries;
-    of entries out of order those before the first wrong one count, and the walk does the rest.
+    of entries out of order those before the first wrong one count, and the walk does the rest. A
+    time index out of order says nothing of the largest timestamp: the log's headers tell that.
     """
     base = view.base_offset
     suffix = filenames.SWAP_SUFFIX if view.path.endswith(filenames.SWAP_SUFFIX) else ""
@@ -244,7 +247,73 @@ def load_indexes(files: Files, directory: str, view: SegmentView) -> bool:
     time_index = TimeIndex(times[: len(times) // _TIME_ENTRY * _TIME_ENTRY], base)
     time_count = _sound_entries(time_index, _TIME_ENTRY, time_path)
     view.load_entries(entries[: offset_count * _ENTRY], times[: time_count * _TIME_ENTRY])
+    if time_count < time_index.count:
+        view.note_timestamp(*_walk_for_time(files, view))
     return True
+
+
+def walk_end(files: Files, view: SegmentView, size: int) -> tuple[int, int, int, int]:
+    """Walk from the last index entry within the file to its last whole batch."""
+    start = position = view.last_indexed_position(size)
+    end, largest, offset = view.base_offset, -1, view.base_offset
+    step = _STEP
+    fd = files.open(view.path)
+    try:
+        while position < size:
+            data = files.pread(fd, min(step, size - position), position)
+            walked, end, newest, at = find_end(data, 0, end, False)
+            if newest > largest:
+                largest, offset = newest, at
+            position += walked
+            # A batch may be larger than a step, and says so; what else follows is not read whole.
+            if walked:
+                step = _STEP
+                continue
+            step = declared_size(data)
+            if not len(data) < step <= size - position:
+                break
+    finally:
+        files.close(fd)
+    return position - start, end, largest, offset
+
+
+def declared_size(data: bytes) -> int:
+    """What the batch that begins here says its size is; 0 if there is not so much of it."""
+    return 12 + int.from_bytes(data[8:12], "big", signed=True) if len(data) >= 12 else 0
+
+
+def newest_time(files: Files, view: SegmentView) -> tuple[int, int]:
+    """Largest timestamp by a loaded time index, and its batch's last offset; (-1, base offset).
+
+    The last entry counts if it is true of the batch that it names. If not, all headers of the
+    segment are walked: an entry that says too little would hide records, and age them.
+    """
+    timestamp, offset = view.last_indexed_time()
+    if timestamp < 0 or is_time_of(files, view, timestamp, offset):
+        return timestamp, offset
+    return _walk_for_time(files, view)
+
+
+def is_time_of(files: Files, view: SegmentView, timestamp: int, offset: int) -> bool:
+    """Whether a timestamp is the largest of the batch that holds an offset."""
+    position = view.floor_position(offset)
+    fd = files.open(view.path)
+    try:
+        while len(header := files.pread(fd, _HEADER, position)) > 16:
+            size, first = _number(header, 8, 4), _number(header, 0, 8)
+            last = first + (_number(header, 23, 4) if header[16] == 2 and len(header) > 26 else 0)
+            if size <= 0 or last >= offset:
+                return first_batch_timestamp(header) == timestamp
+            position += 12 + size
+    finally:
+        files.close(fd)
+    return False
+
+
+def _walk_for_time(files: Files, view: SegmentView) -> tuple[int, int]:
+    size = files.size_of(view.path)
+    _, _, timestamp, offset = walk_end(files, SegmentView(view.base_offset, view.path), size)
+    return timestamp, offset
 
 
 def _sound_entries(index: OffsetIndex | TimeIndex, entry_size: int, path: str) -> int:

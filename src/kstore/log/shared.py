@@ -28,7 +28,6 @@ from kstore.log import filenames
 from kstore.log import segment as segments_on_disk
 from kstore.log.filenames import CLEANED_SUFFIX, LOG, SWAP_SUFFIX
 from kstore.log.files import Files
-from kstore.log.loader import declared_size, walk_end
 from kstore.log.maps import MapBudget
 from kstore.log.salvage import INT32_MAX, find_next
 
@@ -146,7 +145,7 @@ class SharedReader:
         ]
         active = segments_on_disk.bare(self.directory, bases[-1])
         segments_on_disk.load_indexes(self._files, self.directory, active)
-        active.note_timestamp(*active.last_indexed_time())
+        active.note_timestamp(*segments_on_disk.newest_time(self._files, active))
         if self.opened is not None:
             self.opened()
         self._fd = self._files.open(active.path)
@@ -175,7 +174,7 @@ class SharedReader:
                 view = segments_on_disk.sealed(
                     self._files, self.directory, base, active, SWAP_SUFFIX
                 )
-                end = walk_end(self._files, view, view.size)[1]
+                end = segments_on_disk.walk_end(self._files, view, view.size)[1]
                 live = {each: suffix for each, suffix in live.items() if not base < each < end}
                 live[base] = SWAP_SUFFIX
         return live
@@ -194,7 +193,7 @@ class SharedReader:
                 return
             data = self._files.pread(self._fd, min(left, _STEP), active.size)
             size, following, largest, offset = find_end(data, 0, active.next_offset, True)
-            wanted = declared_size(data)
+            wanted = segments_on_disk.declared_size(data)
             if size == 0 and len(data) < wanted <= left:  # one batch larger than a step
                 data = self._files.pread(self._fd, wanted, active.size)
                 size, following, largest, offset = find_end(data, 0, active.next_offset, True)
