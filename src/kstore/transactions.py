@@ -28,6 +28,7 @@ from kstore.errors import (
 )
 from kstore.group.fields import partition_for_name
 from kstore.log.manager import LogManager
+from kstore.log.transactions import last_marker_time
 from kstore.log.upkeep import Chore
 from kstore.record.builder import BatchBuilder
 from kstore.record.timestamp import to_milliseconds
@@ -42,6 +43,7 @@ from kstore.txn.messages import (
     decode_value,
     encode_key,
     encode_value,
+    is_commit,
     new_producer_id,
     next_sequence,
 )
@@ -49,6 +51,7 @@ from kstore.txn.messages import (
 if TYPE_CHECKING:
     from kstore.consumer import Consumer
     from kstore.log.log import Log
+    from kstore.log.producer_snapshot import ProducerEntry
     from kstore.store import Store
 
 _LOGGER = logging.getLogger("kstore")
@@ -75,6 +78,7 @@ class StoreTransactions:
             lowest_producer_id=LOWEST_PRODUCER_ID,
         )
         self._epoch = 0  # the coordinator's, in markers
+        self._decided: dict[str, Metadata] = {}  # the last PrepareCommit of each id that was read
         manager.loaded = self.settle
         if STATE_TOPIC in store:
             self._load()
@@ -89,14 +93,19 @@ class StoreTransactions:
         ids is used here.
         """
         states: dict[bytes | None, bytes | None] = {}
+        commits: dict[bytes | None, bytes] = {}
         for place, end in self._store.end_offsets(STATE_TOPIC).items():
             if end > 0:
                 for columns in self._store._log(*place).view().scan():
-                    states.update(zip(columns.keys, columns.values, strict=True))
+                    rows = list(zip(columns.keys, columns.values, strict=True))
+                    states.update(rows)
+                    commits.update((key, value) for key, value in rows if is_commit(value))
         for key, value in states.items():
             transactional_id = None if key is None else decode_key(key)
             if transactional_id is not None and value is not None:
                 self.coordinator.load(decode_value(transactional_id, value))
+                if key in commits:
+                    self._decided[transactional_id] = decode_value(transactional_id, commits[key])
         self.coordinator.finish()
         self.do_upkeep()
 
@@ -108,10 +117,9 @@ class StoreTransactions:
     def settle(self, log: "Log") -> None:
         """Abort open transactions of kstore's own producers that no state knows of.
 
-        A power cut may take the state and leave the records. They were never committed: a
-        commit is on disk before its markers are written. Of a broker's producers no such thing
-        is known (the broker syncs neither): their markers may be what was lost. Those hang, as
-        they do in Kafka, and are named.
+        A power cut may take the state and leave the records. They were never committed, unless
+        what it took is the marker of the last commit, which then is written again. Of a broker's
+        producers neither can be told. Those hang, as they do in Kafka, and are named.
         """
         place = (log.topic, log.partition)
         for entry in log.producers():
@@ -129,6 +137,18 @@ class StoreTransactions:
                     "there until Log.append_end_marker or Kafka's kafka-transactions ends it",
                     *place, entry.producer_id, offset, STATE_TOPIC,
                 )  # fmt: skip
+                continue
+            if any(
+                decided[1:3] == (entry.producer_id, entry.producer_epoch)
+                and place in decided.partitions
+                and not _is_later(log, entry, decided)
+                for decided in self._decided.values()
+            ):
+                _LOGGER.warning(
+                    "%s-%d: the marker of a committed transaction was lost; it is written again "
+                    "(producer id %d, from offset %d)", *place, entry.producer_id, offset,
+                )  # fmt: skip
+                self._end(log, entry.producer_id, entry.producer_epoch, commit=True)
                 continue
             _LOGGER.warning(
                 "%s-%d: a transaction that nobody knows of is aborted (producer id %d, from "
@@ -164,9 +184,18 @@ class StoreTransactions:
                 log.flush()
 
     def mark(self, place: Place, metadata: Metadata, *, commit: bool) -> None:
+        """As the coordinator says; but where a decision was read from the disk its marker may
+        be there already, and what is open the next transaction, whose state a power cut took.
+        """
         log = self._log(place)
-        if log is not None:
-            self._end(log, metadata.producer_id, metadata.producer_epoch, commit=commit)
+        if log is None:
+            return
+        if commit and self._decided.get(metadata.transactional_id) == metadata:
+            commit = not any(
+                entry.producer_id == metadata.producer_id and _is_later(log, entry, metadata)
+                for entry in log.producers()
+            )
+        self._end(log, metadata.producer_id, metadata.producer_epoch, commit=commit)
 
     def _end(self, log: "Log", producer_id: int, producer_epoch: int, *, commit: bool) -> None:
         """Append a marker, under a coordinator's epoch that the log does not refuse.
@@ -208,6 +237,14 @@ class StoreTransactions:
             )
         topic = self._store.topic(STATE_TOPIC)
         return topic[partition_for_name(transactional_id, len(topic))]
+
+
+def _is_later(log: "Log", entry: "ProducerEntry", decided: Metadata) -> bool:
+    """Whether a producer's open transaction began after one that was decided had ended here."""
+    offset = entry.current_transaction_first_offset
+    if offset < 0:
+        return False
+    return last_marker_time(log, entry.producer_id, offset) >= decided.last_update_ms
 
 
 class TransactionalProducer:

@@ -3,6 +3,7 @@
 import os
 import threading
 from pathlib import Path
+from time import sleep
 
 import pytest
 
@@ -513,3 +514,60 @@ def test_a_broker_s_transaction_is_on_disk_aborted_before_its_id_is_taken_over(
     assert producer.producer_id >= LOWEST_PRODUCER_ID
     assert flushed == [([("b", 0)], State.PREPARE_ABORT, log.end_offset)]
     assert committed(store, "b") == []
+
+
+def begun(store: kstore.Store, value: bytes) -> kstore.TransactionalProducer:
+    """A commit in both partitions of "a", and a transaction after it, whose process then dies."""
+    producer = store.transactional_producer("id")
+    with producer.transaction():
+        for partition in (0, 1):
+            producer.send("a", b"committed", partition=partition)
+    sleep(0.003)  # the next one's marker would have another millisecond
+    producer.begin_transaction()
+    producer.send("a", value, partition=0)
+    producer.flush()
+    producer._open = False
+    return producer
+
+
+def states_cut_behind(store: kstore.Store, last: State) -> None:
+    """A power cut took what the log of states had behind the last of these; the rest is there."""
+    log = store["__transaction_state"][0]
+    found = [r.offset for r in log if decode_value("id", r.value or b"").state is last]
+    log.truncate_to(found[-1] + 1)
+
+
+@pytest.mark.parametrize("last", [State.PREPARE_COMMIT, State.COMPLETE_COMMIT])
+def test_a_commit_that_is_finished_again_is_not_the_next_transaction_s(
+    tmp_path: Path, last: State
+) -> None:
+    """Its records were on disk before the states that would have told of them."""
+    with kstore.open(tmp_path, config=QUIET) as store:
+        store.create_topic("__transaction_state")
+        store.create_topic("a", partitions=2)
+        begun(store, b"never committed")
+        states_cut_behind(store, last)
+    with kstore.open(tmp_path, config=QUIET) as store:
+        assert everything(store, "a") == [b"committed", b"never committed", b"committed"]
+        assert committed(store, "a") == [b"committed"] * 2
+        assert [log.last_stable_offset == log.end_offset for log in store["a"]] == [True, True]
+
+
+@pytest.mark.parametrize("before", [0, 2])
+def test_a_commit_whose_marker_was_lost_is_marked_again(
+    tmp_path: Path, caplog, before: int
+) -> None:
+    with kstore.open(tmp_path, config=QUIET) as store:
+        store.create_topic("__transaction_state")
+        store.create_topic("a", partitions=2)
+        producer = store.transactional_producer("id", acks=1)
+        for number in range(before + 1):
+            sleep(0.003)
+            with producer.transaction():
+                for partition in (0, 1):
+                    producer.send("a", b"%d" % number, partition=partition)
+        store["a"][1].truncate_to(store["a"][1].end_offset - 1)
+        assert committed(store, "a").count(b"%d" % before) == 1
+    with kstore.open(tmp_path, config=QUIET) as store:
+        assert committed(store, "a") == [b"%d" % n for n in range(before + 1)] * 2
+    assert "a-1: the marker of a committed transaction was lost" in caplog.text

@@ -15,6 +15,7 @@ from contextlib import suppress
 from os.path import join
 from typing import TYPE_CHECKING
 
+from kstore._native.frames import scan
 from kstore._native.locate import Slice
 from kstore._native.transactions import AbortedRanges, TransactionWalk
 from kstore.errors import CorruptFileError, InvalidConfigError, StorageError
@@ -29,6 +30,7 @@ _INT64_MAX = 2**63 - 1
 _PIECE = 8 << 20  # bytes of a segment that is read rather than mapped
 _MAPPED = 1 << 40
 _SNAPSHOT_LIMIT = 1 << 30
+_CONTROL = 0x20
 _KEPT = 4096  # aborted transactions, before those behind the reader are let go
 
 
@@ -165,3 +167,32 @@ class Outcomes:
                 if offset < stop
             ]
             return AbortedRanges([*state.aborted, *unknown])
+
+
+def last_marker_time(log: "Log", producer_id: int, before: int) -> int:
+    """When the last transaction of a producer below an offset was ended, ms; -1: not found.
+
+    That is the producer's last batch there, if it is a marker. Walks the headers of one segment
+    after the other, back to that batch. Not for a log that others write.
+    """
+    for view in reversed(log.segments.views):
+        if view.base_offset >= before:
+            continue
+        with log._read_whole(view).memory() as data:
+            found, position, size = None, 0, _PIECE
+            while position < len(data):
+                table = scan(data, position, min(position + size, len(data)), check_crc=False)
+                if not len(table):
+                    if position + size >= len(data):
+                        break
+                    size *= 2  # the batch is larger
+                    continue
+                producers, offsets = table.producer_id, table.base_offset
+                for row in range(len(table)):
+                    if producers[row] == producer_id and offsets[row] < before:
+                        is_marker = table.attributes[row] & _CONTROL
+                        found = table.max_timestamp[row] if is_marker else -1
+                position = table.position[-1] + table.size[-1]
+        if found is not None:
+            return found
+    return -1

@@ -20,6 +20,8 @@ KEY_VERSION = 0
 VALUE_VERSION = 0
 HIGHEST_VALUE_VERSION = 1
 
+_STATE_AT = 16  # behind version, producer id, epoch and timeout
+
 LOWEST_PRODUCER_ID = 2**62  # a Kafka cluster counts its ids up from 0 and never comes here
 SEQUENCES = 2**31  # of a producer on a partition; after the last of them comes 0
 
@@ -106,6 +108,11 @@ def decode_key(data: bytes) -> str | None:
     transactional_id = reader.string()
     reader.finish()
     return transactional_id
+
+
+def is_commit(data: bytes | None) -> bool:
+    """Whether a value of any version is the decision to commit, without reading all of it."""
+    return data is not None and data[_STATE_AT : _STATE_AT + 1] == bytes((State.PREPARE_COMMIT,))
 
 
 def decode_value(transactional_id: str, data: bytes) -> Metadata:
