@@ -93,7 +93,7 @@ broker.heartbeat.interval.ms=500
     def address(self) -> str:
         return f"127.0.0.1:{self._port}"
 
-    def start(self, timeout: float = 60) -> None:
+    def start(self, timeout: float = 120) -> None:
         """Start and wait until the port answers; what the broker said is in the error if not."""
         self._write_properties()
         output = self._output.open("wb")

@@ -2,13 +2,14 @@
 
 import multiprocessing
 import time
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 from interop.node import node
 from kstore.errors import OffsetOutOfRangeError, StorageError
 from support.logs import read_log
 
-SECONDS = 12
+SECONDS = 9
 READERS = 4
 
 
@@ -16,13 +17,15 @@ def value_at(offset: int) -> str:
     return f"{offset}:" + "v" * (offset % 90)
 
 
-def watch(directory: str, seconds: float, tell: "multiprocessing.Queue[tuple[int, str]]") -> None:
-    """Read over and over: every value says its own offset; nothing raises but what is gone."""
+def watch(directory: str, over: Event, tell: "multiprocessing.Queue[tuple[int, str]]") -> None:
+    """Read over and over: every value says its own offset; nothing raises but what is gone.
+
+    Until it is over, and something was read.
+    """
     records, wrong = 0, ""
     try:
         log = read_log(Path(directory), own=False)
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
+        while not over.is_set() or not records:
             last = -1
             try:
                 for record in log:
@@ -47,14 +50,13 @@ def test_readers_beside_a_broker(kafka: str, tmp_path: Path) -> None:
         broker.create_topic("t", segment_bytes=size, file_delete_delay_ms=0)
         directory = broker.log_dir / "t-0"
         context = multiprocessing.get_context("spawn")
-        tell = context.Queue()
+        tell, over = context.Queue(), context.Event()
         readers = [
-            context.Process(target=watch, args=(str(directory), SECONDS, tell))
-            for _ in range(READERS)
+            context.Process(target=watch, args=(str(directory), over, tell)) for _ in range(READERS)
         ]
         for reader in readers:
             reader.start()
-        until = time.monotonic() + SECONDS - 3
+        until = time.monotonic() + SECONDS
         end = 0
         for codec in ("none", "gzip", "lz4", "zstd", "snappy") * 3:
             count = 1500
@@ -63,6 +65,7 @@ def test_readers_beside_a_broker(kafka: str, tmp_path: Path) -> None:
             if time.monotonic() > until:
                 break
         broker.kill()  # a torn tail, perhaps; a reader does not mind
+        over.set()
         told = [tell.get(timeout=60) for _ in readers]
         for reader in readers:
             reader.join(30)
