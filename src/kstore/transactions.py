@@ -99,7 +99,9 @@ class StoreTransactions:
                 for columns in self._store._log(*place).view().scan():
                     rows = list(zip(columns.keys, columns.values, strict=True))
                     states.update(rows)
-                    commits.update((key, value) for key, value in rows if is_commit(value))
+                    for key, value in rows:
+                        if value is not None and is_commit(value):
+                            commits[key] = value
         for key, value in states.items():
             transactional_id = None if key is None else decode_key(key)
             if transactional_id is not None and value is not None:

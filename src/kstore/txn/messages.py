@@ -110,9 +110,9 @@ def decode_key(data: bytes) -> str | None:
     return transactional_id
 
 
-def is_commit(data: bytes | None) -> bool:
+def is_commit(data: bytes) -> bool:
     """Whether a value of any version is the decision to commit, without reading all of it."""
-    return data is not None and data[_STATE_AT : _STATE_AT + 1] == bytes((State.PREPARE_COMMIT,))
+    return data[_STATE_AT : _STATE_AT + 1] == bytes((State.PREPARE_COMMIT,))
 
 
 def decode_value(transactional_id: str, data: bytes) -> Metadata:
