@@ -19,6 +19,7 @@ from time import perf_counter
 from kstore.bench.contest import Contest, Timed
 
 LEAST_SECONDS = 0.002  # a contestant that is faster is called several times a round
+LONG_SECONDS = 1.0  # a first call that took longer tells enough
 
 
 def _calls_for(call: Callable[[], object]) -> int:
@@ -27,7 +28,7 @@ def _calls_for(call: Callable[[], object]) -> int:
         started = perf_counter()
         for _ in range(calls):
             if isinstance(call(), Timed):
-                return 0
+                return 1
         if perf_counter() - started >= LEAST_SECONDS or calls >= 1 << 20:
             return calls
         calls *= 4
@@ -35,23 +36,24 @@ def _calls_for(call: Callable[[], object]) -> int:
 
 def run(contest: Contest) -> dict[str, list[float]]:
     """Seconds per call of every contestant, one figure a round."""
-    contest.check()
-    calls = {name: _calls_for(call) for name, call in contest.calls.items()}
+    first = contest.check()
+    calls = {
+        name: 1 if first[name] > LONG_SECONDS else _calls_for(call)
+        for name, call in contest.calls.items()
+    }
     times: dict[str, list[float]] = {name: [] for name in contest.calls}
     for _ in range(contest.rounds):
         for name, call in contest.calls.items():
-            if not calls[name]:
-                timed = call()
-                assert isinstance(timed, Timed)
-                times[name].append(timed.seconds)
-                for what, seconds in timed.also.items():
-                    times.setdefault(f"{name} {what}", []).append(seconds)
-                continue
             repeat = range(calls[name])
             started = perf_counter()
             for _ in repeat:
-                call()
-            times[name].append((perf_counter() - started) / calls[name])
+                result = call()
+            seconds = (perf_counter() - started) / calls[name]
+            if isinstance(result, Timed):
+                seconds = result.seconds
+                for what, more in result.also.items():
+                    times.setdefault(f"{name} {what}", []).append(more)
+            times[name].append(seconds)
     return times
 
 

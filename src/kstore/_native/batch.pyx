@@ -37,6 +37,17 @@ cdef extern from * nogil:
     """
     bint unlikely "kstore_unlikely"(bint condition)
 
+cdef extern from "record_mould.h" nogil:
+    ctypedef struct record_mould:
+        pass
+    void mould_start(record_mould* mould) noexcept
+    bint read_moulded_record(
+        const uint8_t* at, const uint8_t* end, record_mould* mould, plain_record* out
+    ) noexcept
+    void mould_note(
+        record_mould* mould, const uint8_t* at, const uint8_t* stop, const uint8_t* end
+    ) noexcept
+
 cdef enum:
     MINIMUM_BODY = 6            # of a record: attributes, two deltas, two lengths, header count
     CODECS = 5                  # none, gzip, snappy, lz4, zstd
@@ -78,13 +89,7 @@ cdef Status skip_headers(Cursor* cursor, int32_t count) noexcept nogil:
     return OK
 
 
-cdef struct RecordFields:       # what validation looks at
-    int64_t timestamp_delta
-    int32_t offset_delta
-    int32_t key_size
-
-
-cdef Status take_fields(Cursor* cursor, RecordFields* out) noexcept nogil:
+cdef Status take_fields(Cursor* cursor, plain_record* out) noexcept nogil:
     """One whole record; the cursor ends behind it. TRUNCATED: it is not all there."""
     cdef int32_t size
     cdef int32_t count
@@ -151,9 +156,9 @@ cdef Status validate_records(
     const uint8_t* data, int64_t size, const LeaderRules* rules, LeaderCheck* out
 ) noexcept nogil:
     cdef Cursor cursor, rest
-    cdef RecordFields fields, apart
-    cdef plain_record plain
-    cdef plain_guess guess = NO_GUESS
+    cdef plain_record plain, apart
+    cdef plain_guess guess
+    cdef record_mould mould
     cdef Status status
     cdef Status pending = OK        # a record that parses but is refused: Kafka reads on
     cdef const uint8_t* start
@@ -171,31 +176,36 @@ cdef Status validate_records(
     out.bad_record = -1
     cursor.position = data
     cursor.end = data + size
+    mould_start(&mould)
     for index in range(count):
         start = cursor.position
         if unlikely(start == cursor.end):
             return fault(out, BAD_COUNT, start - data, index)
-        if likely(read_short_record(start, cursor.end, &guess, &plain, True)):
+        if likely(read_moulded_record(start, cursor.end, &mould, &plain)):
             cursor.position = plain.end
-            fields.timestamp_delta = plain.timestamp_delta
-            fields.offset_delta = plain.offset_delta
-            fields.key_size = plain.key_size
         else:
-            rest = cursor       # its address goes to a call: the loop's own stays in registers
-            status = take_fields(&rest, &apart)
-            if unlikely(status != OK):
-                if status == TRUNCATED:
-                    status = BAD_RECORD_SIZE
-                return fault(out, status, start - data, index)
-            cursor.position = rest.position
-            fields = apart
-        if unlikely(fields.offset_delta != index):
+            guess = NO_GUESS    # records of one size are the mould's
+            if likely(read_short_record(start, cursor.end, &guess, &plain, True)):
+                cursor.position = plain.end
+                mould_note(&mould, start, plain.end, cursor.end)
+            else:
+                rest = cursor   # its address goes to a call: the loop's own stays in registers
+                status = take_fields(&rest, &apart)
+                if unlikely(status != OK):
+                    if status == TRUNCATED:
+                        status = BAD_RECORD_SIZE
+                    return fault(out, status, start - data, index)
+                cursor.position = rest.position
+                plain.timestamp_delta = apart.timestamp_delta
+                plain.offset_delta = apart.offset_delta
+                plain.key_size = apart.key_size
+        if unlikely(plain.offset_delta != index):
             return fault(out, BAD_OFFSET, start - data, index)
         if not flagged:             # else every record has the header's max timestamp
-            timestamp = <int64_t>(<uint64_t>base + <uint64_t>fields.timestamp_delta)
+            timestamp = <int64_t>(<uint64_t>base + <uint64_t>plain.timestamp_delta)
         if timestamp > largest:
             largest = timestamp
-        if unlikely(key_required and fields.key_size < 0):
+        if unlikely(key_required and plain.key_size < 0):
             if pending == OK:
                 pending = fault(out, MISSING_KEY, start - data, index)
         elif unlikely(timestamp < lowest or timestamp > highest or flagged):

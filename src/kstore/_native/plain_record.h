@@ -108,11 +108,23 @@ KSTORE_ALWAYS_INLINE int read_short_record(const uint8_t *at, const uint8_t *end
     if (KSTORE_RARE(raw != guess->raw)) {
         const uint8_t *body = at;
         int32_t size;
-        if (!plain_varint(&body, &size) || body - at > 3 || size < 0)
+        if (KSTORE_RARE(raw & 1)) /* negative */
             return 0;
-        guess->raw = body - at < 3 ? raw : UINT32_MAX;
-        guess->width = (int32_t)(body - at);
-        guess->whole = guess->width + (int64_t)size;
+        /* The way to the next record: as few steps as will do for one byte and for two. */
+        guess->raw = raw;
+        if (!(raw & 0x80)) {
+            guess->width = 1;
+            guess->whole = 1 + (raw >> 1 & 0x3F);
+        } else if (!(raw & 0x8000)) {
+            guess->width = 2;
+            guess->whole = 2 + (raw >> 1 & 0x3F) + (raw >> 2 & 0x1FC0);
+        } else {
+            if (!plain_varint(&body, &size) || body - at > 3)
+                return 0;
+            guess->raw = UINT32_MAX;
+            guess->width = 3;
+            guess->whole = 3 + (int64_t)size;
+        }
         /* Keeps the compiler from computing this without asking first. */
         __asm__("" : "+r"(guess->whole), "+r"(guess->width));
     }

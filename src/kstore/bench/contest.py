@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from time import perf_counter
 
 
 @dataclass(frozen=True)
@@ -57,11 +58,17 @@ class Contest:
     unchecked: frozenset[str] = field(default_factory=frozenset)
     rounds: int = 15
 
-    def check(self) -> None:
-        """Call every contestant once and raise AssertionError if a result is wrong."""
+    def check(self) -> dict[str, float]:
+        """Call every contestant once and raise AssertionError if a result is wrong.
+
+        Returns the seconds that each call took, set-up and checks included.
+        """
         expected = self.expected
+        seconds = {}
         for name, call in self.calls.items():
+            started = perf_counter()
             got = call()
+            seconds[name] = perf_counter() - started
             if isinstance(got, Timed):
                 got = got.result
             if name in self.unchecked:
@@ -70,6 +77,7 @@ class Contest:
                 expected = got
             elif got != expected:
                 raise AssertionError(f"{self.name}: {name} gave {got!r}, not {expected!r}")
+        return seconds
 
 
 def scale() -> float:
