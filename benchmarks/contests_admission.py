@@ -6,7 +6,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kstore.bench import admission as work
-from kstore.bench.contest import Contest, scaled
+from kstore.bench.contest import Contest, Timed, scaled
+from kstore.bench.log_append import appended
 
 ROUND = 16_000_000  # bytes
 FIRST = 1e-6  # seconds that the checks of 150 records of 100 bytes may take
@@ -22,7 +23,7 @@ def checked(name: str, directory: Path) -> Contest:
     return Contest(
         name=f"append as a leader, {name}, {len(batch)} bytes",
         calls={
-            "kstore": partial(work.appended, directory, batches, records),
+            "kstore": partial(appended, directory, batches, records, "leader"),
             "CRC and write": partial(work.summed_and_written, directory, batches, 0),
             limit: partial(work.summed_and_written, directory, batches, allowance),
         },
@@ -40,15 +41,15 @@ def idempotent(name: str, directory: Path) -> Contest:
     sent = [work.shaped(name, n * records) for n in range(count)]
     limit = "plain and 1 us"
 
-    def slower() -> work.Timed:
-        timed = work.appended(directory, plain, records)
-        return work.Timed(timed.seconds + FIRST, result=timed.result)
+    def slower() -> Timed:
+        timed = appended(directory, plain, records, "leader")
+        return Timed(timed.seconds + FIRST, result=timed.result)
 
     return Contest(
         name=f"append an idempotent producer's batch, {name}",
         calls={
-            "idempotent": partial(work.appended, directory, sent, records),
-            "plain": partial(work.appended, directory, plain, records),
+            "idempotent": partial(appended, directory, sent, records, "leader"),
+            "plain": partial(appended, directory, plain, records, "leader"),
             limit: slower,
         },
         amount=size,

@@ -30,9 +30,9 @@ def prepared(name: str, directory: Path, peer: KafkaLog | None) -> Contest:
     count = scaled(size // len(batch), 20)
     batches = work.consecutive(records, min(count, work.FOLLOWED // len(batch)))
     calls: dict[str, Callable[[], object]] = {
-        "kstore, as leader": partial(work.as_leader, directory, records, count),
+        "kstore, as leader": partial(work.appended, directory, [batch] * count, records, "leader"),
         "write": partial(work.raw_writes, directory, [batch] * count),
-        "kstore, as follower": partial(work.as_follower, directory, batches, records),
+        "kstore, as follower": partial(work.appended, directory, batches, records, "follower"),
         "write of what follows": partial(work.raw_writes, directory, batches),
     }
     bars: list[tuple[str, str, float | None]] = [

@@ -12,7 +12,7 @@ from time import perf_counter, time_ns
 from kstore._native.checksum import crc32c
 from kstore._native.encode import BatchBuffer
 from kstore.bench.contest import Timed
-from kstore.bench.log_append import check, fresh_log
+from kstore.bench.log_append import raw_file
 
 _CRC_START = 21
 _PREFIX = 16  # what a log writes anew of a batch
@@ -43,35 +43,14 @@ def shaped(name: str, sequence: int = -1) -> bytes:
     return buffer.to_bytes()
 
 
-def appended(directory: Path, batches: Sequence[bytes], records: int) -> Timed:
-    """Append batches with every check of Kafka's leader; per batch."""
-    with fresh_log(directory) as log:
-        append = log.append_as_leader
-        first, *rest = batches
-        append(first)  # opens the files
-        started = perf_counter()
-        for batch in rest:
-            append(batch)
-        seconds = perf_counter() - started
-        check(log, len(batches) * records, sum(map(len, batches)))
-    return Timed(seconds / len(rest), result=len(batches))
-
-
 def summed_and_written(directory: Path, batches: Sequence[bytes], allowance: float) -> Timed:
     """CRC-32C and one writev(2) of the same bytes, and so many seconds more; per batch."""
-    path = directory / "raw"
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
     parts = [(memoryview(batch), memoryview(batch)[_CRC_START:]) for batch in batches]
-    try:
+    with raw_file(directory, sum(map(len, batches))) as fd:
         writev = os.writev
         started = perf_counter()
         for batch, summed in parts:
             crc32c(summed)
             writev(fd, (batch[:_PREFIX], batch[_PREFIX:]))
         seconds = perf_counter() - started
-        if os.fstat(fd).st_size != sum(map(len, batches)):
-            raise AssertionError("not everything was written")
-    finally:
-        os.close(fd)
-        os.remove(path)
     return Timed(seconds / len(batches) + allowance, result=len(batches))

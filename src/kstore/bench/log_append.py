@@ -7,7 +7,7 @@ written back during the next. Data are 100-byte values without keys.
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -84,26 +84,13 @@ def percentiles(took: list[int]) -> Timed:
 # --- prepared batches ---------------------------------------------------------------------
 
 
-def as_leader(directory: Path, records: int, count: int) -> Timed:
-    """Append one batch again and again, with every check that Kafka's leader makes."""
-    batch = prepared(records)
+def appended(directory: Path, batches: Sequence[bytes], records: int, role: str) -> Timed:
+    """Append batches of so many records each, as "leader" (with every check that Kafka's makes)
+    or as "follower" (each at its own offset); per batch but the first, which opens the files."""
     with fresh_log(directory) as log:
-        append = log.append_as_leader
-        log.append_as_follower(batch)  # opens the files
-        started = perf_counter()
-        for _ in range(count):
-            append(batch)
-        seconds = perf_counter() - started
-        check(log, (count + 1) * records, (count + 1) * len(batch))
-    return Timed(seconds / count, result=count)
-
-
-def as_follower(directory: Path, batches: list[bytes], records: int) -> Timed:
-    """Append batches that a leader has checked, at the offsets they have."""
-    with fresh_log(directory) as log:
-        append = log.append_as_follower
+        append = log.append_as_leader if role == "leader" else log.append_as_follower
         first, *rest = batches
-        append(first)  # opens the files
+        append(first)
         started = perf_counter()
         for batch in rest:
             append(batch)
@@ -112,21 +99,28 @@ def as_follower(directory: Path, batches: list[bytes], records: int) -> Timed:
     return Timed(seconds / len(rest), result=len(batches))
 
 
-def raw_writes(directory: Path, batches: list[bytes]) -> Timed:
-    """write(2) of the same bytes, nothing else."""
+@contextmanager
+def raw_file(directory: Path, size: int, flags: int = os.O_APPEND) -> Iterator[int]:
+    """A file's descriptor; it must have so many bytes in the end, and is gone afterwards."""
     path = directory / "raw"
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | flags)
     try:
+        yield fd
+        if os.fstat(fd).st_size != size:
+            raise AssertionError("not everything was written")
+    finally:
+        os.close(fd)
+        os.remove(path)
+
+
+def raw_writes(directory: Path, batches: Sequence[bytes]) -> Timed:
+    """write(2) of the same bytes, nothing else."""
+    with raw_file(directory, sum(map(len, batches))) as fd:
         write = os.write
         started = perf_counter()
         for batch in batches:
             write(fd, batch)
         seconds = perf_counter() - started
-        if os.fstat(fd).st_size != sum(map(len, batches)):
-            raise AssertionError("not everything was written")
-    finally:
-        os.close(fd)
-        os.remove(path)
     return Timed(seconds / len(batches), result=len(batches))
 
 
@@ -156,19 +150,13 @@ def extends(directory: Path, count: int) -> Timed:
 def raw_pwrites(directory: Path, count: int) -> Timed:
     """pwrite(2) of the batch that 1000 values make."""
     batch = prepared(1000)
-    path = directory / "raw"
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-    try:
-        pwrite, size = os.pwrite, len(batch)
+    size = len(batch)
+    with raw_file(directory, count * size, flags=0) as fd:
+        pwrite = os.pwrite
         started = perf_counter()
         for position in range(0, count * size, size):
             pwrite(fd, batch, position)
         seconds = perf_counter() - started
-        if os.fstat(fd).st_size != count * size:
-            raise AssertionError("not everything was written")
-    finally:
-        os.close(fd)
-        os.remove(path)
     return Timed(seconds / count, result=count)
 
 
@@ -188,10 +176,5 @@ def single_appends(directory: Path, count: int) -> Timed:
 def single_writes(directory: Path, count: int) -> Timed:
     """os.write of a ready one-record batch, each call timed."""
     batch = prepared(1)
-    path = directory / "raw"
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
-    try:
+    with raw_file(directory, count * len(batch)) as fd:
         return latencies(partial(os.write, fd), batch, count)
-    finally:
-        os.close(fd)
-        os.remove(path)
