@@ -1,0 +1,36 @@
+"""pytest-benchmark's face of scans with and without read_committed; what they count is checked."""
+
+import pytest
+
+import kstore
+from contests_committed import LEVELS, SHAPES, contests, count
+from kstore.bench import log_read
+from kstore.bench.contest import scaled
+
+FILLS = {"no transactions": log_read.fill, "transactions": log_read.fill_transactions}
+
+
+@pytest.mark.parametrize("isolation", LEVELS)
+@pytest.mark.parametrize("fill", FILLS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_scan(benchmark, tmp_path, shape, fill, isolation):
+    path = FILLS[fill](tmp_path, SHAPES[shape], scaled(64 << 20, 1 << 20))
+    with kstore.open(path, mode="a") as store:
+        log = store["bench"][0]
+        everything = count(log, "read_uncommitted")
+        found = benchmark.pedantic(count, (log, isolation), rounds=5, warmup_rounds=1)
+        assert log.last_stable_offset == log.end_offset
+        hidden = log.aborted_transactions(log.start_offset, log.end_offset)
+        if isolation == "read_committed" and hidden:  # one in ten, where there are ten
+            assert 0.8 * everything < found < everything
+        else:
+            assert found == everything > 0
+
+
+def test_contestants_agree(monkeypatch):
+    monkeypatch.setenv("KSTORE_BENCH_SCALE", "0.01")
+    names = []
+    for contest in contests():
+        contest.check()
+        names.append(contest.name)
+    assert len(names) == len(set(names)) == len(SHAPES) * len(FILLS)
