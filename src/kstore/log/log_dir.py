@@ -147,6 +147,13 @@ class LogDir:
         """Whether somebody has the directory open for writing now."""
         return self.files.probe(self.join(filenames.LOCK))
 
+    @property
+    def condition(self) -> str:
+        """As it is on disk now: "owned" by a writer, else left "clean" or "unclean"."""
+        if self.owned:
+            return "owned"
+        return "clean" if self.files.exists(self.join(filenames.CLEAN_SHUTDOWN)) else "unclean"
+
     def scan(self) -> Contents:
         """Read the directory's names, and count its partitions."""
         directories, others = self.files.scan(self.path)

@@ -86,7 +86,7 @@ def open_for_reading(
         own=own,
         log_start_offset=lambda: places().current_log_start(key),
         recovery_point=lambda: places().current_recovery_point(key),
-        owned=lambda: places().owned,
+        condition=lambda: places().condition,
         moved=moved,
     )
     log = Log(topic, partition, path=path, config=config, files=files, writer=None, reader=reader)

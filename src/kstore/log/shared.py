@@ -9,6 +9,7 @@ beyond a file's end kills the process. Sealed segments of kstore's own topics ar
 """
 
 import itertools
+import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -31,6 +32,7 @@ from kstore.log.files import Files
 from kstore.log.maps import MapBudget
 from kstore.log.salvage import INT32_MAX, find_next
 
+_LOGGER = logging.getLogger("kstore")
 _UNKNOWN = -(2**63)
 _STEP = 8 << 20  # bytes read at a time while walking to the end
 _POLL_FIRST, _POLL_MOST = 0.001, 0.05  # seconds between looks for more
@@ -50,9 +52,9 @@ class SharedReader:
         From the checkpoint file, a callable because its owner may raise it.
     recovery_point
         Likewise; asked for only where the walk comes to something that is no valid batch.
-    owned
-        Whether somebody has the log directory open for writing; asked only where the log ends
-        below the recovery point, which its owner would know of.
+    condition
+        Whether the log directory is "owned" by a writer, or was left "clean" or "unclean"; asked
+        only where the log ends below the recovery point.
     moved
         Where the directory is now, asked where it is no more: its owner may have moved it.
     """
@@ -66,7 +68,7 @@ class SharedReader:
         own: bool,
         log_start_offset: Callable[[], int] = lambda: 0,
         recovery_point: Callable[[], int] = lambda: 0,
-        owned: Callable[[], bool] = lambda: True,
+        condition: Callable[[], str] = lambda: "owned",
         moved: Callable[[], str] | None = None,
     ) -> None:
         self.directory = directory
@@ -75,8 +77,9 @@ class SharedReader:
         self._own = own
         self._log_start = log_start_offset
         self._recovery_point = recovery_point
-        self._owned = owned
+        self._condition = condition
         self._moved = moved
+        self._warned = False  # of an end below the recovery point
         self._durable: int | None = None  # the recovery point, once asked for since the last list
         self._damage: CorruptRecordError | None = None  # behind the last batch that can be read
         self._lock = ReentrantLock()
@@ -218,18 +221,32 @@ class SharedReader:
     def _check_end(self, active: SegmentView) -> None:
         """Whether the log has lost its end: it was on disk up to the recovery point once.
 
-        An owner may be about to change either, and a move or a roll begins another segment.
+        An owner may be about to change either, and a move or a roll begins another segment. One
+        who was killed may have been about to: that truncated the log, and no more is certain.
         """
         assert self._segments is not None
         end = max(active.next_offset, self._segments.start_offset)
-        if self._durable is None or end >= self._durable or self._owned():
+        if self._durable is None or end >= self._durable:
+            return
+        condition = self._condition()
+        if condition == "owned":
             return
         self._durable = self._recovery_point()  # nobody changes it any more
-        if end < self._durable and max(self._live()) == active.base_offset:
-            self._note_damage(
-                active,
-                f"the log ends here, but up to the recovery point, offset {self._durable}, all "
-                "was on disk: what followed is gone",
+        if end >= self._durable or max(self._live()) != active.base_offset:
+            return
+        sentence = (
+            f"the log ends here, but up to the recovery point, offset {self._durable}, all was on "
+            "disk: what followed is gone"
+        )
+        if condition == "clean":
+            self._note_damage(active, sentence)
+        elif not self._warned:
+            self._warned = True
+            _LOGGER.warning(
+                "%s: %s, unless its writer was killed while it truncated the log (offset %d)",
+                active.path,
+                sentence,
+                end,
             )
 
     def _behind_damage(self, active: SegmentView, data: bytes, left: int) -> tuple[int, int]:
