@@ -200,21 +200,24 @@ class KStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def share_out(begins: Offsets, ends: Offsets, most: int) -> Offsets:
-    """Ends such that about ``most`` offsets are read, each partition in proportion to its rest.
+    """Ends such that ``most`` offsets are read, each partition in proportion to its rest.
 
-    As the connector: nobody with something to read gets nothing.
+    As the connector: nobody with something to read gets nothing, even if that makes a few more.
     """
     rests = {place: max(end - begins[place], 0) for place, end in ends.items()}
     total = sum(rests.values())
     if total <= most:
         return ends
-    shared: dict[TopicPartition, int] = {}
-    for place, end in ends.items():
-        share = rests[place] * most
-        # The floor, but one at least: a small partition beside a large one is not starved.
-        count = max(share // total, 1) if rests[place] else 0
-        shared[place] = min(begins[place] + count, end) if rests[place] else end
-    return shared
+    # The floor, but one at least: a small partition beside a large one is not starved.
+    counts = {place: max(rest * most // total, min(rest, 1)) for place, rest in rests.items()}
+    left = most - sum(counts.values())
+    for place in sorted(counts):  # what the floors left over
+        more = min(max(left, 0), rests[place] - counts[place])
+        counts[place] += more
+        left -= more
+    return {
+        place: begins[place] + counts[place] if rests[place] else end for place, end in ends.items()
+    }
 
 
 def _shrunk(place: TopicPartition, begin: int, end: int) -> OffsetOutOfRangeError:

@@ -1,0 +1,178 @@
+"""What the streaming source decides, in this process; tests/spark has it in a real query."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kstore
+from kstore.errors import InvalidConfigError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
+from kstore.spark import reading
+from kstore.spark.options import parse_source
+
+T0 = 1_700_000_000_000
+
+
+@pytest.fixture(autouse=True)
+def as_in_a_new_process() -> Iterator[None]:
+    reading._open_stores.clear()
+    yield
+    for store in reading._open_stores.values():
+        store.close()
+    reading._open_stores.clear()
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def stream(path: Path, clock: Clock | None = None, **options: object) -> Any:
+    from kstore.spark.streaming import KStoreStreamReader
+
+    texts = {name: str(value) for name, value in options.items()}
+    wanted = parse_source({"path": str(path), "subscribe": "t", **texts}, streaming=True)
+    return KStoreStreamReader(wanted, wanted.columns, 2, clock or Clock())
+
+
+def unlimited() -> Any:
+    from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+    return ReadAllAvailable()
+
+
+def offsets_of(tasks: Any) -> list[tuple[int, int, int]]:
+    return [(each.partition, each.start, each.stop) for task in tasks for each in task.ranges]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    with kstore.open(tmp_path) as store:
+        topic = store.create_topic("t", 2)
+        topic[0].extend([b"x"] * 100, timestamp=T0)
+        topic[1].extend([b"x"] * 10, timestamp=T0 + 50)
+    return tmp_path
+
+
+def test_the_initial_offset_stays_what_it_is(place: Path) -> None:
+    """Spark asks again after a crash in the first batch: the same answer, though the log grew."""
+    for starting, symbol in (("latest", -1), ("earliest", -2)):
+        before = stream(place, startingOffsets=starting).initialOffset()
+        with kstore.open(place) as store:
+            store["t"][0].append(b"more")
+        assert stream(place, startingOffsets=starting).initialOffset() == before
+        assert before == {"t": {"0": symbol, "1": symbol}}
+
+
+def test_from_latest_the_first_batch_is_empty_and_says_where(place: Path) -> None:
+    reader = stream(place)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    assert end == {"t": {"0": 100, "1": 10}}
+    assert reader.partitions(start, end) == []
+
+
+def test_from_a_time(place: Path) -> None:
+    reader = stream(place, startingTimestamp=T0 + 20, startingOffsetsByTimestampStrategy="latest")
+    assert reader.initialOffset() == {"t": {"0": -1, "1": 0}}
+    with pytest.raises(InvalidConfigError, match="no record of t-0 is as late"):
+        stream(place, startingTimestamp=T0 + 20).initialOffset()
+
+
+def test_given_offsets_name_all_partitions(place: Path) -> None:
+    assert stream(place, startingOffsets='{"t": {"0": 7, "1": -1}}').initialOffset() == {
+        "t": {"0": 7, "1": -1}
+    }
+    with pytest.raises(InvalidConfigError, match="it lacks t-1"):
+        stream(place, startingOffsets='{"t": {"0": 7}}').initialOffset()
+
+
+def test_a_limit_is_shared_in_proportion(place: Path) -> None:
+    reader = stream(place, startingOffsets="earliest", maxOffsetsPerTrigger=50)
+    start, ends = reader.initialOffset(), []
+    while True:
+        end = reader.latestOffset(start, reader.getDefaultReadLimit())
+        if end == start:
+            break
+        ends.append(tuple(end["t"].values()))
+        start = end
+    assert ends == [(46, 4), (91, 9), (100, 10)]
+
+
+def test_nobody_starves_and_nobody_gets_more_than_there_is() -> None:
+    from kstore.spark.streaming import share_out
+
+    begins = {("t", n): 0 for n in range(4)}
+    ends = {("t", 0): 10**12, ("t", 1): 1, ("t", 2): 0, ("t", 3): 5}
+    shared = share_out(begins, ends, 100)
+    assert shared == {("t", 0): 99, ("t", 1): 1, ("t", 2): 0, ("t", 3): 1}
+    assert share_out(begins, ends, 10**13) == ends
+    assert sum(share_out(begins, dict.fromkeys(begins, 33), 100).values()) == 100
+
+
+def test_the_least_is_waited_for_but_not_for_ever(place: Path) -> None:
+    clock = Clock()
+    reader = stream(
+        place, clock, startingOffsets="earliest", minOffsetsPerTrigger=500, maxTriggerDelay="60s"
+    )
+    start = reader.initialOffset()
+    limit = reader.getDefaultReadLimit()
+    assert reader.latestOffset(start, limit) == start
+    clock.now += 59
+    assert reader.latestOffset(start, limit) == start
+    clock.now += 2
+    assert reader.latestOffset(start, limit) == {"t": {"0": 100, "1": 10}}
+
+
+def test_available_now_stops_where_it_was(place: Path) -> None:
+    reader = stream(place, startingOffsets="earliest", minOffsetsPerTrigger=500)
+    reader.prepareForTriggerAvailableNow()
+    with kstore.open(place) as store:
+        store["t"][0].append(b"later")
+        store.add_partitions("t", 3)[2].append(b"later")
+    end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    assert end == {"t": {"0": 100, "1": 10}}
+    assert reader.latestOffset(end, reader.getDefaultReadLimit()) == end
+    assert reader.reportLatestOffset()["t"]["0"] == 101
+
+
+def test_new_partitions_show_within_a_second(place: Path) -> None:
+    clock = Clock()
+    reader = stream(place, clock)
+    start = {"t": {"0": 100, "1": 10}}
+    assert reader.latestOffset(start, unlimited()) == start
+    with kstore.open(place) as store:
+        store.add_partitions("t", 3)[2].extend([b"x"] * 5)
+    clock.now += 1.1
+    end = reader.latestOffset(start, unlimited())
+    assert end == {"t": {"0": 100, "1": 10, "2": 5}}
+    assert offsets_of(reader.partitions(start, end)) == [(2, 0, 5)]
+
+
+def test_what_is_gone_is_an_error_or_passed(place: Path) -> None:
+    start = {"t": {"0": 0, "1": 0, "5": 3}}
+    with pytest.raises(UnknownTopicOrPartitionError, match="t-5 of the checkpoint are gone"):
+        stream(place).latestOffset(start, unlimited())
+    careless = stream(place, failOnDataLoss=False)
+    end = careless.latestOffset(start, unlimited())
+    assert end == {"t": {"0": 100, "1": 10}}
+    with kstore.open(place) as store:
+        store["t"][0].delete_records(40)
+    with pytest.raises(OffsetOutOfRangeError, match="there are 40 to 100"):
+        stream(place).partitions(start, end)
+    assert offsets_of(careless.partitions(start, end)) == [(0, 40, 100), (1, 0, 10)]
+    # From "earliest" nothing is lost by a start that has moved.
+    first = stream(place, startingOffsets="earliest").initialOffset()
+    assert offsets_of(stream(place).partitions(first, end)) == [(0, 40, 100), (1, 0, 10)]
+
+
+def test_the_same_batch_again_after_a_restart(place: Path) -> None:
+    start, end = {"t": {"0": 3, "1": 0}}, {"t": {"0": 60, "1": 4}}
+    before = offsets_of(stream(place).partitions(start, end))
+    with kstore.open(place) as store:
+        store["t"][0].extend([b"x"] * 1000)
+    assert offsets_of(stream(place, maxOffsetsPerTrigger=1).partitions(start, end)) == before
+    assert before == [(0, 3, 60), (1, 0, 4)]
