@@ -1,6 +1,5 @@
 """A task's side of reading for Spark, without Spark: what was planned, and what became of it."""
 
-import json
 import os
 import random
 from dataclasses import replace
@@ -12,7 +11,6 @@ import pytest
 
 import kstore
 from kstore.errors import (
-    CorruptRecordError,
     OffsetOutOfRangeError,
     StorageError,
     UnknownTopicOrPartitionError,
@@ -210,51 +208,47 @@ def test_a_log_cut_in_place_and_written_anew(
     assert searched
 
 
-def flip(piece: Piece, at: int = 70) -> None:
-    path = Path(piece.path)
-    data = bytearray(path.read_bytes())
-    data[piece.position + at] ^= 0x10
-    inode = path.stat().st_ino
+def test_another_file_of_the_same_bytes_is_looked_at_anew(
+    tmp_path: Path, searched: list[tuple[int, int]]
+) -> None:
+    fill(tmp_path)
+    found = plan(tmp_path, topics="t", maxPartitionBytes=5000)
+    path = Path(pieces(found)[0].path)
+    copy = path.with_name("copy")
+    copy.write_bytes(path.read_bytes())
+    copy.rename(path)
+    assert run(tmp_path, found) == there(tmp_path)
+    assert len(searched) == len([piece for piece in pieces(found) if piece.path == str(path)])
+
+
+def test_a_batch_at_the_planned_position_that_is_another_one(tmp_path: Path) -> None:
+    """Cut in place and written anew: a batch begins at the same byte, with a later offset."""
+
+    def write(name: str, first: list[bytes]) -> Path:
+        with kstore.open(tmp_path / name, config=QUIET) as store:
+            log = store.create_topic("t")[0]
+            log.extend(first, timestamp=T0)
+            for _ in range(3):
+                log.append(b"y" * 50, timestamp=T0)
+            piece = log.read(log.start_offset + len(first))
+            assert piece is not None
+        (tmp_path / name / "where").write_text(str(piece.position))
+        return tmp_path / name / "t-0" / f"{0:020}.log"
+
+    path = write("planned", [b"x" * 100])
+    found = plan(
+        tmp_path / "planned", topics="t", startingOffsets='{"t": {"0": 1}}',
+        endingOffsets='{"t": {"0": 3}}',
+    )  # fmt: skip
+    (piece,) = pieces(found)
+    for size in range(80, 100):
+        other = write(f"other{size}", [b"x" * size, b"z"])
+        if (tmp_path / f"other{size}" / "where").read_text() == str(piece.position):
+            break
     with open(path, "r+b") as file:
-        file.write(data)
-    assert path.stat().st_ino == inode
-
-
-def test_damage_fails_the_task_with_its_place(tmp_path: Path) -> None:
-    fill(tmp_path)
-    found = plan(tmp_path, topics="t", maxPartitionBytes=5000)
-    hurt = pieces(found)[4]
-    flip(hurt)
-    with pytest.raises(CorruptRecordError) as error:
-        run(tmp_path, found)
-    assert error.value.path == hurt.path
-    assert error.value.position == hurt.position
-    assert error.value.offset == hurt.start
-    assert f"file {hurt.path}, position {hurt.position}, offset {hurt.start}" in str(error.value)
-
-
-@pytest.mark.parametrize("mode", ["PERMISSIVE", "dropmalformed"])
-@pytest.mark.parametrize("at", [70, 17, 3, 10, 25])
-def test_damage_is_left_out_and_counted(tmp_path: Path, mode: str, at: int) -> None:
-    """Of the payload, of the checksum, of the offset, of the size, of the last offset."""
-    fill(tmp_path)
-    before = there(tmp_path)
-    found = plan(tmp_path, topics="t", maxPartitionBytes=5000)
-    hurt = pieces(found)[4]
-    with kstore.open(tmp_path, mode="r") as store:
-        lost = store["t"][0].read(hurt.start, 1)
-        assert lost is not None
-        count = int.from_bytes(lost.memory()[57:61], "big")
-    flip(hurt, at)
-    notes = tmp_path / "bad"
-    rows = run(tmp_path, found, mode=mode, badRecordsPath=notes)
-    gone = {row[0] for row in before} - {row[0] for row in rows}
-    assert rows == [row for row in before if row[0] not in gone]
-    assert gone == set(range(hurt.start, hurt.start + count))
-    lines = [json.loads(line) for path in notes.iterdir() for line in path.read_text().splitlines()]
-    assert [(line["path"], line["position"], line["topic"]) for line in lines] == [
-        (hurt.path, hurt.position, "t")
-    ]
+        file.write(other.read_bytes())
+    assert path.stat().st_ino == piece.inode
+    assert run(tmp_path / "planned", found) == [(1, b"z"), (2, b"y" * 50)]
 
 
 def test_a_host_without_the_directory_is_no_empty_store(tmp_path: Path) -> None:

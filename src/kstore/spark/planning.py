@@ -271,6 +271,8 @@ def _cut_behind(files: Files, fd: int, piece: Piece, at: int) -> list[Piece] | N
     following = files.pread(fd, _V2_HEADER, end)
     if len(following) < _V2_HEADER or _last_offset(following) < offset:
         return None
+    if -1 < _first_offset(following) < offset:  # no batch that may stand there
+        return None
     return [
         replace(piece, stop=offset, end_position=end),
         replace(piece, start=offset, position=end, head=following[:HEAD_SIZE]),

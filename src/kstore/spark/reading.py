@@ -25,6 +25,7 @@ from kstore.errors import (
     StorageError,
     UnknownTopicOrPartitionError,
 )
+from kstore.log import filenames
 from kstore.log.files import DISK, Files
 from kstore.log.log import Log
 from kstore.log.transactions import Outcomes, check_isolation
@@ -125,13 +126,15 @@ class RangeReader:
                 return
             at = self._within(of, log, at, stop)
             notes: list[tuple[str, int, int, int, str]] = []
-            view = log.view(at, stop, isolation=self.isolation)
+            # From the batch in front on: it contradicts one whose base offset was damaged.
+            view = log.view(max(at - 1, log.start_offset), stop, isolation=self.isolation)
             try:
                 for columns in view.scan(
                     on_damage="skip" if self.skip_damage else "raise", skipped=notes
                 ):
-                    at = int(columns.offsets[-1]) + 1
-                    yield columns
+                    wanted = columns if columns.offsets[0] >= at else columns[columns.offsets >= at]
+                    at = max(at, int(columns.offsets[-1]) + 1)
+                    yield wanted
                 at = stop
             except OffsetOutOfRangeError as error:  # retention was here meanwhile
                 if log.start_offset <= at:
@@ -219,7 +222,7 @@ class _PieceScan:
     def run(self) -> Iterator[Columns]:
         """Columns of the piece's offsets; ``at`` is the piece's stop where all of it was read."""
         piece, files = self._piece, self._reader.files
-        position, wanted, seen = piece.position, CHUNK, -(2**63)
+        position, wanted, seen = piece.position, CHUNK, _before(piece)
         while position < piece.end_position:
             size = min(wanted, piece.end_position - position)
             buffer = self._reader.buffer(size)
@@ -262,6 +265,12 @@ class _PieceScan:
         wanted = 12 + int.from_bytes(head[8:12], "big", signed=True)
         fits = size < wanted <= self._piece.end_position - position
         return wanted if fits and wanted <= _LARGEST_BATCH else 0
+
+
+def _before(piece: Piece) -> int:
+    """The last offset in front of a piece: known where it begins a segment, by the file's name."""
+    name = filenames.parse(os.path.basename(piece.path))
+    return name.base_offset - 1 if name is not None and piece.position == 0 else -(2**63)
 
 
 # --- what a worker keeps between tasks ------------------------------------------------------------
