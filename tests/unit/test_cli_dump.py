@@ -192,6 +192,18 @@ def test_side_files_of_any_length_are_typed_errors(size):
         transaction_index.parse(b"\1" + bytes(33 + size))
 
 
+def test_a_transaction_index_is_dumped_up_to_its_hole(tmp_path, capfdbinary):
+    path = tmp_path / "00000000000000000003.txnindex"
+    path.write_bytes(struct.pack(">hqqqq", 0, 9, 3, 5, 6) + bytes(34 * 5))
+    _, lines, complaints = dumped(capfdbinary, "--files", path)
+    assert lines == [
+        f"Dumping {path}",
+        "version: 0 producerId: 9 firstOffset: 3 lastOffset: 5 lastStableOffset: 6",
+    ]
+    assert "out of order" in complaints[0]
+    assert "position 34" in complaints[0]
+
+
 def test_unknown_files_are_ignored_by_name(tmp_path, capfdbinary):
     path = tmp_path / "something.else"
     status, _, complaints = dumped(capfdbinary, "--files", path)

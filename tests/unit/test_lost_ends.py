@@ -3,6 +3,7 @@
 import io
 import itertools
 import logging
+import os
 import sys
 from pathlib import Path
 
@@ -14,8 +15,9 @@ from kstore.cli import main
 from kstore.errors import CorruptRecordError, RecoveryNeededError
 from kstore.log import transaction_index
 from kstore.log.files import Files
+from kstore.log.verify import verify_partition
 from oracle.reader import read_log as oracle_read
-from support.logs import open_log
+from support.logs import open_log, read_log
 from support.producers import NOW, sent
 from support.stores import MARKER, QUIET
 
@@ -221,6 +223,78 @@ def test_a_transaction_index_taken_from_a_running_writer(tmp_path: Path, left: i
     entries = transaction_index.parse(path.read_bytes())
     assert entries == log.aborted_transactions(0, 100)
     assert [(each.first_offset, each.last_offset) for each in entries] == [(0, 1), (2, 3), (4, 5)]
+
+
+class CountingReads(Files):
+    """Counts what is read of transaction indexes."""
+
+    read_of_indexes = 0
+
+    def pread(self, fd: int, size: int, position: int) -> bytes:
+        data = super().pread(fd, size, position)
+        if os.readlink(f"/proc/self/fd/{fd}").endswith(".txnindex"):
+            self.read_of_indexes += len(data)
+        return data
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("sealed", [True, False])
+@pytest.mark.parametrize("spoilt", ["hole", "swapped", "first"])
+def test_a_transaction_index_counts_up_to_a_hole_and_is_made_anew(
+    tmp_path: Path, spoilt: str, sealed: bool, clean: bool
+) -> None:
+    """However large the hole is, only its beginning is read."""
+    log = open_log(tmp_path / "t-0", clock=lambda: NOW)
+    for number in range(3):
+        log.append_as_leader(sent(5, 0, number, transactional=True))
+        log.append_end_marker(5, 0, commit=False)
+    if sealed:
+        log.roll()
+    log.append(b"more")
+    aborted = log.aborted_transactions(0, 100)
+    log.close()
+    path = tmp_path / "t-0" / f"{FIRST}.txnindex"
+    data = path.read_bytes()
+    assert transaction_index.parse(data) == aborted
+    if spoilt == "hole":
+        os.truncate(path, 3 << 30)
+    elif spoilt == "swapped":
+        path.write_bytes(data[34:68] + data[:34] + data[68:])
+    else:
+        path.write_bytes(bytes(34) + data[34:])
+    files = CountingReads()
+    assert read_log(tmp_path / "t-0", files=files).aborted_transactions(0, 100) == aborted
+    assert any(
+        finding.kind == "transaction index"
+        for finding in verify_partition(files, tmp_path / "t-0").findings
+    )
+    again = open_log(tmp_path / "t-0", clock=lambda: NOW, clean=clean, files=files)
+    assert again.aborted_transactions(0, 100) == aborted
+    assert path.read_bytes() == data
+    assert files.read_of_indexes < 1 << 20
+    again.close()
+
+
+def test_what_replay_begins_behind_is_not_forgotten(tmp_path: Path) -> None:
+    """A spoilt index of the segment that the newest snapshot is in the middle of."""
+    log = open_log(tmp_path / "t-0", clock=lambda: NOW)
+    for number in range(4):
+        log.append_as_leader(sent(5, 0, number, transactional=True))
+        log.append_end_marker(5, 0, commit=False)
+        if number == 1:
+            log.close()  # with a snapshot
+            log = open_log(tmp_path / "t-0", clock=lambda: NOW)
+    aborted = log.aborted_transactions(0, 100)
+    log.close()
+    path = tmp_path / "t-0" / f"{FIRST}.txnindex"
+    data = path.read_bytes()
+    (tmp_path / "t-0" / f"{8:020d}.snapshot").unlink()
+    assert (tmp_path / "t-0" / f"{4:020d}.snapshot").exists()
+    path.write_bytes(bytes(34) + data[34:])
+    again = open_log(tmp_path / "t-0", clock=lambda: NOW, clean=False)
+    assert path.read_bytes() == data
+    assert again.aborted_transactions(0, 100) == aborted
+    again.close()
 
 
 def test_many_files_are_named_by_the_first_and_the_last(

@@ -14,6 +14,8 @@ from kstore.log.files import DISK, Files
 from kstore.log.leader_epochs import LeaderEpochs
 from kstore.log.leftovers import finish_leftovers
 from kstore.log.recovery import recover_partition
+from oracle import writer
+from oracle.plain import PlainRecord
 from oracle.recovery import recover
 from support.segments import (
     CONFIG,
@@ -218,13 +220,38 @@ def test_overlapping_segments_are_refused(tmp_path):
     assert caught.value.path == str(tmp_path / filenames.log_name(0))
 
 
+@pytest.mark.parametrize("point", [None, 9])
+def test_an_empty_segment_within_the_one_before_is_refused(tmp_path, point):
+    """Appends to it would take offsets that are taken, and hide the records that have them."""
+    write_segment(tmp_path, 0, batches(0, 5))
+    for base in (2, 3):
+        write_segment(tmp_path, base, [])
+    before = contents(tmp_path)
+    with pytest.raises(RecoveryNeededError, match=r"goes on to offset 5, .* begins at 3") as caught:
+        recover_partition(DISK, tmp_path, point, CONFIG)
+    assert caught.value.path == str(tmp_path / filenames.log_name(0))
+    assert contents(tmp_path) == before
+
+
+def test_an_index_that_leads_astray_makes_no_overlap(tmp_path):
+    """What an entry leads to looks like a batch behind the end; the log itself has none there."""
+    inner = batches(70, 1)[0]
+    parts = [*batches(0, 4), writer.batch([PlainRecord(4, 1000, None, inner)])]
+    data = write_segment(tmp_path, 0, parts)
+    index = tmp_path / filenames.index_name(0)
+    index.write_bytes(struct.pack(">ii", 70, data.index(inner)))
+    write_segment(tmp_path, 5, [])
+    recovered = recover_partition(DISK, tmp_path, None, CONFIG)
+    assert [s.base_offset for s in recovered.segments] == [0, 5]
+
+
 def test_what_belongs_to_cut_offsets_goes_too(tmp_path):
     def aborted(first, last):
         return struct.pack(">hqqqq", 0, 7, first, last, last + 1)
 
     write_segment(tmp_path, 0, [*batches(0, 5), b"torn"])
     transactions = tmp_path / filenames.transaction_index_name(0)
-    transactions.write_bytes(aborted(0, 2) + aborted(3, 4) + aborted(5, 5) + b"half")
+    transactions.write_bytes(aborted(0, 2) + aborted(3, 4) + aborted(5, 6) + b"half")
     for offset in (0, 5, 6):
         (tmp_path / filenames.snapshot_name(offset)).write_bytes(b"snapshot")
     LeaderEpochs([(0, 0), (9, 5)]).save(DISK, tmp_path / "leader-epoch-checkpoint")

@@ -11,7 +11,7 @@ from pathlib import Path
 from kstore._native.recover import SegmentScan
 from kstore.config import LogConfig
 from kstore.errors import CorruptFileError
-from kstore.log import filenames
+from kstore.log import filenames, transaction_index
 from kstore.log.aside import free_name, keep_unreadable
 from kstore.log.filenames import (
     CLEANED_SUFFIX,
@@ -22,9 +22,8 @@ from kstore.log.filenames import (
 from kstore.log.files import TEMPORARY_SUFFIX, Files
 from kstore.log.leader_epochs import LeaderEpochs
 from kstore.log.segment_scan import PIECE, scan_segment
+from kstore.log.transaction_index import ENTRY_SIZE
 
-_TRANSACTION_ENTRY_SIZE = 34
-_TRANSACTION_LAST_OFFSET = slice(18, 26)
 _EPOCH_END = 17  # a batch's bytes up to its magic, the leader epoch before it
 
 
@@ -161,16 +160,14 @@ def _replace(files: Files, path: Path, data: bytes, sync: bool) -> bool:
 def _cut_transactions(files: Files, plan: Plan, base: int, end_offset: int) -> None:
     """Forget aborted transactions of a segment that end behind the cut."""
     path = plan.directory / filenames.transaction_index_name(base)
-    if files.exists(path):
-        data = files.read(path)
-        size = 0
-        while size + _TRANSACTION_ENTRY_SIZE <= len(data):
-            entry = data[size : size + _TRANSACTION_ENTRY_SIZE]
-            if int.from_bytes(entry[_TRANSACTION_LAST_OFFSET], "big", signed=True) >= end_offset:
-                break
-            size += _TRANSACTION_ENTRY_SIZE
-        if size < len(data):
-            files.write_atomically(path, data[:size])
+    if not files.exists(path):
+        return
+    entries, fault = transaction_index.load(files, path)
+    kept = [entry for entry in entries if entry.last_offset < end_offset]
+    if fault is not None and len(kept) == len(entries):
+        files.remove(path)  # made anew from the markers, as a lost one is
+    elif files.size_of(path) != len(kept) * ENTRY_SIZE:
+        files.write_atomically(path, transaction_index.encode(kept))
 
 
 def _cut_snapshots(files: Files, plan: Plan, end_offset: int) -> None:

@@ -23,7 +23,7 @@ from kstore.log.files import Files
 from kstore.log.transaction_index import ENTRY_SIZE, AbortedTransaction
 
 _PIECE = 8 << 20  # bytes read at a time where nothing is mapped
-_LIMIT = 1 << 30  # no snapshot or transaction index is larger
+_LIMIT = 1 << 30  # no snapshot is larger
 
 
 class ProducerState:
@@ -159,20 +159,21 @@ class ProducerState:
                     self._files, self.table, view, first, mapped=self._writes
                 )
             if trusted_end is not None and view.next_offset > trusted_end:
-                self._mend_index(view, self.table.aborted, first)
+                self._mend_index(view, views, first)
 
-    def _mend_index(self, view: SegmentView, found: bytes, start: int) -> None:
-        """Make a segment's transaction index say what the log says from start on."""
+    def _mend_index(self, view: SegmentView, views: Sequence[SegmentView], start: int) -> None:
+        """Make a segment's transaction index say what the log says, here replayed from start."""
         path = os.path.join(self._directory, filenames.transaction_index_name(view.base_offset))
-        there = b""
-        if self._files.kind(path) is not None:
-            there = self._files.read(path, _LIMIT)
-        try:
-            before = [each for each in transaction_index.parse(there) if each.last_offset < start]
-        except CorruptFileError:
-            before = []
-        wanted = transaction_index.encode(before) + found
-        if wanted != there:
+        there = self._files.kind(path) is not None
+        entries, fault = transaction_index.load(self._files, path) if there else ([], None)
+        before = [entry for entry in entries if entry.last_offset < start]
+        if fault is not None and len(before) == len(entries) and start > view.base_offset:
+            self._rebuild(view, views, path)  # what else ended before start is not known here
+            return
+        wanted = transaction_index.encode(before) + self.table.aborted
+        if wanted != transaction_index.encode(entries) or (
+            there and self._files.size_of(path) != len(wanted)
+        ):
             self._replace(path, wanted)
 
     def _begin(self, segments: SegmentList) -> None:
@@ -186,7 +187,7 @@ class ProducerState:
         if there or not self._knows_markers():
             entries = self._read(active, segments) if there else []
         else:
-            entries = self._rebuild(active, segments, path)
+            entries = self._rebuild(active, segments.views, path)
         seen = self.table.aborted_of(active.base_offset)
         if seen:  # by the replay: a reader may be ahead of the file
             entries = sorted({*entries, *transaction_index.parse(seen)}, key=_by_last_offset)
@@ -324,18 +325,15 @@ class ProducerState:
     def _read(self, view: SegmentView, segments: SegmentList) -> list[AbortedTransaction]:
         path = os.path.join(self._directory, filenames.transaction_index_name(view.base_offset))
         if self._files.kind(path) is None:
-            return self._rebuild(view, segments, path)
-        try:
-            return transaction_index.parse(self._files.read(path, _LIMIT), path=path)
-        except CorruptFileError:
-            return self._rebuild(view, segments, path)
+            return self._rebuild(view, segments.views, path)
+        entries, fault = transaction_index.load(self._files, path)
+        return entries if fault is None else self._rebuild(view, segments.views, path)
 
     def _rebuild(
-        self, view: SegmentView, segments: SegmentList, path: str
+        self, view: SegmentView, views: Sequence[SegmentView], path: str
     ) -> list[AbortedTransaction]:
         """Make a lost transaction index anew from the segment and the snapshot before it."""
         state = ProducerState(self._files, self._directory, self.expiration_ms, writes=self._writes)
-        views = segments.views
         at = views.index(view)
         while at > 0:  # back to a segment at whose base everything is known
             snapshot = state._path(views[at].base_offset)
@@ -352,7 +350,7 @@ class ProducerState:
             if each is view:
                 break
         data = state.table.aborted
-        if data:
+        if data or self._files.kind(path) is not None:
             self._replace(path, data)
         return transaction_index.parse(data)
 

@@ -15,6 +15,7 @@ import os
 from pathlib import Path
 from time import perf_counter
 
+from kstore._native.locate import SegmentView
 from kstore._native.recover import SegmentScan
 from kstore._native.status import reason
 from kstore.config import LogConfig
@@ -26,6 +27,7 @@ from kstore.log.index_check import find_index_fault
 from kstore.log.leftovers import finish_leftovers
 from kstore.log.mending import Plan
 from kstore.log.recovery_report import Recovered, RecoveredSegment, RecoveryReport, some_of
+from kstore.log.segment import load_indexes, walk_end
 from kstore.log.segment_scan import Tell, scan_segment
 
 _LOGGER = logging.getLogger("kstore")
@@ -218,6 +220,25 @@ def _scan_segments(
         plan.torn = base
         plan.dropped = later
         return
+    _check_empty_end(files, plan, bases, config)
+
+
+def _check_empty_end(files: Files, plan: Plan, bases: list[int], config: LogConfig) -> None:
+    """An empty last segment begins where the one before it ends, or behind.
+
+    Else its appends would take offsets that are taken, and the records that have them be hidden
+    by its base. Kafka appends there. Where both hold data a reader names the overlap, and appends
+    do no harm.
+    """
+    filled = [base for base in bases if plan.sizes[base]]
+    if not filled or filled[-1] == bases[-1] or filled[-1] in plan.scans:
+        return
+    path = plan.directory / filenames.log_name(filled[-1])
+    view = SegmentView(filled[-1], str(path))
+    load_indexes(files, str(plan.directory), view)
+    if walk_end(files, view, plan.sizes[filled[-1]])[1] > bases[-1]:
+        # An index may lead astray: the log itself has the last word.
+        _check_overlap(path, scan_segment(files, path, filled[-1], config), bases[-1])
 
 
 def _scan_for_indexes(
@@ -266,9 +287,12 @@ def _check_cut(
 
 def _check_overlap(path: Path, scan: SegmentScan, following: int) -> None:
     if scan.next_offset > following:
+        name = filenames.log_name(following)
         raise RecoveryNeededError(
             f"the segment goes on to offset {scan.next_offset}, but the next one begins at "
-            f"{following}",
+            f"{following}: one of the two does not belong here. Take {name} away "
+            "if it is empty, else restore the files; mode='r' reads what there is, and "
+            "`kstore repair` makes a sound copy",
             path=path,
             position=scan.valid_size,
             offset=scan.next_offset,

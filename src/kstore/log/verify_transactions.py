@@ -12,12 +12,11 @@ from kstore._native.transactions import TransactionWalk
 from kstore.errors import CorruptFileError, StorageError
 from kstore.log import filenames, producer_snapshot, transaction_index
 from kstore.log.files import Files
-from kstore.log.transaction_index import AbortedTransaction
+from kstore.log.transaction_index import ENTRY_SIZE, AbortedTransaction
 
 Tell = Callable[[str, Path, int | None, int | None, str], None]
 _INT64_MAX = 2**63 - 1
-_ENTRY_SIZE = 34
-_LIMIT = 1 << 30  # bytes of a side file
+_LIMIT = 1 << 30  # bytes of a snapshot
 
 TRANSACTIONS = "transaction index"
 SNAPSHOT = "snapshot"
@@ -70,20 +69,16 @@ class TransactionAudit:
         entries = self._entries(base, path)
         if entries is None:
             return
-        last = -1
-        for number, entry in enumerate(entries):
-            position = number * _ENTRY_SIZE
-            if not entry.first_offset <= entry.last_offset < next_offset or not (
-                base <= entry.last_offset and entry.last_offset > last
-            ):
+        for entry in entries:
+            if not base <= entry.last_offset < next_offset:
                 self._tell(
                     TRANSACTIONS,
                     path,
-                    position,
+                    entries.index(entry) * ENTRY_SIZE,
                     entry.last_offset,
-                    "the entry's offsets are out of order or outside the segment",
+                    "the entry's offsets are outside the segment",
                 )
-            last = max(last, entry.last_offset)
+                return
         if self._certain:
             self._compare(path, entries)
 
@@ -91,22 +86,17 @@ class TransactionAudit:
         if base not in self._indexes:
             return []
         try:
-            data = self._files.read(path, limit=_LIMIT)
-            entries = transaction_index.parse(data, path=str(path))
-        except CorruptFileError as error:
-            self._tell(TRANSACTIONS, path, error.position, None, error.reason)
-            return None
+            entries, fault = transaction_index.load(self._files, path)
+            size = self._files.size_of(path)
         except StorageError as error:
             self._tell(TRANSACTIONS, path, None, None, error.reason)
             return None
-        if len(data) % _ENTRY_SIZE:
-            self._tell(
-                TRANSACTIONS,
-                path,
-                len(data) - len(data) % _ENTRY_SIZE,
-                None,
-                "the file ends within an entry",
-            )
+        if fault is not None:
+            self._tell(TRANSACTIONS, path, fault.position, None, fault.reason)
+            return None
+        if size % ENTRY_SIZE:
+            sentence = "the file ends within an entry"
+            self._tell(TRANSACTIONS, path, size - size % ENTRY_SIZE, None, sentence)
         return entries
 
     def _compare(self, path: Path, entries: list[AbortedTransaction]) -> None:
@@ -124,7 +114,7 @@ class TransactionAudit:
                     f"the aborted transaction of producer {producer_id} begins at offset {first}, "
                     f"not {entry.first_offset}"
                 )
-                position = entries.index(entry) * _ENTRY_SIZE
+                position = entries.index(entry) * ENTRY_SIZE
                 self._tell(TRANSACTIONS, path, position, marker, sentence)
 
     def _check_snapshot(self, offset: int, opened: dict[int, int] | None) -> None:
