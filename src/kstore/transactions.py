@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from functools import partial
 from time import time_ns
 from typing import TYPE_CHECKING
 
@@ -140,23 +141,26 @@ class StoreTransactions:
                     *place, entry.producer_id, offset, STATE_TOPIC,
                 )  # fmt: skip
                 continue
-            if any(
-                decided[1:3] == (entry.producer_id, entry.producer_epoch)
+            lost = [
+                decided
+                for decided in self._decided.values()
+                if decided[1:3] == (entry.producer_id, entry.producer_epoch)
                 and place in decided.partitions
                 and not _is_later(log, entry, decided)
-                for decided in self._decided.values()
-            ):
+            ]
+            if lost:
                 _LOGGER.warning(
                     "%s-%d: the marker of a committed transaction was lost; it is written again "
                     "(producer id %d, from offset %d)", *place, entry.producer_id, offset,
                 )  # fmt: skip
-                self._end(log, entry.producer_id, entry.producer_epoch, commit=True)
+                self._end(log, *lost[0][1:3], lost[0].last_update_ms, commit=True)
                 continue
             _LOGGER.warning(
                 "%s-%d: a transaction that nobody knows of is aborted (producer id %d, from "
                 "offset %d)", *place, entry.producer_id, offset,
             )  # fmt: skip
-            self._end(log, entry.producer_id, entry.producer_epoch, commit=False)
+            now = self.now_ms()
+            self._end(log, entry.producer_id, entry.producer_epoch, now, commit=False)
 
     # --- what the coordinator needs done ----------------------------------------------------
 
@@ -197,25 +201,26 @@ class StoreTransactions:
                 entry.producer_id == metadata.producer_id and _is_later(log, entry, metadata)
                 for entry in log.producers()
             )
-        self._end(log, metadata.producer_id, metadata.producer_epoch, commit=commit)
+        self._end(log, *metadata[1:3], metadata.last_update_ms, commit=commit)
 
-    def _end(self, log: "Log", producer_id: int, producer_epoch: int, *, commit: bool) -> None:
+    def _end(
+        self, log: "Log", producer_id: int, producer_epoch: int, timestamp: int, *, commit: bool
+    ) -> None:
         """Append a marker, under a coordinator's epoch that the log does not refuse.
 
         A broker that had the directory in between may have ended this producer's transactions
         under a higher one. Whoever holds the directory is the coordinator: there is no other
         to be fenced.
         """
+        append = partial(
+            log.append_end_marker, producer_id, producer_epoch, commit=commit, timestamp=timestamp
+        )
         try:
-            log.append_end_marker(
-                producer_id, producer_epoch, commit=commit, coordinator_epoch=self._epoch
-            )
+            append(coordinator_epoch=self._epoch)
         except TransactionCoordinatorFencedError:
             seen = [e.coordinator_epoch for e in log.producers() if e.producer_id == producer_id]
             self._epoch = max(self._epoch, *seen)
-            log.append_end_marker(
-                producer_id, producer_epoch, commit=commit, coordinator_epoch=self._epoch
-            )
+            append(coordinator_epoch=self._epoch)
 
     def _log(self, place: Place) -> "Log | None":
         """None where the topic was deleted while the transaction was open.
@@ -242,7 +247,11 @@ class StoreTransactions:
 
 
 def _is_later(log: "Log", entry: "ProducerEntry", decided: Metadata) -> bool:
-    """Whether a producer's open transaction began after one that was decided had ended here."""
+    """Whether a producer's open transaction began after one that was decided had ended here.
+
+    A marker has the time of its decision (where the log appends its own times: a later one), and
+    each decision of an id a later time than whatever came before it.
+    """
     offset = entry.current_transaction_first_offset
     if offset < 0:
         return False

@@ -5,9 +5,11 @@ copy is what a kill at that moment leaves. It is opened again, and every reader 
 read_committed sees both partitions with the transaction or both without.
 """
 
+import itertools
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from time import time_ns
 
 import pytest
 
@@ -57,10 +59,15 @@ def stable(log: Log) -> bool:
     return log.last_stable_offset == log.end_offset
 
 
+@pytest.mark.parametrize("clock", ["runs", "stands", "goes back"])
 @pytest.mark.parametrize("commit", [True, False])
 def test_all_or_nothing_after_a_kill_at_any_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commit: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commit: bool, clock: str
 ) -> None:
+    """Also where all of it happens within one millisecond, or the clock is set back meanwhile."""
+    if clock != "runs":
+        times = itertools.count(time_ns() // 1_000_000, 0 if clock == "stands" else -1000)
+        monkeypatch.setattr(StoreTransactions, "now_ms", lambda self: next(times))
     photographer = Photographer(tmp_path / "store", tmp_path, monkeypatch)
     with kstore.open(tmp_path / "store", config=QUIET) as store:
         for name in ("a", "b", "__transaction_state", "__consumer_offsets"):

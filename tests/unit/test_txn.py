@@ -42,6 +42,8 @@ class Hands:
         self.now = 1000
         self.ids = iter(range(2**62, 2**63))
         self.failing = ""
+        self.stored: list[Metadata] = []
+        self.marked: list[int] = []  # with the times of these decisions
 
     def _do(self, *what) -> None:
         if what[0] == self.failing:
@@ -59,6 +61,7 @@ class Hands:
         return next(self.ids)
 
     def store(self, metadata: Metadata) -> None:
+        self.stored.append(metadata)
         self._do("store", metadata.state, metadata.producer_epoch, sorted(metadata.partitions))
 
     def flush_state(self, transactional_id: str) -> None:
@@ -71,6 +74,7 @@ class Hands:
         self._do("flush", sorted(places))
 
     def mark(self, place: Place, metadata: Metadata, *, commit: bool) -> None:
+        self.marked.append(metadata.last_update_ms)
         self._do("mark", place, metadata.producer_epoch, commit)
 
 
@@ -122,6 +126,25 @@ def test_an_abort_syncs_nothing(coordinator, hands) -> None:
         ("mark", A, 0, False),
         ("store", State.COMPLETE_ABORT, 0, []),
     ]
+
+
+@pytest.mark.parametrize("step", [0, -50])
+def test_every_decision_has_a_later_time_than_all_before_it(coordinator, hands, step) -> None:
+    """By it the markers are told apart: a clock that stands or is set back changes nothing."""
+    owner = coordinator.init("t", 60_000)
+    times = []
+    for _ in range(3):
+        for deed in (
+            lambda: coordinator.add_partitions("t", *owner, [A]),
+            lambda: coordinator.end("t", *owner, commit=True),
+        ):
+            hands.now += step
+            deed()
+        times.append([m.last_update_ms for m in hands.stored[-3:]])
+    found = [time for each in times for time in each]
+    assert found == sorted(found)
+    assert all(began < decided for began, decided, _ in times)
+    assert hands.marked == [decided for _, decided, _ in times]
 
 
 def test_an_epoch_is_on_disk_before_it_is_used(coordinator, hands) -> None:

@@ -13,5 +13,6 @@ class Admission(LogEnd):
         commit: bool,
         coordinator_epoch: int = 0,
         transaction_version: int = 0,
+        timestamp: int = -1,
     ) -> Any: ...
     def append_as_follower(self, batches: Any) -> Any: ...

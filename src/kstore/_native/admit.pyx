@@ -323,9 +323,11 @@ cdef class Admission(LogEnd):
 
     def append_end_marker(
         self, int64_t producer_id, int16_t producer_epoch, *, bint commit,
-        int32_t coordinator_epoch=0, int transaction_version=0,
+        int32_t coordinator_epoch=0, int transaction_version=0, int64_t timestamp=-1,
     ):
         """Append the control batch that ends a transaction, as a coordinator has it written.
+
+        `timestamp` in ms; -1, or a log that appends its own times: now.
 
         Takes the log's lock. Returns an `info` as append_as_leader; `refuse_producer` raises.
         """
@@ -348,7 +350,9 @@ cdef class Admission(LogEnd):
             if verdict != ACCEPTED:
                 self._refuse_producer(verdict, producer_id, producer_epoch, coordinator_epoch)
             self.producers.reserve(1)
-            marker.timestamp = self._now()
+            marker.timestamp = timestamp
+            if timestamp < 0 or self.log_append_time:
+                marker.timestamp = self._now()
             self._make_room(
                 END_MARKER_SIZE, self.next_offset, self.next_offset, marker.timestamp)
             self._end_marker(batch, &header, &marker)

@@ -251,6 +251,7 @@ class Log:
         commit: bool,
         coordinator_epoch: int = 0,
         transaction_version: int = 0,
+        timestamp: int = -1,
     ) -> AppendInfo:
         """End a producer's transaction in this log: append the control batch that says so.
 
@@ -266,6 +267,8 @@ class Log:
             Leader epoch of the coordinator's partition of ``__transaction_state``.
         transaction_version
             From 2 on the epoch has to be higher than that of the records (KIP-1228).
+        timestamp
+            The marker's, in ms; -1 is now, which a log with LogAppendTime takes in any case.
 
         Raises
         ------

@@ -53,7 +53,10 @@ class Effects(Protocol):
         """Return when all that was appended to these partitions is on disk."""
 
     def mark(self, place: Place, metadata: Metadata, *, commit: bool) -> None:
-        """Append the marker that ends the transaction in a partition; gone ones do not matter."""
+        """Append the marker that ends the transaction in a partition; gone ones do not matter.
+
+        Its timestamp is that of the decision, ``metadata.last_update_ms``.
+        """
 
 
 class Coordinator:
@@ -133,7 +136,7 @@ class Coordinator:
                 0 if known is None or fresh else known.producer_epoch + 1,
                 timeout_ms,
                 State.EMPTY,
-                last_update_ms=self._effects.now_ms(),
+                last_update_ms=self._now_after(known),
                 previous_producer_id=-1 if known is None else known.producer_id,
             )
             self._store(made)
@@ -164,11 +167,12 @@ class Coordinator:
             partitions = before | frozenset(places)
             if ongoing and partitions == before:
                 return
-            now = self._effects.now_ms()
-            start = known.start_ms if ongoing else now
             self._store(
                 known._replace(
-                    state=State.ONGOING, partitions=partitions, last_update_ms=now, start_ms=start
+                    state=State.ONGOING,
+                    partitions=partitions,
+                    last_update_ms=self._now_after(known),
+                    start_ms=known.start_ms if ongoing else self._effects.now_ms(),
                 )
             )
 
@@ -292,8 +296,17 @@ class Coordinator:
         self._effects.store(metadata)
         self._ids[metadata.transactional_id] = metadata
 
+    def _now_after(self, known: Metadata | None) -> int:
+        """The time for an id's next state: it does not go back where the clock does."""
+        now = self._effects.now_ms()
+        return now if known is None else max(now, known.last_update_ms)
+
     def _decide(self, known: Metadata, *, commit: bool) -> Metadata:
-        decided = known._replace(state=_OUTCOME[commit], last_update_ms=self._effects.now_ms())
+        """At a millisecond of its own: the markers have it, and tell decisions apart by it."""
+        decided = known._replace(
+            state=_OUTCOME[commit],
+            last_update_ms=max(self._effects.now_ms(), known.last_update_ms + 1),
+        )
         self._store(decided)
         return decided
 
@@ -325,7 +338,7 @@ class Coordinator:
             decided._replace(
                 state=_COMPLETE[decided.state],
                 partitions=frozenset(),
-                last_update_ms=self._effects.now_ms(),
+                last_update_ms=self._now_after(decided),
             )
         )
 
