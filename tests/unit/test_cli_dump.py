@@ -7,9 +7,9 @@ import pytest
 from kstore._native.checksum import crc32c
 from kstore._native.encode import BatchBuffer
 from kstore.cli import dump_log, main
-from kstore.cli.kafka_messages import decode
 from kstore.errors import CorruptRecordError
 from kstore.log import producer_snapshot, transaction_index
+from kstore.record.kafka_messages import decode
 
 
 def batch(base_offset, *values, key=b"k"):

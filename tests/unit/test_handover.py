@@ -10,6 +10,7 @@ from kstore.cli import main
 from kstore.errors import CorruptRecordError, HandoverError, StorageError
 from kstore.handover import HANDOVER, check_broker, hand_over, plan_handover
 from kstore.log.files import Files
+from support import metadata
 from support.stores import MARKER, QUIET, snapshot
 
 ID = "AAAAAAAAAAAAAAAAAAABAA"
@@ -223,9 +224,120 @@ def test_high_watermark_behind(own: Path, tmp_path: Path) -> None:
     there = broker(tmp_path / "there", "t-0", "t-1")
     hand_over(own, there)
     (there / "replication-offset-checkpoint").write_text("0\n2\nt 0 40\nt 1 39\n")
+    metadata.write(there, metadata.topic("t", ID), *(metadata.partition(ID, n) for n in (0, 1)))
     warned = [each for each in check_broker(there).findings if each.level == "warning"]
     assert len(warned) == 1
     assert "39 is below the log end 40" in warned[0].sentence
+
+
+def warnings(report):
+    return [each.sentence for each in report.findings if each.level == "warning"]
+
+
+HERE, AWAY = "AAAAAAAAAAAAAAAAAAABQQ", "AAAAAAAAAAAAAAAAAAAHQQ"
+
+
+@pytest.mark.parametrize(
+    ("records", "reason"),
+    [
+        ([], "no topic 't'"),
+        ([metadata.topic("t", OTHER)], f"by the id {OTHER}, not {ID}"),
+        ([metadata.topic("t", ID), metadata.partition(ID, 0)], "has 1 partitions, and no 1"),
+        ([metadata.topic("t", ID), metadata.remove(ID)], "no topic 't'"),
+        (
+            [metadata.topic("t", ID), metadata.partition(ID, 0), metadata.partition(ID, 1, (2, 3))],
+            "assigned to nodes [2, 3], not to 1",
+        ),
+        (
+            [
+                metadata.topic("t", ID),
+                metadata.partition(ID, 0, (1,), (HERE,)),
+                metadata.partition(ID, 1, (1,), (AWAY,)),
+            ],
+            "name all log.dirs",
+        ),
+    ],
+)
+def test_what_the_cluster_does_not_know(own: Path, tmp_path: Path, records, reason: str) -> None:
+    """Ids that are whole but not the cluster's, by the node's own metadata; both ways."""
+    there = broker(tmp_path / "there", "t-0", "t-1")
+    metadata.write(there, metadata.topic("else", AWAY), *records)
+    assert any(reason in each for each in refusals(plan_handover(own, there)))
+    assert any(reason in each for each in refusals(check_broker(there)))
+    with pytest.raises(HandoverError):
+        hand_over(own, there)
+
+
+def test_what_the_cluster_knows(own: Path, tmp_path: Path) -> None:
+    there = broker(tmp_path / "there", "t-0", "t-1", "gone-0")
+    own_metadata = [metadata.topic("t", ID), metadata.partition(ID, 0, (1,), (HERE,))]
+    metadata.write(there, *own_metadata, metadata.partition(ID, 1, (3, 1), (AWAY, HERE)))
+    report = plan_handover(own, there)
+    assert report.ok  # a folder that is not handed over does not stop it
+    assert any("no topic 'gone'" in each for each in warnings(report))
+    assert any("no topic 'gone'" in each for each in refusals(check_broker(there)))
+    assert hand_over(own, there).executed
+
+
+def test_a_lost_folder_that_the_cluster_knows(own: Path, tmp_path: Path) -> None:
+    there = broker(tmp_path / "there", "t-0")
+    parts = [metadata.partition(ID, number) for number in (0, 1)]
+    metadata.write(there, metadata.topic("t", ID), *parts)
+    assert any(f"--topic-id t={ID}" in each for each in refusals(plan_handover(own, there)))
+    wrong = plan_handover(own, there, topic_ids={"t": OTHER})
+    assert any(f"by the id {ID}, not {OTHER}" in each for each in refusals(wrong))
+    assert hand_over(own, there, topic_ids={"t": ID}).executed
+
+
+def test_metadata_that_is_not_there_or_not_understood(own: Path, tmp_path: Path) -> None:
+    """Never a silent pass: it is said that ids were not compared with the cluster's."""
+    there = broker(tmp_path / "there", "t-0", "t-1")
+    unchecked = "was not checked"
+    assert any(unchecked in each for each in warnings(plan_handover(own, there)))
+    aside = tmp_path / "aside"
+    aside.mkdir()
+    said = refusals(plan_handover(own, there, metadata_log_dir=str(aside)))
+    assert any("not of this node" in each for each in said)
+    (aside / "meta.properties").write_text(META.replace("ABQQ", "AHQQ"))
+    folder = metadata.write(aside, metadata.topic("t", OTHER))
+    for look in (
+        plan_handover(own, there, metadata_log_dir=str(aside)),
+        check_broker(there, metadata_log_dir=str(aside)),
+    ):
+        assert any(OTHER in each for each in refusals(look))
+    log = next(folder.glob("*.log"))
+    for data in (b"\xff" * 100, log.read_bytes()[:-1] + b"\7"):
+        log.write_bytes(data)
+        report = check_broker(there, metadata_log_dir=str(aside))
+        assert report.ok
+        assert any("not understood" in each and unchecked in each for each in warnings(report))
+    (aside / "meta.properties").write_text("version=9")
+    said = refusals(check_broker(there, metadata_log_dir=str(aside)))
+    assert any("would not start" in each for each in said)
+
+
+def test_what_came_half_over(own: Path, tmp_path: Path) -> None:
+    """kstore does not write on in it; a newer kstore's sign is not guessed at."""
+    there = broker(tmp_path / "there", "t-0", "t-1")
+    with pytest.raises(StorageError):
+        hand_over(own, there, files=Interrupted(3))
+    (there / MARKER).write_text("{}")
+    assert any("half over" in each for each in refusals(check_broker(there)))
+    assert plan_handover(own, there).ok
+    (there / "t-0" / HANDOVER).write_text('{"format":2}')
+    for report in (check_broker(there), plan_handover(own, there)):
+        assert any("newer kstore" in each for each in refusals(report))
+    (there / "t-0" / HANDOVER).write_text("{}")
+    assert any("not a file of kstore's" in each for each in refusals(plan_handover(own, there)))
+
+
+def test_ids_that_kstore_would_not_write_under(own: Path, tmp_path: Path) -> None:
+    there = broker(tmp_path / "there", "t-0", "t-1")
+    (there / "t-0" / "partition.metadata").write_text("version: 0\ngarbage")
+    (there / "t-1" / "partition.metadata").unlink()
+    said = refusals(check_broker(there))
+    assert any("takes the directory offline" in each for each in said)
+    assert any("renames the folder to -stray" in each for each in said)
 
 
 def test_command_line(own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kstore
-from kstore.cli.kafka_messages import decode_prefixed
 from kstore.errors import (
     ConcurrentTransactionsError,
     CorruptRecordError,
@@ -19,6 +18,7 @@ from kstore.errors import (
     InvalidTxnStateError,
     ProducerFencedError,
 )
+from kstore.record.kafka_messages import decode_prefixed
 from kstore.txn.coordinator import LAST_EPOCH, Coordinator
 from kstore.txn.messages import (
     Metadata,

@@ -7,8 +7,14 @@ metadata. The shapes are those of Kafka 4.3. A record that does not decode says 
 import re
 from typing import Any
 
-from kstore.cli.kafka_messages import compact, decode, decode_prefixed, names_by_key
 from kstore.errors import CorruptRecordError
+from kstore.record.kafka_messages import (
+    compact,
+    decode,
+    decode_prefixed,
+    metadata_record,
+    names_by_key,
+)
 
 _CONTROL_MARKERS = {0: "ABORT", 1: "COMMIT"}
 _CONTROL_MESSAGES = {
@@ -18,7 +24,6 @@ _CONTROL_MESSAGES = {
     5: ("KRaftVersion", "KRaftVersionRecord"),
     6: ("KRaftVoters", "VotersRecord"),
 }
-_METADATA_FRAME = 1
 
 
 def offsets(offset: int, key: bytes | None, value: bytes | None) -> str:
@@ -89,12 +94,7 @@ def _open_members(data: dict[str, Any]) -> None:
 def cluster_metadata(offset: int, key: bytes | None, value: bytes | None) -> str:
     """A record of ``__cluster_metadata``; they have no keys."""
     try:
-        frame, rest = _varint(value or b"")
-        kind, rest = _varint(rest)
-        version, rest = _varint(rest)
-        name = names_by_key("metadata").get(kind)
-        if frame != _METADATA_FRAME or name is None:
-            raise CorruptRecordError(f"unknown metadata record {kind} in frame {frame}")
+        name, version, rest = metadata_record(value or b"")
         shown = {
             "type": re.sub(r"(?<!^)(?=[A-Z])", "_", name).upper(),
             "version": version,
@@ -103,15 +103,6 @@ def cluster_metadata(offset: int, key: bytes | None, value: bytes | None) -> str
     except CorruptRecordError as error:
         return f" payload: Error at {offset}, skipping. {error}"
     return f" payload: {compact(shown)}"
-
-
-def _varint(data: bytes) -> tuple[int, bytes]:
-    value = 0
-    for place, byte in enumerate(data[:5]):
-        value |= (byte & 0x7F) << 7 * place
-        if byte < 0x80:
-            return value, data[place + 1 :]
-    raise CorruptRecordError("a variable-length number does not end")
 
 
 def control(key: bytes | None, value: bytes | None) -> str:

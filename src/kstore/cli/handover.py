@@ -3,7 +3,7 @@
 import argparse
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kstore.cli.common import ToolParser, WrongOptionsError
 from kstore.cli.progress import Progress
@@ -69,6 +69,11 @@ def describe(parser: ToolParser) -> None:
         metavar="NAME=VALUE",
         help="with --adopt: a setting of the topic, as Kafka's",
     )
+    parser.add_argument(
+        "--metadata-log-dir",
+        metavar="DIR",
+        help="the broker's metadata.log.dir, where it is none of its log.dirs",
+    )
     parser.add_argument("--execute", action="store_true", help="do it")
     parser.add_argument("--json", action="store_true", help="the report as JSON on stdout")
 
@@ -91,7 +96,12 @@ def _to_broker(arguments: argparse.Namespace) -> "HandoverReport":
 
     ids = dict(_pair(text, "--topic-id") for text in arguments.topic_id)
     source, broker = _split(arguments.log_dir), _split(arguments.to)
-    report = plan_handover(source, broker, topics=arguments.topic, topic_ids=ids)
+    about: dict[str, Any] = {
+        "topics": arguments.topic,
+        "topic_ids": ids,
+        "metadata_log_dir": arguments.metadata_log_dir,
+    }
+    report = plan_handover(source, broker, **about)
     if not arguments.execute or not report.ok:
         return report
     bar = Progress(1)
@@ -101,7 +111,7 @@ def _to_broker(arguments: argparse.Namespace) -> "HandoverReport":
         bar.update(done, name)
 
     try:
-        return hand_over(source, broker, topics=arguments.topic, topic_ids=ids, progress=tell)
+        return hand_over(source, broker, progress=tell, **about)
     finally:
         bar.clear()
 
@@ -114,7 +124,7 @@ def _back(arguments: argparse.Namespace) -> "HandoverReport":
     if arguments.execute != bool(arguments.adopt):
         raise WrongOptionsError("--execute with --from needs --adopt, and the other way round")
     paths = _split(arguments.broker)
-    report = check_broker(paths)
+    report = check_broker(paths, metadata_log_dir=arguments.metadata_log_dir)
     if not report.ok or not arguments.execute:
         return report
     config = LogConfig.from_properties(dict(_pair(text, "--config") for text in arguments.config))

@@ -31,6 +31,7 @@ HIGH_WATERMARKS = "replication-offset-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
+CLUSTER_METADATA = "__cluster_metadata-0"  # KRaft's own log: of no topic
 
 MOVED = "kstore.moved"  # in a partition's folder: this copy is whole, another one has to go
 
@@ -50,6 +51,7 @@ _SEGMENT_FILE = re.compile(
     r"([0-9]{20})\.(log|index|timeindex|txnindex|snapshot)(\.deleted|\.cleaned|\.swap)?"
 )
 _CUT_FILE = re.compile(r"kstore\.cut\.([0-9]{20})\.([0-9]{1,10})\.([0-9]{1,10})")
+_KRAFT_SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 _RETIRED = re.compile(r"(.+)\.([^.]+)-(delete|future|stray)")
 
 
@@ -118,6 +120,12 @@ def parse(name: str) -> Parsed | None:
     if base_offset > _INT64_MAX:
         return None
     return Parsed(base_offset, match[2], match[3] or "")
+
+
+def parse_kraft_snapshot(name: str) -> tuple[int, int] | None:
+    """End offset and epoch of a snapshot of the cluster's metadata."""
+    match = _KRAFT_SNAPSHOT.fullmatch(name)
+    return None if match is None else (int(match[1]), int(match[2]))
 
 
 def cut_name(base_offset: int, position: int, number: int) -> str:

@@ -27,7 +27,7 @@ from kstore.log.watched import WatchedFiles
 _LOGGER = logging.getLogger("kstore")
 
 # Directories of Kafka's own that are no partitions: its loader skips them too.
-NOT_PARTITIONS = frozenset({"remote-log-index-cache", "__cluster_metadata-0"})
+NOT_PARTITIONS = frozenset({"remote-log-index-cache", filenames.CLUSTER_METADATA})
 NEW_MARKER = b'{"version":0,"brokerEpoch":-1}'
 
 PartitionKey = tuple[str, int]

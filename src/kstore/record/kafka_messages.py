@@ -1,4 +1,4 @@
-"""Records of Kafka's internal topics as JSON, by Kafka's own message definitions.
+"""Records of Kafka's internal topics as trees of JSON values, by Kafka's own definitions.
 
 ``kafka_messages.json`` holds the definitions as Apache Kafka 4.3.0 ships them (comments left
 out); the JSON is what Kafka's generated JsonConverter classes write: every field of the
@@ -6,9 +6,9 @@ version, but of the tagged ones only those that are not at their default.
 """
 
 import json
+import pkgutil
 from base64 import b64encode, urlsafe_b64encode
 from functools import cache
-from pathlib import Path
 from struct import Struct
 from typing import Any
 
@@ -24,14 +24,15 @@ _FIXED = {
     "float64": Struct(">d"),
 }
 _UUID_SIZE = 16
+_METADATA_FRAME = 1
 
 Fields = list[dict[str, Any]]
 
 
 @cache
 def definitions() -> dict[str, Any]:
-    text = Path(__file__).with_name("kafka_messages.json").read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text)
+    text = pkgutil.get_data(__package__, "kafka_messages.json")
+    found: dict[str, Any] = json.loads(text or b"{}")
     return found
 
 
@@ -63,6 +64,29 @@ def decode_prefixed(name: str, data: bytes) -> tuple[int, dict[str, Any]]:
     """Version and tree of a message that its version precedes, in two bytes."""
     version = int.from_bytes(data[:2], "big", signed=True)
     return version, decode(name, version, data[2:])
+
+
+def metadata_record(data: bytes) -> tuple[str, int, bytes]:
+    """Name, version and message of a record's value in ``__cluster_metadata``.
+
+    Raises CorruptRecordError for a frame or a kind of record that Kafka 4.3 does not have.
+    """
+    frame, rest = _varint(data)
+    kind, rest = _varint(rest)
+    version, rest = _varint(rest)
+    name = names_by_key("metadata").get(kind)
+    if frame != _METADATA_FRAME or name is None:
+        raise CorruptRecordError(f"unknown metadata record {kind} in frame {frame}")
+    return name, version, rest
+
+
+def _varint(data: bytes) -> tuple[int, bytes]:
+    value = 0
+    for place, byte in enumerate(data[:5]):
+        value |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            return value, data[place + 1 :]
+    raise CorruptRecordError("a variable-length number does not end")
 
 
 def _within(version: int, span: str) -> bool:

@@ -1,0 +1,302 @@
+"""A stopped broker's log directories, as the broker would look at them when it starts."""
+
+import os
+from collections.abc import Callable, Iterable
+
+from kstore.errors import (
+    CorruptFileError,
+    CorruptRecordError,
+    KStoreError,
+    NewerFormatError,
+    StorageError,
+)
+from kstore.handover.report import HANDOVER, KRAFT, ZOOKEEPER, HandoverReport
+from kstore.log import filenames, sign
+from kstore.log.checkpoint import read_clean_shutdown, read_offsets
+from kstore.log.cluster_metadata import ClusterMetadata, read_cluster_metadata
+from kstore.log.filenames import DELETE, FUTURE, STRAY, PartitionName
+from kstore.log.files import Files
+from kstore.log.identity import (
+    MetaProperties,
+    is_reserved_uuid,
+    read_meta_properties,
+    read_topic_id,
+)
+from kstore.log.leader_epochs import LeaderEpochs
+from kstore.log.log_dir import Contents, LogDir, absolute_paths
+from kstore.log.opening import peek_end_offset
+from kstore.store import Paths
+
+_CHECKPOINTS = (
+    filenames.RECOVERY_POINTS,
+    filenames.LOG_STARTS,
+    filenames.HIGH_WATERMARKS,
+    filenames.CLEANER_OFFSETS,
+)
+
+
+class Broker:
+    """A stopped broker's log directories, read only."""
+
+    def __init__(self, files: Files, paths: Paths, report: HandoverReport) -> None:
+        self.files = files
+        self.report = report
+        self.dirs: list[LogDir] = []
+        self.contents: dict[str, Contents] = {}
+        self.places: dict[tuple[str, int], LogDir] = {}
+        self.node_id: int | None = None
+        self.directory_ids: dict[str, LogDir] = {}
+        self.metadata: ClusterMetadata | None = None  # None: not a KRaft broker's, or unknown
+        for path in absolute_paths(paths):
+            if files.kind(path) != "directory":
+                report.refuse(path, "there is no such directory")
+                continue
+            place = LogDir(files, path, writable=False)
+            self.dirs.append(place)
+            self.contents[path] = place.scan()
+
+    def check(self, metadata_log_dir: str | None = None) -> None:
+        """Everything that would keep the broker from starting, or from being this broker.
+
+        ``metadata_log_dir``: the setting of that name, where the log of the cluster's metadata
+        is in none of the log directories.
+        """
+        metas = [(place, self._meta(place)) for place in self.dirs]
+        known = [(place, meta) for place, meta in metas if meta is not None]
+        if known:
+            self.report.kind = KRAFT if known[0][1].version == 1 else ZOOKEEPER
+            self._compare(known)
+        for place in self.dirs:
+            self._check_dir(place)
+        self._warn_of_lone_copies()
+        if self.report.kind == KRAFT:
+            self._learn(metadata_log_dir, known[0][1])
+
+    def _meta(self, place: LogDir) -> MetaProperties | None:
+        try:
+            meta = read_meta_properties(self.files, place.path)
+        except CorruptFileError as error:
+            self.report.refuse(place.path, f"{error.reason}: the broker would not start")
+            return None
+        if meta is None:
+            self.report.refuse(
+                place.path,
+                "no meta.properties: no broker has used this directory yet. Format it "
+                "(kafka-storage), start the broker, create the topics, stop it",
+            )
+        return meta
+
+    def _compare(self, known: list[tuple[LogDir, MetaProperties]]) -> None:
+        first = known[0][1]
+        self.node_id = first.node_id
+        for place, meta in known:
+            if (meta.version, meta.cluster_id, meta.node_id) != (
+                first.version,
+                first.cluster_id,
+                first.node_id,
+            ):
+                self.report.refuse(
+                    place.path,
+                    f"meta.properties is of node {meta.node_id} in cluster {meta.cluster_id}, "
+                    f"{known[0][0].path} of node {first.node_id} in cluster {first.cluster_id}: "
+                    "a broker takes only its own directories",
+                )
+            if meta.directory_id is not None:
+                if meta.directory_id in self.directory_ids:
+                    self.report.refuse(
+                        place.path,
+                        f"the directory.id {meta.directory_id} is that of "
+                        f"{self.directory_ids[meta.directory_id].path}, too: one is a copy of the "
+                        "other",
+                    )
+                self.directory_ids[meta.directory_id] = place
+
+    def _learn(self, metadata_log_dir: str | None, meta: MetaProperties) -> None:
+        """Read what the node knows of its cluster; where that cannot be, say so."""
+        paths = [place.path for place in self.dirs]
+        if metadata_log_dir is not None:
+            paths = [os.path.abspath(metadata_log_dir)]
+            self._compare_metadata_dir(paths[0], meta)
+        folders = [os.path.join(path, filenames.CLUSTER_METADATA) for path in paths]
+        folders = [path for path in folders if self.files.kind(path) == "directory"]
+        if len(folders) != 1:
+            self.report.warn(
+                ", ".join(folders or paths),
+                f"{len(folders) or 'no'} {filenames.CLUSTER_METADATA} in it. {_UNCHECKED}: name "
+                "the broker's metadata.log.dir",
+            )
+            return
+        try:
+            self.metadata = read_cluster_metadata(self.files, folders[0])
+        except (CorruptRecordError, StorageError) as error:
+            self.report.warn(folders[0], f"not understood: {error}. {_UNCHECKED}")
+
+    def _compare_metadata_dir(self, path: str, meta: MetaProperties) -> None:
+        try:
+            found = read_meta_properties(self.files, path)
+        except CorruptFileError as error:
+            self.report.refuse(path, f"{error.reason}: the broker would not start")
+            return
+        if found is None or (found.cluster_id, found.node_id) != (meta.cluster_id, meta.node_id):
+            self.report.refuse(path, "not of this node and cluster, by its meta.properties")
+
+    def stray(self, key: tuple[str, int], topic_id: str | None) -> str | None:
+        """Why the broker would not serve a folder with this topic id; None where it would, or
+        where that is not known."""
+        known, topic = self.metadata, key[0]
+        if known is None or topic_id is None:
+            return None
+        expected = known.topic_ids.get(topic)
+        if expected is None:
+            return (
+                f"the cluster has no topic {topic!r} (metadata up to offset {known.end_offset}): "
+                f"the broker would rename the folder to -stray. {_CREATE.format(topic)}"
+            )
+        if expected != topic_id:
+            return (
+                f"the cluster knows {topic!r} by the id {expected}, not {topic_id}: the broker "
+                "would rename the folder to -stray and begin an empty one"
+            )
+        replicas = known.partition(topic_id, key[1])
+        if replicas is None:
+            return (
+                f"the cluster's topic {topic!r} has {len(known.topics[topic_id])} partitions, and "
+                f"no {key[1]}: the broker would rename the folder to -stray. Add partitions first"
+            )
+        if self.node_id not in replicas.nodes:
+            return (
+                f"the partition is assigned to nodes {list(replicas.nodes)}, not to "
+                f"{self.node_id}: the broker would rename the folder to -stray"
+            )
+        return self._elsewhere(replicas.directory_of(self.node_id))
+
+    def _elsewhere(self, directory: str | None) -> str | None:
+        """A directory of its own that was not named: the partition may be there."""
+        if directory is None or is_reserved_uuid(directory) or directory in self.directory_ids:
+            return None
+        return (
+            f"the partition is assigned to the directory with id {directory}, which is none of "
+            "those given: name all log.dirs of the broker. Where that one is lost for good, start "
+            "the broker without it and stop it again: it then tells the cluster"
+        )
+
+    def assigned_place(self, key: tuple[str, int]) -> LogDir | None:
+        """The directory that the cluster has a partition in, if that is told."""
+        known = self.metadata
+        if known is None or self.node_id is None:
+            return None
+        replicas = known.partition(known.topic_ids.get(key[0], ""), key[1])
+        directory = None if replicas is None else replicas.directory_of(self.node_id)
+        return None if directory is None else self.directory_ids.get(directory)
+
+    def half_over(self, folder: str) -> bool:
+        """Whether what is in a folder came only half over; a newer sign is refused."""
+        try:
+            return sign.is_there(self.files, os.path.join(folder, HANDOVER))
+        except (CorruptFileError, NewerFormatError) as error:
+            self.report.refuse(os.path.join(folder, HANDOVER), error.reason)
+            return False
+
+    def _check_dir(self, place: LogDir) -> None:
+        report, contents = self.report, self.contents[place.path]
+        if self.files.probe(place.join(filenames.LOCK)):
+            report.refuse(place.path, ".lock is held: the broker (or a writer) runs; stop it first")
+        elif read_clean_shutdown(self.files, place.path) is None and contents.partitions:
+            report.refuse(
+                place.path,
+                "not closed cleanly: start the broker again, and stop it by SIGTERM",
+            )
+        for name in contents.strangers:
+            report.refuse(
+                place.join(name),
+                "a folder that is no partition: a broker does not start beside it"
+                + (" (use a folder below the mount point)" if name == "lost+found" else ""),
+            )
+        for name in _CHECKPOINTS:
+            self._parses(place.join(name), lambda path: read_offsets(self.files, path))
+        for found in contents.partitions:
+            key = (found.topic, found.partition)
+            folder = place.join(filenames.partition_directory(*key))
+            self._parses(
+                os.path.join(folder, filenames.LEADER_EPOCHS),
+                lambda path: LeaderEpochs.load(self.files, path),
+            )
+            first = self.places.setdefault(key, place)
+            if first is not place:
+                report.refuse(folder, f"the same partition is in {first.path}: it would not start")
+        for folder, retired in contents.retired.items():
+            self._tell_retired(place.join(folder), retired)
+
+    def _parses(self, path: str, read: Callable[[str], object]) -> None:
+        try:
+            read(path)
+        except CorruptFileError as error:
+            self.report.refuse(
+                path,
+                f"{error.reason}: a broker does not start with it, or takes the directory offline",
+            )
+
+    def _warn_of_lone_copies(self) -> None:
+        """A move's unfinished copy without the partition itself; known once all dirs were seen."""
+        for place in self.dirs:
+            for folder, name in self.contents[place.path].retired.items():
+                if name.state == FUTURE and (name.topic, name.partition) not in self.places:
+                    self.report.warn(
+                        place.join(folder),
+                        "a copy that a move had not finished, and the partition itself is not "
+                        "here: a broker whose metadata has it in another directory begins an "
+                        "empty one there, and empties this. Where it is all that is left, rename "
+                        f"it to {filenames.partition_directory(name.topic, name.partition)}",
+                    )
+
+    def _tell_retired(self, path: str, name: PartitionName) -> None:
+        what = {
+            STRAY: "put aside by a broker that did not know it; never served, never removed",
+            FUTURE: "a move between directories that is not finished; the broker goes on with it",
+            DELETE: "waits for its deletion",
+        }
+        self.report.note(path, what[name.state])
+
+    def folder(self, key: tuple[str, int]) -> str:
+        return self.places[key].join(filenames.partition_directory(*key))
+
+    def topic_id(self, key: tuple[str, int]) -> str | None:
+        return read_topic_id(self.files, self.folder(key))
+
+    def warn_of_replicas(self, topics: Iterable[str] | None) -> None:
+        """What can be seen from here of other replicas: a high watermark below the log's end."""
+        seen = False
+        for key, place in sorted(self.places.items()):
+            if topics is not None and key[0] not in topics:
+                continue
+            folder = place.join(filenames.partition_directory(*key))
+            try:
+                mark = read_offsets(self.files, place.join(filenames.HIGH_WATERMARKS)).get(key)
+                end = peek_end_offset(self.files, folder, 0)
+            except KStoreError:
+                continue  # was refused above
+            if mark is not None and mark < end:
+                seen = True
+                self.report.warn(
+                    folder,
+                    f"the high watermark {mark} is below the log end {end}: other replicas had "
+                    "not got everything. " + _REPLICATED,
+                )
+        if not seen:
+            self.report.note(
+                ", ".join(place.path for place in self.dirs),
+                "whether other brokers have replicas of these partitions cannot be seen from "
+                "here. If so: " + _REPLICATED,
+            )
+
+
+_CREATE = "Create the topic on it first (kafka-topics --create --topic {}), stop it cleanly"
+_UNCHECKED = (
+    "Whether the broker knows the topics by the ids in its folders was not checked; what it does "
+    "not know it renames to -stray"
+)
+_REPLICATED = (
+    "what is appended while the broker is down is unknown to the other replicas. As a follower it "
+    "cuts its log back to the leader's by leader epoch; as the leader its followers part from it "
+    "unseen, since the epoch is not raised. Append only where this is the only replica"
+)

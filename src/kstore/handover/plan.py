@@ -1,0 +1,255 @@
+"""What handing over would do and what speaks against it; nothing is changed here."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+
+from kstore.errors import CorruptFileError
+from kstore.handover.broker import Broker
+from kstore.handover.report import KRAFT, ZOOKEEPER, HandoverReport, PartitionPlan
+from kstore.log import filenames
+from kstore.log.files import DISK, Files
+from kstore.log.identity import uuid_from_text
+from kstore.log.log_dir import absolute_paths
+from kstore.log.opening import peek_end_offset
+from kstore.store import Paths
+from kstore.store import open as open_store
+
+_INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+
+
+def plan_handover(
+    source: Paths,
+    broker: Paths,
+    *,
+    topics: Iterable[str] | None = None,
+    topic_ids: Mapping[str, str] | None = None,
+    metadata_log_dir: str | None = None,
+    files: Files = DISK,
+) -> HandoverReport:
+    """What handing partitions of kstore's over to a stopped broker would do; nothing is changed.
+
+    Parameters
+    ----------
+    source
+        kstore's log directory, or several.
+    broker
+        All of the broker's log directories (``log.dirs``).
+    topics
+        Which topics; by default all but Kafka's internal ones.
+    topic_ids
+        Ids (22 characters) that the broker knows topics by, for folders that it has lost.
+    metadata_log_dir
+        The broker's setting, where it names none of its log directories. By the metadata of the
+        cluster that lies there, or in one of these, the ids are checked.
+    """
+    report = HandoverReport()
+    there = Broker(files, broker, report)
+    there.check(metadata_log_dir)
+    if set(absolute_paths(source)) & set(absolute_paths(broker)):
+        report.refuse(str(source), "source and broker are the same directory: nothing to hand over")
+        return report
+    wanted = None if topics is None else list(topics)
+    with open_store(source, "r") as store:
+        names = list(store) if wanted is None else wanted
+        for name in names:
+            if name not in store:
+                report.refuse(name, "there is no such topic in the source")
+            elif wanted is None and name in _INTERNAL:
+                report.note(name, "left out: a broker keeps its own; name it to hand it over")
+            else:
+                for log in store[name]:
+                    plan = PartitionPlan(
+                        name,
+                        log.partition,
+                        log.path,
+                        _target(there, (name, log.partition)),
+                        (topic_ids or {}).get(name),
+                        log.start_offset,
+                        log.end_offset,
+                        log.size,
+                    )
+                    report.partitions.append(plan)
+    for plan in report.partitions:
+        _check_partition(there, plan, topic_ids or {})
+    _check_counts(there, report)
+    planned = {(plan.topic, plan.partition) for plan in report.partitions}
+    for key, sentence in _strays(there):
+        if key not in planned:
+            report.warn(there.folder(key), sentence)
+    for path in absolute_paths(source):
+        if files.probe(os.path.join(path, filenames.LOCK)):
+            report.refuse(path, ".lock is held: another process writes here; close it first")
+    there.warn_of_replicas({plan.topic for plan in report.partitions})
+    return report
+
+
+def _target(there: Broker, key: tuple[str, int]) -> str:
+    place = there.places.get(key)
+    if place is None:
+        live = sorted(there.dirs, key=lambda each: each.partition_count)
+        if not live:
+            return ""
+        place = live[0]
+    return place.join(filenames.partition_directory(*key))
+
+
+def _check_partition(there: Broker, plan: PartitionPlan, topic_ids: Mapping[str, str]) -> None:
+    report, key = there.report, (plan.topic, plan.partition)
+    given = topic_ids.get(plan.topic)
+    if given is not None:
+        try:
+            uuid_from_text(given)
+        except ValueError as error:
+            report.refuse(plan.topic, str(error))
+            return
+    if key not in there.places:
+        _check_lost(there, plan, given)
+        return
+    try:
+        found = there.topic_id(key)
+    except CorruptFileError as error:
+        report.refuse(plan.target, f"{error.reason}: the broker would not take it for its own")
+        return
+    if found is None and given is None and report.kind == KRAFT:
+        report.refuse(
+            plan.target,
+            "no partition.metadata: a KRaft broker renames the folder to -stray and begins an "
+            "empty one. Give the id that it knows the topic by",
+        )
+    if found is not None and given is not None and found != given:
+        report.refuse(plan.target, f"the broker's partition.metadata has the id {found}: not it")
+    reason = there.stray(key, found if found is not None else given)
+    if reason is not None:
+        report.refuse(plan.target, reason)
+    unfinished = there.half_over(plan.target)
+    end = peek_end_offset(there.files, plan.target, 0)
+    if not unfinished and (end > 0 or _log_bytes(there.files, plan.target) > 0):
+        report.refuse(
+            plan.target,
+            f"the broker's partition is not empty (its log ends at {end}): its records would be "
+            "lost. Delete and create the topic anew, or choose another",
+        )
+
+
+def _check_lost(there: Broker, plan: PartitionPlan, given: str | None) -> None:
+    """A partition for which the broker has no folder."""
+    report, key, known = there.report, (plan.topic, plan.partition), there.metadata
+    if report.kind == ZOOKEEPER:
+        if given is None:
+            report.note(
+                plan.target,
+                "the broker serves it once the topic is created there; the folder is then adopted",
+            )
+        return
+    expected = None if known is None else known.topic_ids.get(plan.topic)
+    if given is not None or expected is not None:
+        reason = there.stray(key, given or expected)
+        if reason is not None:
+            report.refuse(plan.target, reason)
+        elif given is None:
+            report.refuse(
+                plan.target,
+                "the broker has lost the folder of this partition: start it, so that it makes the "
+                f"folder anew, and stop it; or make it here by --topic-id {plan.topic}={expected}",
+            )
+        return
+    report.refuse(
+        plan.target,
+        "the broker has no such partition: it would rename the folder to -stray. Create "
+        f"the topic on it first (kafka-topics --create --topic {plan.topic}), stop it "
+        "cleanly, and try again; or give the id that it knows the topic by",
+    )
+
+
+def _strays(there: Broker) -> Iterator[tuple[tuple[str, int], str]]:
+    """Folders of the broker's own that it would not serve, and why."""
+    for key in sorted(there.places):
+        reason = there.stray(key, _quiet_id(there, key))
+        if reason is not None:
+            yield key, reason
+
+
+def _log_bytes(files: Files, folder: str) -> int:
+    names = [name for name in files.listdir(folder) if name.endswith(".log")]
+    return sum(files.size_of(os.path.join(folder, name)) for name in names)
+
+
+def _check_counts(there: Broker, report: HandoverReport) -> None:
+    ours: dict[str, set[int]] = {}
+    for plan in report.partitions:
+        ours.setdefault(plan.topic, set()).add(plan.partition)
+    for topic, numbers in ours.items():
+        theirs = {partition for name, partition in there.places if name == topic}
+        ids = {found for n in theirs if (found := _quiet_id(there, (topic, n))) is not None}
+        if len(ids) > 1:
+            report.refuse(topic, f"its folders on the broker have different ids: {sorted(ids)}")
+        if theirs - numbers:
+            report.warn(
+                topic,
+                f"the broker has {len(theirs)} partitions of it, the source {len(numbers)}: keys "
+                "that are appended from now on go to other partitions than before",
+            )
+
+
+def _quiet_id(there: Broker, key: tuple[str, int]) -> str | None:
+    try:
+        return there.topic_id(key)
+    except CorruptFileError:
+        return None  # was refused
+
+
+def check_broker(
+    broker: Paths, *, metadata_log_dir: str | None = None, files: Files = DISK
+) -> HandoverReport:
+    """What to know before kstore writes in a stopped broker's directories; nothing is changed.
+
+    ``metadata_log_dir``: the broker's setting, where it names none of ``broker``.
+    """
+    report = HandoverReport()
+    there = Broker(files, broker, report)
+    there.check(metadata_log_dir)
+    for key in sorted(there.places):
+        _check_for_kstore(there, key)
+    for key, sentence in _strays(there):
+        report.refuse(there.folder(key), sentence)
+    for place in there.dirs:
+        if files.kind(place.join(filenames.CLUSTER_METADATA)) is not None:
+            report.note(
+                place.join(filenames.CLUSTER_METADATA),
+                "the cluster's metadata: kstore leaves it alone",
+            )
+        loose = [n for n in there.contents[place.path].files if n.startswith("kstore.offsets.")]
+        if loose and ("__consumer_offsets", 0) not in there.places:
+            report.warn(
+                place.join(loose[0]),
+                "the next writer would make __consumer_offsets of it, a topic that the broker "
+                "does not know and would rename to -stray: remove the file",
+            )
+    there.warn_of_replicas(None)
+    return report
+
+
+def _check_for_kstore(there: Broker, key: tuple[str, int]) -> None:
+    """A partition that kstore would write in, and the broker serve again."""
+    report, folder = there.report, there.folder(key)
+    if there.half_over(folder):
+        report.refuse(
+            folder,
+            "it came only half over: do the same handover once more, which finishes it",
+        )
+    try:
+        found = there.topic_id(key)
+    except CorruptFileError as error:
+        report.refuse(folder, f"{error.reason}: {_UNREADABLE_ID}")
+        return
+    if found is None and report.kind == KRAFT:
+        report.refuse(folder, "no partition.metadata: a KRaft broker renames the folder to -stray")
+    assigned = there.assigned_place(key)
+    if assigned is not None and assigned is not there.places[key]:
+        report.note(
+            folder,
+            f"the cluster has it in {assigned.path}; the broker serves it from here and says so",
+        )
+
+
+_UNREADABLE_ID = "the broker takes the directory offline, or the folder for none of its own"

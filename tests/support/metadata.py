@@ -1,0 +1,59 @@
+"""Records of ``__cluster_metadata``, encoded by hand by Kafka's message definitions."""
+
+from pathlib import Path
+
+import kstore
+from kstore.log.identity import uuid_from_text
+from support.stores import QUIET
+
+
+def _varint(value: int) -> bytes:
+    return bytes([value]) if value < 0x80 else bytes([value & 0x7F | 0x80]) + _varint(value >> 7)
+
+
+def _ints(values) -> bytes:
+    return _varint(len(values) + 1) + b"".join(each.to_bytes(4, "big") for each in values)
+
+
+def _record(kind: int, version: int, *fields: bytes) -> bytes:
+    return bytes([1, kind, version]) + b"".join(fields) + b"\0"  # no tagged fields
+
+
+def topic(name: str, topic_id: str) -> bytes:
+    return _record(2, 0, _varint(len(name) + 1), name.encode(), uuid_from_text(topic_id))
+
+
+def partition(topic_id: str, number: int, nodes=(1,), directories=()) -> bytes:
+    ids = b"".join(uuid_from_text(each) for each in directories)
+    return _record(
+        3,
+        1,
+        number.to_bytes(4, "big"),
+        uuid_from_text(topic_id),
+        _ints(nodes),
+        _ints(nodes),
+        _ints(()),
+        _ints(()),
+        b"\0\0\0\1" * 3,
+        _varint(len(directories) + 1),
+        ids,
+    )
+
+
+def remove(topic_id: str) -> bytes:
+    return _record(9, 0, uuid_from_text(topic_id))
+
+
+BEGIN, END, ABORT = (bytes([1, 23, 0, 0]), bytes([1, 24, 0, 0]), bytes([1, 25, 0, 0]))
+
+
+def write(log_dir: Path, *values: bytes) -> Path:
+    """A metadata log of these records, in ``log_dir``."""
+    with kstore.open(log_dir.parent / f"{log_dir.name}-made", config=QUIET) as store:
+        log = store.create_topic("m", exist_ok=True)[0]
+        log.extend(list(values))
+        folder = log_dir / "__cluster_metadata-0"
+        folder.mkdir(exist_ok=True)
+        for path in Path(log.path).glob("*.log"):
+            (folder / path.name).write_bytes(path.read_bytes())
+    return folder
