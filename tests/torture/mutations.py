@@ -16,6 +16,7 @@ import os
 import shutil
 import tempfile
 from contextlib import redirect_stderr, redirect_stdout, suppress
+from functools import lru_cache
 from random import Random
 from typing import NamedTuple
 
@@ -35,7 +36,7 @@ from torture.world import QUIET
 GOAL = ("directories", 100_000)
 KAFKA = StoreConfig(background=False, recovery="kafka")
 LEFTOVERS = (".deleted", ".cleaned", ".swap")
-OTHERS = 2  # partitions that are used though nothing in their folders was mutilated
+OTHERS = 1  # partitions that are used though nothing in their folders was mutilated
 _MOST_READ = 1 << 22  # bytes of one file that are searched for batches
 Place = tuple[str, int]
 Row = tuple[int, bytes | None]
@@ -52,22 +53,18 @@ class Case(NamedTuple):
     random: Random
 
 
-def whole_batches(tree: Spoilt) -> list[bytes]:
-    """Every batch that the oracle can still read in a segment, as bytes."""
-    found = []
-    for path, data in tree.items():
-        if not isinstance(data, bytes) or not path.endswith(".log"):
-            continue
-        try:
-            plain = oracle_read(data)
-        except (CorruptError, ValueError, EOFError, OverflowError, MemoryError):
-            continue  # nothing is asked of what even the slow reader cannot read
-        except Exception:  # a decompressor's own
-            continue
-        for batch in plain.batches:
-            if batch.crc_ok:
-                found.append(data[batch.position : batch.position + batch.size])
-    return found
+@lru_cache(maxsize=2048)
+def _whole_batches(data: bytes) -> tuple[int, frozenset[bytes]]:
+    """Every batch that the oracle can still read in a segment, and where the last one ends."""
+    try:
+        plain = oracle_read(data)
+    except (CorruptError, ValueError, EOFError, OverflowError, MemoryError):
+        return 0, frozenset()  # nothing is asked of what even the slow reader cannot read
+    except Exception:  # a decompressor's own
+        return 0, frozenset()
+    sound = [batch for batch in plain.batches if batch.crc_ok]
+    found = frozenset(data[each.position : each.position + each.size] for each in sound)
+    return max((each.position + each.size for each in sound), default=0), found
 
 
 def try_directory(case: Case, figures: Figures) -> None:
@@ -82,17 +79,19 @@ def try_directory(case: Case, figures: Figures) -> None:
     if case.random.random() < 0.15:
         counts["tools"] += _tools(case)
     expect(stamps(case.root) == before, "a reader changed the directory")
-    batches = whole_batches(case.spoilt)
     shown: Shown = {}
-    counts["refusals"] += _use(case, "a", QUIET, shown, {})
+    refused = _use(case, "a", QUIET, shown, {})
+    counts["refusals"] += refused
     asked = not any(path.endswith(LEFTOVERS) for path in case.spoilt)
     if asked:
-        _all_kept(case.root, batches)
+        _all_kept(case)
     if shown and case.random.random() < 0.5:
         counts["opened_again"] += _open_again(case, shown)
-    counts["refusals"] += _use(case, "a", KAFKA, {}, {})
-    if asked:  # what Kafka would have cut off, or deleted, is kept aside
-        _all_kept(case.root, batches)
+    if refused or case.random.random() < 0.2:  # of what opened, Kafka's way has nothing to cut
+        counts["as_kafka"] += 1
+        counts["refusals"] += _use(case, "a", KAFKA, {}, {})
+        if asked:  # what Kafka would have cut off, or deleted, is kept aside
+            _all_kept(case)
     with open(f"{case.root}.canary", "rb") as file:
         expect(file.read() == CANARY, "a file outside was written to")
 
@@ -100,18 +99,29 @@ def try_directory(case: Case, figures: Figures) -> None:
 # --- what must not be lost --------------------------------------------------------------------
 
 
-def _all_kept(root: str, before: list[bytes]) -> None:
-    pieces = []
-    for directory, _, names in os.walk(root):
-        for name in names:
-            path = f"{directory}/{name}"
-            if os.path.isfile(path) and not os.path.islink(path):
-                with open(path, "rb") as file:
-                    pieces.append(file.read(_MOST_READ))
-    kept = b"|".join(pieces)
-    for batch in before:
+def _all_kept(case: Case) -> None:
+    """Every whole batch that was in a segment is still in some file."""
+    sought: set[bytes] = set()
+    for path, data in case.spoilt.items():
+        if isinstance(data, bytes) and path.endswith(".log"):
+            end, batches = _whole_batches(data)
+            if batches and not _read(f"{case.root}/{path}").startswith(data[:end]):
+                sought |= batches
+    if not sought:
+        return
+    kept = b"|".join(
+        _read(f"{directory}/{name}") for directory, _, names in os.walk(case.root) for name in names
+    )
+    for batch in sought:
         # A writer stamps neither offset nor epoch of what is there: the whole bytes stay.
         expect(batch in kept, "a whole batch is gone:", batch[:40].hex())
+
+
+def _read(path: str) -> bytes:
+    if not os.path.isfile(path) or os.path.islink(path):
+        return b""
+    with open(path, "rb") as file:
+        return file.read(_MOST_READ)
 
 
 def _untouched(case: Case) -> dict[Place, list[Row]]:
@@ -140,15 +150,22 @@ def _sound(was: bytes | None, now: bytes | Odd | None, rows: list[Row] | None) -
     """The rows, and those of the batches that are as they were; None: nothing may be asked."""
     if was is None or rows is None or not isinstance(now, bytes) or len(now) != len(was):
         return None
-    more = []
+    more: list[list[Row]] = []
+    ruined = []  # places among the batches
     for batch in oracle_read(was).batches:
         end = batch.position + batch.size
         covered = batch.position + (17 if batch.magic == 2 else 12)
+        more.append([])
         if was[batch.position : end] == now[batch.position : end]:
-            more += [(r.offset, r.value) for r in batch.records if not batch.control]
+            more[-1] = [(r.offset, r.value) for r in batch.records if not batch.control]
         elif was[covered:end] == now[covered:end] or _fits(now[batch.position :]):
             return None  # a checksum does not tell, and the batch may hide others
-    return rows + more
+        elif was[batch.position : covered] != now[batch.position : covered]:
+            ruined.append(len(more) - 1)
+    if len(ruined) > 1:
+        # Nothing but an index tells what lies between from what a value holds.
+        more[ruined[0] : ruined[-1]] = []
+    return [*rows, *(row for each in more for row in each)]
 
 
 def _fits(data: bytes) -> bool:

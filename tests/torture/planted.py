@@ -7,6 +7,7 @@ that is named beside it, and tells whether that part reported a violation.
 import dataclasses
 import fcntl
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ from kstore.log.files import Files, Lock
 from kstore.log.topics_file import DELETING, TopicsFile
 from oracle.crc import crc32c
 from torture import bit_flips, crash_states, io_errors, kills, mutations, others
-from torture.parts import Budget, Figures
+from torture.parts import Budget, Figures, scratch
 
 GOAL = None
 LONGEST = 60.0  # seconds for one bug
@@ -34,10 +35,10 @@ class Bug(NamedTuple):
 
 
 def caught(name: str, seed: int = 1) -> Figures:
-    """Run the part's short form on the bug; its violations end it."""
+    """Run the part's short form on the bug; its violations end it, and nothing of them is kept."""
     bug = BUGS[name]
     budget = Budget(LONGEST, seed, until_violation=True)
-    with bug.plant():
+    with scratch(memory=False) as kept, patch.object(tempfile, "tempdir", kept), bug.plant():
         return SHORT_FORMS[bug.part](budget, bug)
 
 

@@ -139,9 +139,10 @@ def caught(base: Path, name: str, seed: int = 1) -> bool:
     if bug.part.endswith(".py"):
         options = ["-q", "-x", "-p", "no:cacheprovider", "--rootdir", str(TESTS)]
         command = [sys.executable, "-m", "pytest", *options, str(TESTS / bug.part)]
-    done = subprocess.run(
-        command, env={**os.environ, "PYTHONPATH": path}, cwd=base, capture_output=True, text=True
-    )
+    kept = base / "tmp"  # what a part keeps of its findings goes with the base
+    kept.mkdir(exist_ok=True)
+    env = {**os.environ, "PYTHONPATH": path, "TMPDIR": str(kept)}
+    done = subprocess.run(command, env=env, cwd=base, capture_output=True, text=True)
     status, told = done.returncode, done.stdout + done.stderr
     assert status <= 1, told
     assert "ImportError" not in told, told

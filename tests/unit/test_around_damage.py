@@ -178,3 +178,24 @@ def test_above_the_recovery_point_a_torn_end_is_cut_with_the_marker_too(tmp_path
         assert store["t"][0].end_offset == 9
     assert path.read_bytes() == whole
     assert any("kstore.cut." in name for name in snapshot(tmp_path).keys() - before.keys())
+
+
+def test_what_lies_between_two_ruined_headers_is_shown(tmp_path: Path) -> None:
+    """Nothing of the second leads on: an entry of the offset index tells that batches begin
+    between, and no value holds them."""
+    path = made(tmp_path, v2(60))
+    batches = oracle_read(path.read_bytes()).batches
+    assert (path.with_suffix(".index")).stat().st_size == 0
+    sought = batches[10]
+    path.with_suffix(".index").write_bytes(
+        (sought.last_offset).to_bytes(4, "big") + sought.position.to_bytes(4, "big")
+    )
+    data = bytearray(path.read_bytes())
+    for each in (batches[3], batches[-1]):
+        data[each.position : each.position + 20] = b"\x7f" * 20
+    path.write_bytes(data)
+    (path.parent / f"kstore.seal.{FIRST}").unlink(missing_ok=True)
+    gone = {*range(9, 12), *range(57, 60)}
+    for offsets, notes in all_ways(tmp_path, "r"):
+        assert offsets == [n for n in range(60) if n not in gone]
+        assert [note[1] for note in notes] == [batches[3].position, batches[-1].position]

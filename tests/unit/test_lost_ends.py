@@ -226,15 +226,34 @@ def test_a_transaction_index_taken_from_a_running_writer(tmp_path: Path, left: i
 
 
 class CountingReads(Files):
-    """Counts what is read of transaction indexes."""
+    """Counts what is read of indexes of any kind."""
 
     read_of_indexes = 0
 
     def pread(self, fd: int, size: int, position: int) -> bytes:
         data = super().pread(fd, size, position)
-        if os.readlink(f"/proc/self/fd/{fd}").endswith(".txnindex"):
+        if os.readlink(f"/proc/self/fd/{fd}").endswith("index"):
             self.read_of_indexes += len(data)
         return data
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("kind", ["index", "timeindex"])
+def test_the_hole_of_an_index_is_not_read(tmp_path: Path, kind: str, clean: bool) -> None:
+    """Of 3 GiB of zeros, which took as much memory and more."""
+    log = open_log(tmp_path / "t-0", index_interval_bytes=1, clock=lambda: NOW)
+    for number in range(40):
+        log.append(b"%d" % number)
+    log.close()
+    path = tmp_path / "t-0" / f"{FIRST}.{kind}"
+    os.truncate(path, 24 << 27)
+    files = CountingReads()
+    outside = read_log(tmp_path / "t-0", files=files)
+    assert [record.offset for record in outside] == list(range(40))
+    again = open_log(tmp_path / "t-0", clock=lambda: NOW, clean=clean, files=files)
+    assert [record.offset for record in again] == list(range(40))
+    assert files.read_of_indexes < 16 << 20
+    again.close()
 
 
 @pytest.mark.parametrize("clean", [True, False])

@@ -246,6 +246,8 @@ def find_extent(object buffer, int64_t start, int64_t stop, int64_t low, int64_t
                 stored = get_u32(data + start + LEGACY_CRC_POSITION)
                 first = start + LEGACY_CRC_START
                 position = start + LOG_OVERHEAD + (V0_OVERHEAD if magic == 0 else V1_OVERHEAD)
+            if stored == 0 and get_i32(data + start + 8) == 0:
+                position = stop + 1  # zeros are no batch with a wrong size, however many there are
             crc, summed = 0, first
             while position <= view.len and position <= stop:
                 left = view.len - position

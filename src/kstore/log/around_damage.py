@@ -6,13 +6,14 @@ offset comes next. So a log is read as ever until damage is met; then its segmen
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from kstore._native.locate import Slice
 from kstore.errors import CorruptRecordError, UnsupportedCompressionTypeError
 from kstore.log.log import Log
-from kstore.log.salvage import LIVE, Source, salvage
+from kstore.log.salvage import LIVE, Source, landmarks_of, salvage
 
 Item = TypeVar("Item")
 Items = Iterator[tuple[Item, int]]  # each with the offset behind it
@@ -55,7 +56,8 @@ def read_around(
         following = (*segments.views[number + 1 :], None)[0]
         whole = log._read_whole(segments.views[number])
         base = segments.views[number].base_offset
-        known = [Source(Path(whole.path), LIVE, base, memoryview(whole))]
+        marks = partial(landmarks_of, log._files, Path(whole.path), base)
+        known = [Source(Path(whole.path), LIVE, base, memoryview(whole), landmarks=marks)]
         if following is not None:  # where this one has to end
             known.append(Source(Path(following.path), LIVE, following.base_offset))
         found = salvage(known)

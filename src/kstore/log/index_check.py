@@ -7,6 +7,7 @@ anew from the log. Lookups do not rest on this: a read checks that the batch an 
 begins at or below the offset that was asked for, and walks from the segment's start if not.
 """
 
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from kstore.log.files import Files
 _ENTRY, _TIME_ENTRY = 8, 12
 _END_ENTRIES = 64  # at each end of an index, where not every entry is looked at
 _V2_HEADER_SIZE = 61
+_BLOCK = 24 << 15  # bytes read at a time; a multiple of both entries
 
 
 class IndexFault(NamedTuple):
@@ -26,6 +28,32 @@ class IndexFault(NamedTuple):
     name: str  # of the file
     sentence: str
     vital: bool  # Kafka too recovers the segment: there is no usable offset index
+
+
+def read_entries(files: Files, path: str | os.PathLike[str], entry_size: int) -> tuple[bytes, int]:
+    """An index file as far as it may hold entries, and its size.
+
+    Not the zeros behind them: an unclean stop leaves up to ``segment.index.bytes``, a hole any
+    number.
+    """
+    fd = files.open(path)
+    try:
+        size = files.size(fd)
+        return _used(files, fd, size, entry_size), size
+    finally:
+        files.close(fd)
+
+
+def _used(files: Files, fd: int, size: int, entry_size: int) -> bytes:
+    data = files.pread(fd, min(size, _BLOCK), 0)
+    if size <= _BLOCK or data[-entry_size:] == bytes(entry_size):
+        return data
+    blocks = [data]
+    for position in range(_BLOCK, size, _BLOCK):
+        blocks.append(files.pread(fd, min(_BLOCK, size - position), position))
+        if blocks[-1][-entry_size:] == bytes(entry_size):
+            break
+    return b"".join(blocks)
 
 
 def find_index_fault(
@@ -109,10 +137,10 @@ def _read(files: Files, path: Path, entry_size: int, every_entry: bool) -> bytes
             return None
         end = _END_ENTRIES * entry_size
         if every_entry or size <= 2 * end:
-            return files.pread(fd, size, 0)
+            return _used(files, fd, size, entry_size)
         last = files.pread(fd, end, size - end)
         if last[-entry_size:] == bytes(entry_size):  # preallocated: its last entry is elsewhere
-            return files.pread(fd, size, 0)
+            return _used(files, fd, size, entry_size)
         return files.pread(fd, end, 0) + last
     finally:
         files.close(fd)

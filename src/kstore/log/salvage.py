@@ -18,6 +18,7 @@ from kstore._native.status import reason
 from kstore.errors import NewerFormatError, StorageError
 from kstore.log import filenames, seal
 from kstore.log.files import Files
+from kstore.log.index_check import read_entries
 
 WINDOW = 1 << 25  # bytes mapped in at a time
 PIECE = 1 << 20  # bytes read at a time where nothing is mapped
@@ -27,7 +28,6 @@ INT64_MAX = 2**63 - 1
 _BAD_CRC = 5  # of status.pxd
 _TRUNCATED = 1
 _ENTRY = Struct(">iI")  # of an offset index: relative offset, position
-_MOST_INDEX = 1 << 30
 _MOST_SUMMED = 1 << 26  # bytes in which the end of a batch with a wrong size is looked for
 
 LIVE, MISNAMED, SWAP = 0, 1, 2  # in the order in which they are believed
@@ -232,7 +232,7 @@ def landmarks_of(files: Files, path: Path, base_offset: int) -> list[int]:
     index = path.parent / filenames.index_name(base_offset)
     with suppress(StorageError):
         if files.exists(index):
-            entries = files.read(index, limit=_MOST_INDEX)
+            entries, _ = read_entries(files, index, _ENTRY.size)
             whole = len(entries) - len(entries) % _ENTRY.size
             found.update(position for _, position in _ENTRY.iter_unpack(entries[:whole]))
     with suppress(StorageError, NewerFormatError):

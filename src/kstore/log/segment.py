@@ -15,6 +15,7 @@ from kstore.config import LogConfig
 from kstore.errors import CorruptRecordError, StorageError
 from kstore.log import filenames, seal
 from kstore.log.files import Files
+from kstore.log.index_check import read_entries
 
 _LOGGER = logging.getLogger("kstore")
 
@@ -239,9 +240,9 @@ def load_indexes(files: Files, directory: str, view: SegmentView) -> bool:
     time_path = os.path.join(directory, filenames.file_name(base, filenames.TIME_INDEX, suffix))
     if files.kind(index_path) is None:
         return False
-    entries = files.read(index_path, limit=1 << 31)
-    times = files.read(time_path, limit=1 << 31) if files.kind(time_path) else b""
-    if len(entries) % _ENTRY:
+    entries, size = read_entries(files, index_path, _ENTRY)
+    times = read_entries(files, time_path, _TIME_ENTRY)[0] if files.kind(time_path) else b""
+    if size % _ENTRY:
         return False
     offset_count = _sound_entries(OffsetIndex(entries, base), _ENTRY, index_path)
     time_index = TimeIndex(times[: len(times) // _TIME_ENTRY * _TIME_ENTRY], base)
