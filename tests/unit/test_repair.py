@@ -509,3 +509,13 @@ def test_records_of_the_output_are_the_oracle_s(partition, tmp_path):
     theirs = [(r.offset, r.key, r.value) for batch in expected.batches for r in batch.records]
     assert ours == theirs
     assert len(ours) == 51
+
+
+@pytest.mark.parametrize("name", [f"{18:020d}.timeindex", "kstore.x", "partition.metadata"])
+@pytest.mark.parametrize("target", ["nowhere", "itself"])
+def test_a_link_that_leads_nowhere_stops_no_repair(partition, tmp_path, name, target):
+    path = partition / name
+    path.unlink(missing_ok=True)
+    path.symlink_to(name if target == "itself" else "nowhere")
+    _, saved = repaired(partition, tmp_path)
+    assert saved == b"".join(ALL)

@@ -7,6 +7,7 @@ unclean directory is recovered.
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -282,7 +283,7 @@ class _Repair:
         copied = []
         for name in self.files.listdir(path):
             parsed = filenames.parse(name)
-            if self.files.kind(path / name) != "file":
+            if not self._is_file(path / name):
                 result.notes.append(f"left out: {name}, not a file")
             elif parsed is None:
                 if name in (LEADER_EPOCHS, PARTITION_METADATA) or name.startswith("kstore."):
@@ -302,6 +303,12 @@ class _Repair:
                 if source is not None:
                     sources.append(source)
         return sources, copied
+
+    def _is_file(self, path: Path) -> bool:
+        """Not a link that leads nowhere, or to itself."""
+        with suppress(StorageError):
+            return self.files.kind(path) == "file"
+        return False
 
     def _open(
         self,
@@ -375,9 +382,9 @@ class _Repair:
         files.sync_directory(target)
 
     def _copy(self, source: Path, target: Path, notes: list[str]) -> None:
-        if not self.files.exists(source):
-            return
         try:
+            if not self.files.exists(source):
+                return
             data = self.files.read(source, limit=_SMALL)
         except StorageError as error:
             notes.append(f"not copied: {error}")
