@@ -131,7 +131,7 @@ class StoreConfig:
     log_cleaner_threads: int = 1
     log_cleaner_dedupe_buffer_size: int = 134_217_728  # of the key maps of all threads
     log_cleaner_io_buffer_load_factor: float = 0.9  # which part of a map may be used
-    log_cleaner_io_max_bytes_per_second: float = math.inf  # read and written, of each thread
+    log_cleaner_io_max_bytes_per_second: float = math.inf  # read and written, by all threads
     log_cleaner_backoff_ms: int = 15_000  # pause where nothing is to be compacted
 
     def __post_init__(self) -> None:

@@ -34,7 +34,7 @@ from support.compaction import (
     write_logs,
 )
 from support.disks import HastyDisk
-from support.logs import open_log, read_log
+from support.logs import log_bytes, open_log, read_log
 
 SHAPES = (
     Shape(),
@@ -269,9 +269,27 @@ def test_the_throttle():
     for _ in range(10):
         throttle.passed(500)
     assert now[0] == pytest.approx(5.0)
+    assert max(slept) <= 0.1 + 1e-9
     free = Throttle(float("inf"), sleep=sleep)
     free.passed(1 << 40)
     assert now[0] == pytest.approx(5.0)
+
+
+def test_a_slow_compaction_ends_when_it_is_told_to(tmp_path):
+    log = fill(tmp_path / "t-0")
+    before = log_bytes(tmp_path / "t-0")
+    slept = []
+
+    def check():
+        if len(slept) >= 3:
+            raise CompactionAbandonedError("enough")
+
+    clock = iter(range(10**9))
+    throttle = Throttle(1e-9, clock=lambda: next(clock), sleep=slept.append)
+    with pytest.raises(CompactionAbandonedError, match="enough"):
+        log.compact(throttle=throttle, check=check)
+    assert slept == [0.1] * 3
+    assert log_bytes(tmp_path / "t-0") == before
 
 
 # --- files, readers, appends ---------------------------------------------------------------

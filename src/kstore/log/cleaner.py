@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from kstore.log.writer import LogWriter
 
 BUFFER_SIZE = 1 << 19  # bytes read at a time, and written
+_LONGEST_SLEEP = 0.1  # seconds between two looks whether the compaction is still wanted
 _ASK, _FULL = 1, 2  # what a pass answers besides 0, the end of the bytes
 _CHECKPOINTS = threading.Lock()  # cleaner-offset-checkpoint is read, changed and written
 
@@ -70,7 +71,7 @@ class CompactionReport:
 
 
 class Throttle:
-    """Lets bytes pass at a rate, by sleeping after them. Used by one thread."""
+    """Lets bytes pass at a rate, by sleeping after them. Threads may share one, and its rate."""
 
     def __init__(
         self,
@@ -83,14 +84,18 @@ class Throttle:
         self._clock = clock
         self._sleep = sleep
         self._free_at = -math.inf
+        self._lock = threading.Lock()
 
-    def passed(self, size: int) -> None:
+    def passed(self, size: int, check: Callable[[], None] = lambda: None) -> None:
+        """Sleep until so many bytes are due; ``check`` is called meanwhile and may raise."""
         if self._rate == math.inf:
             return
-        now = self._clock()
-        self._free_at = max(self._free_at, now) + size / self._rate
-        if self._free_at - now > 0.001:  # shorter sleeps are not worth a system call
-            self._sleep(self._free_at - now)
+        with self._lock:
+            until = self._free_at = max(self._free_at, self._clock()) + size / self._rate
+        # Shorter sleeps are not worth a system call; longer ones would keep a store from closing.
+        while (left := until - self._clock()) > 0.001:
+            check()
+            self._sleep(min(left, _LONGEST_SLEEP))
 
 
 def facts_of(log: "Log", files: Files) -> list[CleanSegment]:
@@ -180,6 +185,7 @@ def compact(
     dedupe_buffer_size: int = 134_217_728,
     load_factor: float = 0.9,
     max_bytes_per_second: float = math.inf,
+    throttle: Throttle | None = None,
     progress: Progress | None = None,
     check: Callable[[], None] = lambda: None,
     rounds: int | None = None,
@@ -193,6 +199,8 @@ def compact(
         fit the log is cleaned in several rounds.
     max_bytes_per_second
         Of what is read and written together.
+    throttle
+        Instead of it: one that several compactions share.
     progress
         Called with bytes done and bytes in all, of each round.
     check
@@ -215,7 +223,7 @@ def compact(
             path=log.path,
         )
     started = time.perf_counter()
-    throttle = Throttle(max_bytes_per_second)
+    throttle = throttle or Throttle(max_bytes_per_second)
     with writer.cleaning:
         report: CompactionReport | None = None
         while rounds is None or rounds > 0:
@@ -466,7 +474,7 @@ class _Round:
             ) from error
 
     def _pass(self, size: int) -> None:
-        self._throttle.passed(size)
+        self._throttle.passed(size, self._check)
         self._done += size
         if self._progress is not None:
             self._progress(min(self._done, self._total), self._total)
@@ -476,7 +484,7 @@ class _Round:
         if size:
             cleaned.write(chosen.output())
             chosen.clear_output()
-            self._throttle.passed(size)
+            self._throttle.passed(size, self._check)
 
     def _grow(self, walk: BatchWalk, view: SegmentView, position: int, size: int) -> None:
         """Make room for a batch that is larger than the buffer; it has to be there."""

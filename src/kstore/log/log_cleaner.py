@@ -44,6 +44,8 @@ class LogCleaner:
     def __init__(self, manager: "LogManager", files: Files) -> None:
         self._manager = weakref.ref(manager)
         self._files = files
+        rate = manager.config.log_cleaner_io_max_bytes_per_second
+        self._throttle = cleaner.Throttle(rate)  # of all threads together, as Kafka's
         self._lock = threading.Lock()
         self._threads: list[CleanerThread] = []
         self._busy: set[tuple[str, int]] = set()
@@ -131,7 +133,7 @@ class LogCleaner:
                 dedupe_buffer_size=config.log_cleaner_dedupe_buffer_size
                 // config.log_cleaner_threads,
                 load_factor=config.log_cleaner_io_buffer_load_factor,
-                max_bytes_per_second=config.log_cleaner_io_max_bytes_per_second,
+                throttle=self._throttle,
                 check=self._check,
                 rounds=1,
             )
