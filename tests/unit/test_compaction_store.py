@@ -252,6 +252,8 @@ def test_the_command(tmp_path, capsys):
     assert "a-0: nothing to compact" in capsys.readouterr().out
     assert main(["compact", "--log-dir", str(tmp_path), "--partitions", "7"]) == 1
     assert "nothing here is to be compacted" in capsys.readouterr().err
+    assert main(["compact", "--log-dir", str(tmp_path), "--topic", "c"]) == 1
+    assert "Topic 'c' does not exist as expected; here are: a, b." in capsys.readouterr().err
     assert main(["compact", "--log-dir", str(tmp_path), "--partitions", "x"]) == 1
     assert main(["compact", "--log-dir", str(tmp_path), "--dedupe-buffer-size", "0"]) == 1
 

@@ -354,3 +354,14 @@ def test_command_line(own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main([*some, "--topic", "none"]) == 2
     assert main(["handover", "--to", "x"]) == 1
     assert main(["handover", "--from", "x", "--to", "y"]) == 1
+
+
+def test_a_directory_that_is_not_there(
+    own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = str(tmp_path / "nowhere")
+    for words in (["--log-dir", str(own), "--to", missing], ["--from", missing]):
+        assert main(["handover", *words]) == 2
+        said = capsys.readouterr().out.splitlines()
+        assert said[0] == f"refused: {missing}: there is no such directory"
+        assert len(said) == 2

@@ -462,6 +462,26 @@ def test_what_a_disk_cannot_read_costs_the_batches_in_it(tmp_path):
     assert "Input/output error" in found.damages[0].reason
 
 
+class Forbidden(Files):
+    """A disk on which one file is somebody else's."""
+
+    native = False
+
+    def open(self, path, *arguments, **options):
+        if str(path).endswith("data/orders-0/" + filenames.log_name(0)):
+            raise StorageError("cannot open: Permission denied", errno=13, path=path)
+        return super().open(path, *arguments, **options)
+
+
+def test_what_the_user_may_not_read_is_no_damage(partition, tmp_path):
+    put(partition, 0, batches(0, 3, 5))
+    with pytest.raises(StorageError, match="Permission denied"):
+        kstore.plan_repair(partition, files=Forbidden())
+    with pytest.raises(StorageError, match="Permission denied"):
+        kstore.repair(partition, tmp_path / "out", files=Forbidden())
+    assert not (tmp_path / "out").exists()
+
+
 def test_refusals(partition, tmp_path):
     root = partition.parent
     with kstore.open(root), pytest.raises(StoreLockedError):

@@ -10,6 +10,7 @@ from kstore.cli.common import (
     add_log_dir,
     complain,
     matching_topics,
+    named_topic,
     open_store,
 )
 from kstore.cli.progress import Progress
@@ -63,7 +64,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise WrongOptionsError("--dedupe-buffer-size takes a number above 0")
     done = 0
     with open_store(arguments, "a") as store:
-        for name in matching_topics(store, arguments.topic):
+        names = matching_topics(store, arguments.topic)
+        if arguments.topic is not None and not names:
+            named_topic(store, arguments.topic)  # raises, and lists what is there
+        for name in names:
             if "compact" not in store[name].config.cleanup_policy:
                 if arguments.topic is not None:
                     complain(f"{name}: cleanup.policy does not have 'compact' here; left alone")

@@ -45,8 +45,11 @@ def plan_handover(
     report = HandoverReport()
     there = Broker(files, broker, report)
     there.check(metadata_log_dir)
+    if not there.dirs:  # nothing to say but that
+        return report
     if set(absolute_paths(source)) & set(absolute_paths(broker)):
-        report.refuse(str(source), "source and broker are the same directory: nothing to hand over")
+        where = ", ".join(absolute_paths(source))
+        report.refuse(where, "source and broker are the same directory: nothing to hand over")
         return report
     wanted = None if topics is None else list(topics)
     with open_store(source, "r") as store:
@@ -86,10 +89,7 @@ def plan_handover(
 def _target(there: Broker, key: tuple[str, int]) -> str:
     place = there.places.get(key)
     if place is None:
-        live = sorted(there.dirs, key=lambda each: each.partition_count)
-        if not live:
-            return ""
-        place = live[0]
+        place = min(there.dirs, key=lambda each: each.partition_count)
     return place.join(filenames.partition_directory(*key))
 
 
@@ -208,6 +208,8 @@ def check_broker(
     report = HandoverReport()
     there = Broker(files, broker, report)
     there.check(metadata_log_dir)
+    if not there.dirs:
+        return report
     for key in sorted(there.places):
         _check_for_kstore(there, key)
     for key, sentence in _strays(there):

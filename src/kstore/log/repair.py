@@ -6,6 +6,7 @@ unclean directory is recovered.
 """
 
 import os
+import errno
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -175,6 +176,7 @@ class _Repair:
             )
         if self.output is not None:
             self._check_output(self.output)
+        self._check_rights(partitions)
         starts = self._checkpoint(root / LOG_STARTS)
         sizes = {name: self._size(path) for name, path in partitions}
         self.total = sum(sizes.values())
@@ -220,6 +222,17 @@ class _Repair:
             raise KStoreError("the output must not exist, or be an empty directory", path=output)
         if output == self.path or self.path in output.parents:
             raise KStoreError("the output cannot lie in the damaged directory", path=output)
+
+    def _check_rights(self, partitions: list[tuple[str, Path]]) -> None:
+        """What this user may not read is no damage; told before anything is written."""
+        for _, directory in partitions:
+            for name in self.files.listdir(directory):
+                if name.endswith(LOG) and self.files.kind(directory / name) == "file":
+                    try:
+                        self.files.close(self.files.open(directory / name))
+                    except StorageError as error:
+                        if error.errno in (errno.EACCES, errno.EPERM):
+                            raise
 
     def _checkpoint(self, path: Path) -> dict[tuple[str, int], int]:
         try:
