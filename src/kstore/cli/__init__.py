@@ -49,7 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"kstore has no tool {name!r}.\n\n{usage()}", file=sys.stderr)
         return 1
     tool = import_module(f"kstore.cli.{name.replace('-', '_')}")
-    parser = ToolParser(prog=f"kstore {name}", description=f"{TOOLS[name][0].upper()}{TOOLS[name][1:]}.")
+    about = TOOLS[name]
+    parser = ToolParser(prog=f"kstore {name}", description=f"{about[0].upper()}{about[1:]}.")
     tool.describe(parser)
     try:
         if name != "mirror":

@@ -5,8 +5,8 @@ as after compaction. Indexes, epochs and producer state of the output are made a
 unclean directory is recovered.
 """
 
-import os
 import errno
+import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
