@@ -18,8 +18,8 @@ from kstore.log import filenames
 from kstore.log import segment as segments_on_disk
 from kstore.log.files import Files
 from kstore.log.leader_epochs import LeaderEpochs
-from kstore.log.producer_state import ProducerState
-from kstore.log.recovery import recover_partition
+from kstore.log.producer_state import ProducerState, UncleanStop
+from kstore.log.recovery import recover_partition, unflushed_from
 from kstore.log.recovery_report import Recovered, RecoveryReport
 from kstore.log.segment_scan import Tell
 
@@ -71,7 +71,7 @@ def load(
     RecoveryNeededError
         Damage below the recovery point, or before intact segments. Nothing was changed.
     """
-    durable = recovery_point()
+    durable = scanned_from = recovery_point()
 
     def recover(point: int | None) -> Recovered:
         return recover_partition(files, directory, point, config, mode=mode, tell=tell)
@@ -82,7 +82,8 @@ def load(
         # A clean stop cannot leave this: the marker lies, or somebody changed the files.
         clean = False
         # Of the other segments nothing speaks against the stop.
-        recovered = recover(max(durable, bases[-1]))
+        scanned_from = max(durable, bases[-1])
+        recovered = recover(scanned_from)
     segments, data_end = _open_segments(files, directory, bases, log_start_offset, config)
     epochs = recovered.epochs
     shorter = epochs.truncate_from_end(segments.end_offset)
@@ -92,7 +93,9 @@ def load(
     producers.load(
         segments,
         time.time_ns() // 1_000_000 if clock is None else clock(),
-        trusted_end=None if clean else known,
+        unclean=None
+        if clean
+        else UncleanStop(unflushed_from(bases, scanned_from), known, log_start_offset),
         quiet=frozenset(
             segment.base_offset for segment in recovered.segments if segment.producer_batches == 0
         ),

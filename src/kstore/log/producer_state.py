@@ -14,6 +14,7 @@ and then shows aborted records.
 import os
 from bisect import bisect_right
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from kstore._native.locate import SegmentList, SegmentView
 from kstore._native.producers import ProducerTable
@@ -24,6 +25,18 @@ from kstore.log.transaction_index import ENTRY_SIZE, AbortedTransaction
 
 _PIECE = 8 << 20  # bytes read at a time where nothing is mapped
 _LIMIT = 1 << 30  # no snapshot is larger
+
+
+class UncleanStop(NamedTuple):
+    """What recovery went by: it decides, as in Kafka, what is known of producers afterwards.
+
+    Kafka's LogLoader.recoverSegment loads the state before each segment that it reads, with the
+    log start that the checkpoint gives, and reads that segment from its first batch on.
+    """
+
+    first_read: int  # base offset of the segment that holds the recovery point
+    trusted_end: int  # what lies below was on disk
+    log_start_offset: int  # of the checkpoint; the first segment may begin behind it
 
 
 class ProducerState:
@@ -67,7 +80,7 @@ class ProducerState:
         segments: SegmentList,
         now_ms: int,
         *,
-        trusted_end: int | None = None,
+        unclean: UncleanStop | None = None,
         quiet: frozenset[int] = frozenset(),
     ) -> None:
         """Bring the state to the log's end: newest good snapshot, then what the log has behind it.
@@ -78,21 +91,30 @@ class ProducerState:
 
         Parameters
         ----------
-        trusted_end
-            After an unclean stop: snapshots beyond this offset are passed over where there is an
-            older one, and transaction indexes of the segments from there on are compared with
-            the log, because they may not have been on disk.
+        unclean
+            After an unclean stop: what recovery went by. Snapshots beyond the first segment that
+            it read are forgotten, and transaction indexes of the segments from its trusted end
+            on are compared with the log, because they may not have been on disk.
         quiet
             Base offsets of segments that recovery has read already, without any producer's batch.
         """
         views, start, end = segments.views, segments.start_offset, segments.end_offset
-        offsets = self._sort_out_snapshots([view.base_offset for view in views], start, end)
+        bases = [view.base_offset for view in views]
+        oldest, newest = start, end
+        if unclean is not None:
+            newest = first_read = max(unclean.first_read, bases[0])
+            oldest = unclean.log_start_offset
+        offsets = self._sort_out_snapshots(bases, oldest, newest)
         self.table.clear()
         self.table.begin_segment(-1)
         self.replayed = 0
-        self.snapshot_offset = start
-        self._load_snapshot(offsets, now_ms, trusted_end)
-        self._replay(views, self.snapshot_offset, end, trusted_end, quiet)
+        self.snapshot_offset = first = start
+        if self._load_snapshot(offsets, now_ms):
+            first = self.snapshot_offset
+        elif unclean is not None and first_read <= start < end:
+            # Recovery takes a segment in whole, what lies below the log start as well.
+            first = max((base for base in bases if base <= start), default=start)
+        self._replay(views, first, end, unclean, quiet)
         self._aborted.clear()
         self._begin(segments)
         self.stale = False
@@ -118,12 +140,9 @@ class ProducerState:
                 self._remove(self._path(offset))
         return kept
 
-    def _load_snapshot(self, offsets: list[int], now_ms: int, trusted_end: int | None) -> None:
-        """Load the newest snapshot that is good; bad ones go."""
+    def _load_snapshot(self, offsets: list[int], now_ms: int) -> bool:
+        """Load the newest snapshot that is good, if there is one; bad ones go."""
         good = list(offsets)
-        if trusted_end is not None:
-            older = [offset for offset in good if offset <= trusted_end]
-            good = older or good[:1]
         while good:
             offset = good.pop()
             try:
@@ -135,14 +154,15 @@ class ProducerState:
             self.table.load(entries)
             self.expire(now_ms)
             self.snapshot_offset = offset
-            return
+            return True
+        return False
 
     def _replay(
         self,
         views: Sequence[SegmentView],
         start: int,
         end: int,
-        trusted_end: int | None,
+        unclean: UncleanStop | None,
         quiet: frozenset[int],
     ) -> None:
         """Replay the log from an offset; the bases of the last two segments get snapshots then."""
@@ -158,7 +178,7 @@ class ProducerState:
                 self.replayed += replay_segment(
                     self._files, self.table, view, first, mapped=self._writes
                 )
-            if trusted_end is not None and view.next_offset > trusted_end:
+            if unclean is not None and view.next_offset > unclean.trusted_end:
                 self._mend_index(view, views, first)
 
     def _mend_index(self, view: SegmentView, views: Sequence[SegmentView], start: int) -> None:

@@ -34,6 +34,12 @@ public class KafkaLog {
 
     KafkaLog(String directory, String settings, Time time, boolean clean, int expirationMs)
             throws Exception {
+        this(directory, settings, time, clean, expirationMs, 0, 0);
+    }
+
+    /** With what the directory's checkpoints say of its log start and its recovery point. */
+    KafkaLog(String directory, String settings, Time time, boolean clean, int expirationMs,
+            long logStart, long recoveryPoint) throws Exception {
         Properties found = new Properties();
         for (String each : settings.split(";"))
             found.put(each.split("=", 2)[0], each.split("=", 2)[1]);
@@ -46,7 +52,7 @@ public class KafkaLog {
         File folder = new File(directory);
         folder.mkdirs();
         scheduler.startup();
-        Object[] first = {folder, new LogConfig(found), 0L, 0L, scheduler, stats, time, 900_000,
+        Object[] first = {folder, new LogConfig(found), logStart, recoveryPoint, scheduler, stats, time, 900_000,
             new ProducerStateManagerConfig(expirationMs, false), 600_000,
             new LogDirFailureChannel(1), clean, none};
         Object[] last = {new ConcurrentHashMap<>(), false,

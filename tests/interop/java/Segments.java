@@ -3,6 +3,9 @@
  * leaves. Reads one command a line, answers each with the base offsets of the segments.
  *
  *   open DIRECTORY NAME=VALUE;...   a new log with these settings
+ *   load DIRECTORY NAME=VALUE;... CLEAN START POINT MS
+ *                                   a log that is there, with what the checkpoints say of it, at
+ *                                   this time; the answer tells its producers too; then closed
  *   append MS BATCH                 one batch (base64), as leader, at this time
  *   retain MS                       retention at this time, everything being below the watermark
  *   delete OFFSET                   raise the log start, as DeleteRecords
@@ -15,8 +18,11 @@ import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
 import java.util.Base64;
 import java.util.StringJoiner;
+import java.util.TreeMap;
 import org.apache.kafka.storage.internals.log.LogSegment;
 import org.apache.kafka.storage.internals.log.LogStartOffsetIncrementReason;
+import org.apache.kafka.storage.internals.log.ProducerStateEntry;
+import org.apache.kafka.storage.internals.log.ProducerStateManager;
 
 public class Segments {
     static long now;
@@ -24,6 +30,29 @@ public class Segments {
 
     static void open(String directory, String settings) throws Exception {
         log = new KafkaLog(directory, settings, KafkaLog.clock(() -> now), true, 86_400_000);
+    }
+
+    /** Id, epoch, last sequence, coordinator epoch, transaction since: by the ids. */
+    static String producers() throws Exception {
+        ProducerStateManager manager = (ProducerStateManager) log.call("producerStateManager");
+        Method sequence = ProducerStateEntry.class.getDeclaredMethod("lastSeq"); // not public in 4.x
+        sequence.setAccessible(true);
+        StringJoiner found = new StringJoiner(",");
+        for (ProducerStateEntry each : new TreeMap<>(manager.activeProducers()).values())
+            found.add(each.producerId() + ":" + each.producerEpoch() + ":" + sequence.invoke(each) + ":"
+                + each.coordinatorEpoch() + ":" + each.currentTxnFirstOffset().orElse(-1));
+        return found.toString();
+    }
+
+    static String load(String[] words) throws Exception {
+        now = Long.parseLong(words[6]);
+        log = new KafkaLog(words[1], words[2], KafkaLog.clock(() -> now),
+            Boolean.parseBoolean(words[3]), 86_400_000, Long.parseLong(words[4]),
+            Long.parseLong(words[5]));
+        String found = bases() + ";" + log.call("logStartOffset") + ";" + log.call("logEndOffset")
+            + ";" + producers();
+        log.close();
+        return found;
     }
 
     static void append(byte[] batch) throws Exception {
@@ -57,6 +86,9 @@ public class Segments {
     static String answer(String[] words) throws Exception {
         switch (words[0]) {
             case "open" -> open(words[1], words[2]);
+            case "load" -> {
+                return load(words);
+            }
             case "append" -> {
                 now = Long.parseLong(words[1]);
                 append(Base64.getDecoder().decode(words[2]));
