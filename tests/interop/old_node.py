@@ -25,6 +25,7 @@ class OldNode:
 
     def __init__(self, version: str, root: Path) -> None:
         self.version = version
+        self.level = "off"  # of brokers that log by slf4j, which the older ones do not
         self.log_dir = root / "log-dir"
         self._root = root
         self._port, self._zookeeper_port = free_ports(2)
@@ -67,7 +68,7 @@ controlled.shutdown.enable=false
         return self._port
 
     def _run(self, version: str, main: str, properties: str) -> subprocess.Popen[bytes]:
-        command = java_command(version, main, self._root / properties)
+        command = java_command(version, main, self._root / properties, level=self.level)
         command.insert(1, f"-Dlog4j.configuration=file:{self._root / 'log4j.properties'}")
         with (self._root / "server.log").open("ab") as output:
             return subprocess.Popen(
@@ -97,6 +98,10 @@ controlled.shutdown.enable=false
     def said(self) -> str:
         """The end of what broker and ZooKeeper logged: warnings and errors."""
         return (self._root / "server.log").read_text(errors="replace")[-4000:]
+
+    def lines(self) -> list[str]:
+        """All that both logged since the first start."""
+        return (self._root / "server.log").read_text(errors="replace").splitlines()
 
     def create_topic(self, topic: str, **config: object) -> None:
         """A topic of one partition, by the tool that every old version has."""

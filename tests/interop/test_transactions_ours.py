@@ -1,4 +1,5 @@
-"""Transactions that kstore wrote, read by Kafka: its tool, its broker with a Java consumer."""
+"""Transactions that kstore wrote, read by Kafka's tool, and through its broker by consumers:
+Java's, kafka-python's and aiokafka's."""
 
 import shutil
 
@@ -7,6 +8,7 @@ import pytest
 import kstore
 from interop.dump import dump_log
 from interop.node import node as started
+from interop.python_clients import aio, kafka_python
 from oracle import files
 from support.stores import QUIET
 
@@ -88,7 +90,7 @@ def test_dump_log_segments_reads_states_markers_and_indexes(kafka, own):
     assert found == aborted == [7, 7]
 
 
-def test_a_java_consumer_gets_what_our_reader_gives(kafka, tmp_path, own):
+def test_consumers_get_what_our_reader_gives(kafka, tmp_path, own):
     with started(kafka, tmp_path) as broker:
         broker.create_topic("t", 2)
         broker.stop()
@@ -117,6 +119,8 @@ def test_a_java_consumer_gets_what_our_reader_gives(kafka, tmp_path, own):
                 for partition in (0, 1)
             ]
             assert theirs == ours[level], level
+            for read in (kafka_python, aio):
+                assert read(broker.address, "t", 2, count, level) == ours[level], (read, level)
         assert len(ours[COMMITTED][0]) == len(ours["read_uncommitted"][0]) - 7
         assert ours["read_uncommitted"][1][-1][1] == "behind the open one"
         assert "behind the open one" not in dict(ours[COMMITTED][1]).values()
