@@ -19,7 +19,8 @@ _RECORD = re.compile(
     r"\| offset: (?P<offset>-?\d+) (?P<timestamp_type>\w+): (?P<timestamp>-?\d+) "
     r"keySize: (?P<key_size>-?\d+) valueSize: (?P<value_size>-?\d+)"
     r"(?: sequence: (?P<sequence>-?\d+) headerKeys: \[(?P<headers>[^\]]*)\]"
-    r"| isValid: true crc: \d+)(?P<rest>.*)",  # v2, or an inner message of v0 and v1
+    # v2; a message of v0 or v1, after which the tool of 3.9 has a brace
+    r"| isValid: true crc: \d+\}?)(?P<rest>.*)",
     re.DOTALL,
 )
 

@@ -1,0 +1,118 @@
+"""The small files that say whose a directory is, and that it was closed: kept, and written anew.
+
+The judge is the broker that starts on them: it takes the clean-shutdown marker's word, and does
+not start where meta.properties names another cluster, or another node.
+"""
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaAdminClient
+
+import kstore
+from interop.node import Node
+from interop.old_node import OldNode
+from interop.test_handover import mirror_end
+from kstore.errors import UnknownTopicOrPartitionError
+from kstore.log.filenames import CLEAN_SHUTDOWN, META_PROPERTIES
+from kstore.log.files import DISK
+from kstore.log.identity import read_meta_properties, write_meta_properties
+from oracle.files import read_properties
+
+OPENING = "warn,kafka.log=info,org.apache.kafka.storage.internals.log=info"
+
+
+def work_in(log_dir: Path) -> int:
+    """kstore appends and closes; both files are as they were. Returns the log's end."""
+    marker, meta = log_dir / CLEAN_SHUTDOWN, log_dir / META_PROPERTIES
+    left = marker.read_bytes(), meta.read_bytes()
+    with kstore.open(log_dir) as store:
+        log = store["t"][0]
+        assert not marker.exists()
+        log.extend([b"value-%d" % number for number in range(100)])
+        end = log.end_offset
+    assert (marker.read_bytes(), meta.read_bytes()) == left
+    return end
+
+
+def write_anew(log_dir: Path, version: int, **other: Any) -> None:
+    """meta.properties by kstore, in the version that it was read in."""
+    path = log_dir / META_PROPERTIES
+    found = read_meta_properties(DISK, log_dir)
+    assert found is not None
+    assert found.version == version
+    before = read_properties(path.read_text())
+    path.unlink()
+    assert write_meta_properties(DISK, log_dir, replace(found, **other))
+    after = read_properties(path.read_text())
+    assert before | {name.replace("_", "."): str(new) for name, new in other.items()} == after
+
+
+def assert_trusted(lines: list[str], log_dir: Path) -> None:
+    """The broker took the marker's word."""
+    said = "\n".join(line for line in lines if "__cluster_metadata" not in line)
+    assert "Skipping recovery of " in said
+    assert f"from {log_dir} since clean shutdown file was found" in said
+    assert "Recovering unflushed segment" not in said
+    assert "no clean shutdown file was found" not in said
+
+
+def test_kraft(kafka: str, tmp_path: Path) -> None:
+    broker = Node(kafka, tmp_path)
+    try:
+        broker.start()
+        broker.create_topic("t")
+        broker.stop()
+        marker = json.loads((broker.log_dir / CLEAN_SHUTDOWN).read_text())
+        assert int(marker["brokerEpoch"]) >= 0
+        end = work_in(broker.log_dir)
+        write_anew(broker.log_dir, 1)
+        broker.level = OPENING
+        broker.start()
+        assert broker.end_offsets("t") == {0: end}
+        broker.stop()
+        assert_trusted(broker.lines(), broker.log_dir)
+        write_anew(broker.log_dir, 1, node_id=2)
+        with pytest.raises(AssertionError, match="did not start"):
+            broker.start()
+    finally:
+        broker.kill()
+
+
+def end_when_known(address: str) -> tuple[int, int]:
+    """A broker that has just started hears of its partitions a moment later."""
+    until = time.monotonic() + 30
+    while True:
+        try:
+            return mirror_end(address, "t")
+        except UnknownTopicOrPartitionError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.1)
+
+
+def test_zookeeper(tmp_path: Path) -> None:
+    broker = OldNode("3.9.2", tmp_path)
+    try:
+        broker.start()
+        admin = KafkaAdminClient(bootstrap_servers=broker.address)
+        admin.create_topics({"t": {"num_partitions": 1, "replication_factor": 1}})
+        admin.close()
+        assert mirror_end(broker.address, "t") == (0, 0)
+        broker.stop()
+        end = work_in(broker.log_dir)
+        write_anew(broker.log_dir, 0)
+        broker.level = OPENING
+        broker.start()
+        assert end_when_known(broker.address) == (0, end)
+        broker.stop()
+        assert_trusted(broker.lines(), broker.log_dir)
+        write_anew(broker.log_dir, 0, cluster_id="b3RoZXItY2x1c3Rlci0wMQ")
+        with pytest.raises(AssertionError, match="did not start"):
+            broker.start()
+    finally:
+        broker.close()
