@@ -6,11 +6,13 @@ lower version than the broker's own makes it convert them.
 """
 
 import ssl
+import struct
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from kstore.errors import SourceError, UnknownTopicOrPartitionError
+from kstore.errors import KStoreError, SourceError, UnknownTopicOrPartitionError
 from kstore.log.identity import uuid_to_text
 from kstore.mirror.answers import PASSING, Fetched, Position, TopicDescription
 from kstore.mirror.settings import of_the_client
@@ -34,6 +36,16 @@ _HINT = (
 )
 _PATIENCE = 30.0  # seconds for what passes by itself
 _PAUSE = 0.2  # seconds between two attempts
+_UNREADABLE = (
+    ValueError,
+    TypeError,
+    AttributeError,
+    LookupError,
+    ArithmeticError,
+    MemoryError,
+    RuntimeError,
+    struct.error,
+)
 
 
 class KafkaSource:
@@ -110,6 +122,21 @@ class KafkaSource:
     def _unreachable(self, error: BaseException | str) -> SourceError:
         return SourceError(f"cannot talk to Kafka at {self._servers}: {error}")
 
+    @contextmanager
+    def _taking_apart(self) -> Iterator[None]:
+        """Bytes that kafka-python cannot decode, or that make no answer, as a SourceError.
+
+        It turns some of them into errors of its own, others into Python's.
+        """
+        try:
+            yield
+        except KStoreError:
+            raise
+        except kafka.errors.KafkaError as error:
+            raise self._unreachable(error) from error
+        except _UNREADABLE as error:
+            raise self._unreachable(f"an answer that cannot be taken apart: {error!r}") from error
+
     def close(self) -> None:
         """Close the connections; again is harmless."""
         network, self._network = self._network, None
@@ -153,7 +180,8 @@ class KafkaSource:
                     answers.append(error)
             return answers
 
-        found: list[Any] = self._network.run(gather)
+        with self._taking_apart():
+            found: list[Any] = self._network.run(gather)
         for answer in found:
             if isinstance(answer, kafka.errors.KafkaError) and not _passes(answer):
                 raise self._unreachable(answer)
@@ -170,13 +198,15 @@ class KafkaSource:
             request = MetadataRequest(topics=[wanted], allow_auto_topic_creation=False)
             answer = self._send([(None, request)])[0]
             if not isinstance(answer, kafka.errors.KafkaError):
-                found = self._about_us(answer.topics)
+                with self._taking_apart():
+                    found = self._about_us(answer.topics)
                 if found.error_code == UNKNOWN_TOPIC_OR_PARTITION:
                     raise UnknownTopicOrPartitionError(
                         f"there is no topic {self.topic!r} in the cluster at {self._servers}"
                     )
-                self._manager.cluster.update_metadata(answer)
-                leaders = {each.partition_index: each.leader_id for each in found.partitions}
+                with self._taking_apart():
+                    self._manager.cluster.update_metadata(answer)
+                    leaders = {each.partition_index: each.leader_id for each in found.partitions}
                 if found.error_code == 0 and leaders:
                     if sorted(leaders) != list(range(len(leaders))):
                         raise self._unreachable(f"the partitions told are {sorted(leaders)[:9]}")
@@ -241,16 +271,22 @@ class KafkaSource:
             if isinstance(answer, kafka.errors.KafkaError):
                 trouble = answer
                 continue
-            for each in self._about_us(answer.topics).partitions:
-                if each.error_code == 0:
-                    old = getattr(each, "old_style_offsets", None)  # before 0.10.1
-                    found[each.partition_index] = old[0] if old else each.offset
-                else:
-                    trouble = kafka.errors.for_code(each.error_code)(
-                        f"partition {each.partition_index}"
-                    )
-                    if each.error_code not in PASSING:
-                        raise self._unreachable(trouble)
+            with self._taking_apart():
+                trouble = self._offsets_told(answer, found) or trouble
+        return trouble
+
+    def _offsets_told(self, answer: Any, found: dict[int, int]) -> Any:
+        trouble = None
+        for each in self._about_us(answer.topics).partitions:
+            if each.error_code == 0:
+                old = getattr(each, "old_style_offsets", None)  # before 0.10.1
+                found[each.partition_index] = old[0] if old else each.offset
+            else:
+                trouble = kafka.errors.for_code(each.error_code)(
+                    f"partition {each.partition_index}"
+                )
+                if each.error_code not in PASSING:
+                    raise self._unreachable(trouble)
         return trouble
 
     def fetch(
@@ -292,15 +328,19 @@ class KafkaSource:
         for (_, request), answer in zip(requests, self._send(requests), strict=True):
             if isinstance(answer, kafka.errors.KafkaError):
                 continue
-            code = getattr(answer, "error_code", 0) or 0
-            for each in request.topics[0].partitions if code else ():
-                found[each.partition] = Fetched(code, -1, -1, b"", None)
-            for topic in answer.responses:
-                wanted = {each.partition for each in request.topics[0].partitions}
-                for part in self._about_us([topic]).partitions:
-                    if part.partition_index in wanted:
-                        found[part.partition_index] = _fetched(part)
+            with self._taking_apart():
+                self._batches_told(request, answer, found)
         return found
+
+    def _batches_told(self, request: Any, answer: Any, found: dict[int, Fetched]) -> None:
+        wanted = {each.partition for each in request.topics[0].partitions}
+        code = getattr(answer, "error_code", 0) or 0
+        if code:
+            found.update(dict.fromkeys(wanted, Fetched(code, -1, -1, b"", None)))
+        for topic in answer.responses:
+            for part in self._about_us([topic]).partitions:
+                if part.partition_index in wanted:
+                    found[part.partition_index] = _fetched(part)
 
 
 def _fetched(part: Any) -> Fetched:

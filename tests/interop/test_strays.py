@@ -1,0 +1,104 @@
+"""Directories that a broker serves only in part, or not at all: what it does, and our word before.
+
+Each case is looked at first, then given to a real broker as it is.
+"""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kafka import KafkaAdminClient
+
+import kstore
+from interop.node import Node
+from kstore.handover import check_broker, plan_handover
+from kstore.log.identity import format_topic_id, random_uuid
+from kstore.mirror.answers import LATEST
+from kstore.mirror.source import KafkaSource
+from support.stores import QUIET
+
+TOPICS = ("kept", "moved", "other", "lost")
+
+
+@pytest.fixture(scope="module")
+def node(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    broker = Node(kafka, tmp_path_factory.mktemp("strays"), dirs=2)
+    try:
+        broker.start()
+        admin = KafkaAdminClient(bootstrap_servers=broker.address)
+        one = {"num_partitions": 1, "replication_factor": 1}
+        admin.create_topics(dict.fromkeys(TOPICS, one))
+        admin.close()
+        with KafkaSource(broker.address, "moved") as source:
+            source.describe()
+            source.offsets([0], LATEST)
+        broker.stop()
+        with kstore.open(broker.log_dirs, config=QUIET) as store:
+            store["moved"][0].extend([b"v"] * 5)
+        yield broker
+    finally:
+        broker.kill()
+
+
+def end_of(node: Node, topic: str) -> int:
+    with KafkaSource(node.address, topic, patience=20) as source:
+        source.describe()
+        return source.offsets([0], LATEST)[0]
+
+
+def refusals(node: Node) -> list[str]:
+    return [
+        f"{each.where}: {each.sentence}"
+        for each in check_broker(node.log_dirs).findings
+        if each.level == "refused"
+    ]
+
+
+def folder(node: Node, name: str) -> Path:
+    return next(place / name for place in node.log_dirs if (place / name).exists())
+
+
+def test_ids_that_the_cluster_does_not_know(node: Node, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    with kstore.open(own, config=QUIET) as store:
+        for topic in ("other", "unknown"):
+            store.create_topic(topic).append(b"v")
+    assert refusals(node) == []
+    other = folder(node, "other-0") / "partition.metadata"
+    other.write_bytes(format_topic_id(random_uuid()))  # whole, and nobody's
+    shutil.copytree(own / "unknown-0", node.log_dirs[1] / "unknown-0")
+    beyond = node.log_dirs[0] / "kept-5"  # the topic has one partition
+    shutil.copytree(folder(node, "kept-0"), beyond)
+    moved = folder(node, "moved-0")
+    (away,) = (place for place in node.log_dirs if place != moved.parent)
+    moved.rename(away / "moved-0")
+    lost = (folder(node, "lost-0") / "partition.metadata").read_text().rpartition(" ")[2]
+    shutil.rmtree(folder(node, "lost-0"))
+
+    said = refusals(node)
+    assert len(said) == 3, said
+    assert all("-stray" in each for each in said)
+    for name, reason in (
+        ("kept-5", "has 1 partitions, and no 5"),
+        ("other-0", "the cluster knows 'other' by the id"),
+        ("unknown-0", "the cluster has no topic 'unknown'"),
+    ):
+        assert any(name in each and reason in each for each in said), name
+    plan = plan_handover(own, node.log_dirs)
+    assert sum(each.level == "refused" and "-stray" in each.sentence for each in plan.findings) == 2
+    notes = [each.sentence for each in check_broker(node.log_dirs).findings if "says so" in each[2]]
+    assert len(notes) == 1  # the one that was moved: no reason to refuse
+    with kstore.open(tmp_path / "more", config=QUIET) as store:
+        store.create_topic("lost").append(b"v")
+    plan = plan_handover(tmp_path / "more", node.log_dirs)
+    assert any(f"--topic-id lost={lost}" in each.sentence for each in plan.findings)
+
+    node.start()
+    assert end_of(node, "moved") == 5
+    node.stop()
+    strays = {path.name.split(".")[0] for d in node.log_dirs for path in d.glob("*-stray")}
+    assert strays == {"kept-5", "other-0", "unknown-0"}
+    assert (away / "moved-0").is_dir()
+    assert (folder(node, "lost-0") / "partition.metadata").read_text().endswith(lost)
+    assert refusals(node) == []
