@@ -1,6 +1,7 @@
 """What kstore wrote is handed over to real brokers, served, gone on with, and taken back."""
 
 import contextlib
+import time
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,11 @@ from interop.node import Node
 from interop.old_node import OldNode
 from interop.test_brokers import fill_codecs
 from kstore import LogConfig
+from kstore.cli import main
 from kstore.config import CODECS
 from kstore.errors import UnknownTopicOrPartitionError
 from kstore.handover import check_broker, hand_over, plan_handover
+from kstore.mirror import Mirror
 from kstore.mirror.answers import EARLIEST, LATEST
 from kstore.mirror.source import KafkaSource
 
@@ -142,6 +145,28 @@ def test_zookeeper_adopts(tmp_path: Path) -> None:
         assert mirror_end(broker.address, "adopted") == (0, 500)
         broker.stop()
         assert not list(broker.log_dir.glob("*-stray"))
+
+        # And back: what the broker serves is taken over, gone on with, and served again.
+        arguments = ["--from", str(broker.log_dir), "--adopt", "adopted", "--execute"]
+        assert main(["handover", *arguments, "--config", "retention.ms=-1"]) == 0
+        assert check_broker(broker.log_dir).kind == "ZooKeeper"
+        with kstore.open(broker.log_dir) as store:
+            assert store["adopted"].config.retention_ms == -1
+            log = store["adopted"][0]
+            assert [record.value for record in log] == [b"value-%d" % n for n in range(500)]
+            log.extend([b"more-%d" % number for number in range(20)])
+        broker.start()
+        assert once_known(broker.address, "adopted") == (0, 520)
+        with (
+            KafkaSource(broker.address, "adopted") as source,
+            kstore.open(tmp_path / "copy") as store,
+        ):
+            Mirror(store, source).run()
+            assert store["adopted"][0][519].value == b"more-19"
+        broker.stop()
+        assert not list(broker.log_dir.glob("*-stray"))
+        recovered = [line for line in broker.said().splitlines() if "Recovering" in line]
+        assert recovered == []
     finally:
         broker.close()
 
@@ -150,3 +175,14 @@ def mirror_end(address: str, topic: str) -> tuple[int, int]:
     with KafkaSource(address, topic, patience=15) as source:
         source.describe()
         return source.offsets([0], EARLIEST)[0], source.offsets([0], LATEST)[0]
+
+
+def once_known(address: str, topic: str) -> tuple[int, int]:
+    """After a start: the controller of these days tells brokers of topics a moment later."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return mirror_end(address, topic)
+        except UnknownTopicOrPartitionError:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
