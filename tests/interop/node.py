@@ -40,11 +40,13 @@ def free_ports(count: int) -> list[int]:
 class Node:
     """A broker over one log.dir or several.
 
-    Stop it with `stop` (clean) or `kill` (SIGKILL); start again.
+    Stop it with `stop` (clean) or `kill` (SIGKILL); start again. With `of`, a second broker of
+    the cluster whose controller that node is.
     """
 
-    def __init__(self, version: str, root: Path, dirs: int = 1) -> None:
+    def __init__(self, version: str, root: Path, dirs: int = 1, of: "Node | None" = None) -> None:
         self.version = version
+        self._of = of
         self.settings: dict[str, object] = {}  # more of the broker's, from the next start on
         self.level = "warn"
         self.log_dir = root / "log-dir"
@@ -53,9 +55,9 @@ class Node:
         self._output = root / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
         self._port, controller = free_ports(2)
-        self._controller = controller
+        self._controller = controller if of is None else of._controller
         self._write_properties()
-        standalone = ["--standalone"] if version >= "4" else []
+        standalone = ["--standalone"] if version >= "4" and of is None else []
         arguments = ["format", "-t", CLUSTER_ID, "-c", self._properties, *standalone]
         run(version, "kafka.tools.StorageTool", *arguments)
 
@@ -64,11 +66,14 @@ class Node:
         quorum = f"controller.quorum.voters=1@127.0.0.1:{controller}"
         if self.version >= "4":
             quorum = f"controller.quorum.bootstrap.servers=127.0.0.1:{controller}"
+        roles, own = "broker,controller", f",CONTROLLER://127.0.0.1:{controller}"
+        if self._of is not None:
+            roles, own = "broker", ""
         self._properties.write_text(
-            f"""process.roles=broker,controller
-node.id=1
+            f"""process.roles={roles}
+node.id={1 if self._of is None else 2}
 {quorum}
-listeners=PLAINTEXT://127.0.0.1:{self._port},CONTROLLER://127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{self._port}{own}
 advertised.listeners=PLAINTEXT://127.0.0.1:{self._port}
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
