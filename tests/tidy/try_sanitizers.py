@@ -61,8 +61,10 @@ def main() -> int:
     }
     # Not what bounds private memory: a sanitizer's own would break every bound.
     bounds = "--ignore=tests/unit/test_memory_bounds.py"
+    # Each test has long: the runtimes make it several times as slow as the limit is meant for.
+    slow = ["--timeout", "1800", "-o", "faulthandler_timeout=0"]
     arguments = sys.argv[1:] or ["-m", "not slow", "tests/unit", bounds]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *slow, *arguments]
     return subprocess.run(command, cwd=COPY, env=checks, check=False).returncode
 
 
