@@ -23,6 +23,7 @@ from kstore.log.log import Log
 from kstore.log.log_dir import absolute_paths
 from kstore.log.manager import LogDirInfo, LogManager, attempt
 from kstore.log.moves import MoveInfo
+from kstore.log.publication import undo_unfinished
 from kstore.log.recover_all import Progress, StoreRecovery
 from kstore.topic import Partitioner, Topic, TopicPartition, as_place
 
@@ -102,6 +103,7 @@ class Store(Mapping[str, Topic]):
         if self.writable:
             try:
                 self._manager.recover(progress)
+                undo_unfinished(files, self._catalog.loose_files, self._log)
                 self._take_over_offsets()
                 if "__transaction_state" in self._catalog.places:
                     self._transactions()  # finishes what a crash interrupted

@@ -22,6 +22,7 @@ from kstore.errors import (
 )
 from kstore.log.catalog import Catalog, Retired
 from kstore.log.chores import chores
+from kstore.log.fence import check_fence
 from kstore.log.filenames import DELETE, FUTURE, STRAY, partition_directory
 from kstore.log.files import Files
 from kstore.log.log import Log
@@ -176,6 +177,7 @@ class LogManager:
             return log
         mode = self.config.recovery
         log, writer = open_for_writing(maps, place, topic, partition, config, mode, tell)
+        check_fence(self._files, log.path, (each.path for each in self._dirs))
         self._writers[topic, partition] = writer
         writer.opened = partial(self.logs.woken, log)
         writer.shortened = partial(self._note_shortened, self._keeper(), log)

@@ -5,6 +5,7 @@ from os.path import join
 
 from kstore.config import LogConfig
 from kstore.log import filenames, segment, sign
+from kstore.log.fence import read_fence
 from kstore.log.filenames import partition_directory
 from kstore.log.files import Files
 from kstore.log.loader import base_offsets, load
@@ -98,12 +99,18 @@ def peek_end_offset(files: Files, path: str, log_start: int) -> int:
 
     Walks from the last index entry to the last whole batch, as a log does that is opened.
     """
+    end = _peek_end(files, path)
+    fence = read_fence(files, path)  # after the end was seen: it is there before what it hides
+    return max(log_start, end if fence is None else min(end, fence.offset))
+
+
+def _peek_end(files: Files, path: str) -> int:
     bases = base_offsets(files, path)
     if not bases:
-        return log_start
+        return 0
     view = segment.bare(path, bases[-1])
     size = files.size_of(view.path)
     if size == 0:
-        return max(log_start, bases[-1])
+        return bases[-1]
     segment.load_indexes(files, path, view)
-    return max(log_start, segment.walk_end(files, view, size)[1])
+    return segment.walk_end(files, view, size)[1]

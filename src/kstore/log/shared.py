@@ -27,6 +27,7 @@ from kstore._native.salvage import find_run
 from kstore.errors import ClosedError, CorruptRecordError, StorageError
 from kstore.log import filenames
 from kstore.log import segment as segments_on_disk
+from kstore.log.fence import Fence, read_fence
 from kstore.log.filenames import CLEANED_SUFFIX, LOG, SWAP_SUFFIX
 from kstore.log.files import Files
 from kstore.log.maps import MapBudget
@@ -86,6 +87,7 @@ class SharedReader:
         self._segments: SegmentList | None = None
         self._listed_at = -1  # the directory's modification time when it was listed
         self._fd = -1  # the active log file
+        self._fence: Fence | None = None  # before what is not published yet
         self._closed = False
         self.opened: Callable[[], None] | None = None  # told when a file is opened (store's LRU)
 
@@ -102,7 +104,10 @@ class SharedReader:
                 self._listed_at = changed if settled else -1
             elif self._files.size(self._fd) < self._segments.views[-1].size:
                 self._list()  # cut in place by its owner
-            self._walk()
+            elif self._fence is not None and not self._fence.stands(self._files):
+                self._list()
+            while not self._walk():
+                self._list()
             assert self._segments is not None
             return self._segments
 
@@ -135,13 +140,24 @@ class SharedReader:
                     raise
 
     def _list_once(self) -> None:
+        self._fence = None
+        while not self._list_before(self._fence):
+            pass
+
+    def _list_before(self, fence: Fence | None) -> bool:
+        """List what is in front of a fence; False where another one has come up meanwhile.
+
+        A fence is there before what it hides: so it is looked for after all else was seen.
+        """
         self._release()
         self._durable = self._damage = None
         live = self._live()
         bases = sorted(live)
+        if fence is not None:
+            bases = [base for base in bases if base <= fence.segment] or bases[:1]
         if not bases:
             self._segments = SegmentList([SegmentView(0, self.directory)], 0)
-            return
+            return True
         views = [
             segments_on_disk.sealed(self._files, self.directory, base, following, live[base])
             for base, following in itertools.pairwise(bases)
@@ -153,10 +169,17 @@ class SharedReader:
             self.opened()
         self._fd = self._files.open(active.path)
         start = max(self._log_start(), bases[0])
-        active.publish(active.last_indexed_position(self._files.size(self._fd)), bases[-1])
+        size = self._files.size(self._fd)
+        self._fence = read_fence(self._files, self.directory)
+        if self._fence != fence:
+            return False
+        if fence is not None:
+            size = min(size, fence.position)
+        active.publish(active.last_indexed_position(size), bases[-1])
         for view in views:
             view.opener = self._map
         self._segments = SegmentList((*views, active), start)
+        return True
 
     def _live(self) -> dict[int, str]:
         """Base offsets of the segments, and the suffix of each one's files.
@@ -182,18 +205,26 @@ class SharedReader:
                 live[base] = SWAP_SUFFIX
         return live
 
-    def _walk(self) -> None:
-        """Move the end over whole batches that were written since the last look."""
+    def _walk(self) -> bool:
+        """Move the end over whole batches that were written since the last look.
+
+        False, and nothing is shown of what is new, where a fence has come up meanwhile.
+        """
         assert self._segments is not None
         active = self._segments.views[-1]
         while self._fd >= 0:
             left = self._files.size(self._fd) - active.size
+            if self._fence is not None:
+                left = min(left, self._fence.position - active.size)
+            elif left > 0 and read_fence(self._files, self.directory) is not None:
+                return False
             if left <= 0 and self._durable is None:
                 self._durable = self._recovery_point()  # first: what is below it is there by now
                 continue
             if left <= 0:
-                self._check_end(active)
-                return
+                if self._fence is None:  # else more was on disk once, and does not count
+                    self._check_end(active)
+                return True
             data = self._files.pread(self._fd, min(left, _STEP), active.size)
             size, following, largest, offset = find_end(data, 0, active.next_offset, True)
             wanted = segments_on_disk.declared_size(data)
@@ -213,10 +244,11 @@ class SharedReader:
                         f"{self._durable}, all was on disk: the log is damaged; `kstore repair` "
                         "saves what is sound",
                     )
-                    return
+                    return True
             active.note_position(active.next_offset, active.size)
             active.note_timestamp(largest, offset)
             active.publish(active.size + size, following)
+        return True
 
     def _check_end(self, active: SegmentView) -> None:
         """Whether the log has lost its end: it was on disk up to the recovery point once.
@@ -313,7 +345,7 @@ class SharedReader:
             return view.whole()
         fd = self._files.open(view.path)
         try:
-            beyond = self._damage is not None and not view.sealed
+            beyond = self._damage is not None and self._fence is None and not view.sealed
             size = self._files.size(fd) if beyond else view.size
             return slice_of_bytes(view, self._files.pread(fd, size, 0), 0)
         finally:

@@ -1,8 +1,8 @@
 """kstore's directories in Apache Spark: a data source with the columns of Spark's Kafka connector.
 
 ``kstore.spark.register(spark)`` makes ``format("kstore")`` known to a session; ``read`` is the
-short way to a DataFrame. Names are resolved on first use, so that a job's ``--help`` does not
-wait for pyspark.
+short way to a DataFrame, ``write`` from one. Names are resolved on first use, so that a job's
+``--help`` does not wait for pyspark.
 """
 
 from typing import TYPE_CHECKING
@@ -12,12 +12,16 @@ if TYPE_CHECKING:
     from kstore.spark.session import plan as plan
     from kstore.spark.session import read as read
     from kstore.spark.session import register as register
+    from kstore.spark.session_write import fill_headers as fill_headers
+    from kstore.spark.session_write import write as write
 
 _HOME = {
+    "fill_headers": "kstore.spark.session_write",
     "Plan": "kstore.spark.planning",
     "plan": "kstore.spark.session",
     "read": "kstore.spark.session",
     "register": "kstore.spark.session",
+    "write": "kstore.spark.session_write",
 }
 
 __all__ = list(_HOME)

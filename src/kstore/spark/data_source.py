@@ -6,12 +6,20 @@ It lives in a planner process of Spark's and is pickled from there, so it holds 
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 
+from kstore.errors import InvalidConfigError
 from kstore.log.files import DISK
 from kstore.spark.options import SELECTIONS, SOURCE_OPTIONS, check_names, parse_source
 from kstore.spark.reading import check_visible, open_store
 from kstore.spark.schema import check_declared, to_ddl
+from kstore.spark.sink_options import prepare_sink
 from kstore.spark.snapshot import Snapshot, take_snapshot
 
 if TYPE_CHECKING:
@@ -56,6 +64,22 @@ class KStoreDataSource(DataSource):
 
         wanted = parse_source(self.options, streaming=True)
         return KStoreStreamReader(wanted, check_declared(schema), self.parallelism)
+
+    def writer(self, schema: "StructType", overwrite: bool) -> DataSourceWriter:
+        from kstore.spark.sink import KStoreWriter
+
+        if overwrite:
+            raise InvalidConfigError(
+                'a log is appended to, never overwritten: write .mode("append")'
+            )
+        return KStoreWriter(prepare_sink(self.options, schema))
+
+    def streamWriter(  # noqa: N802 (Spark's)
+        self, schema: "StructType", overwrite: bool
+    ) -> DataSourceStreamWriter:
+        from kstore.spark.sink import KStoreStreamWriter
+
+        return KStoreStreamWriter(prepare_sink(self.options, schema))
 
 
 def _without_ends(options: MutableMapping[str, str]) -> dict[str, str]:

@@ -1,0 +1,339 @@
+"""Batches made elsewhere appended to several partitions as one: all of them show, or none.
+
+A *publication* is a rollback journal with one switch:
+
+1. its manifest, ``kstore.publishing.<token>``, is on disk in the first log directory;
+2. each partition gets a fence, ``kstore.fence``: where it ended, and which manifest counts;
+3. the batches are appended and flushed;
+4. the manifest is renamed to ``kstore.published.<id>`` (or removed): now everything shows.
+
+A reader in another process, of either isolation, shows nothing beyond a fence while the manifest
+that it names is there (:mod:`kstore.log.fence`, honoured by :mod:`kstore.log.shared`). A
+publication that did not come to its switch is undone before the next writer's store can be used:
+its batches, which nobody has seen, are truncated. What cannot be proven to be one of them is
+never cut.
+"""
+
+import json
+import logging
+import os
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+
+from kstore._native.staging import place_batches
+from kstore.errors import (
+    CorruptRecordError,
+    InvalidConfigError,
+    StorageError,
+    UnknownTopicOrPartitionError,
+)
+from kstore.log.fence import FENCE, FORMAT, parse, unreadable
+from kstore.log.files import TEMPORARY_SUFFIX, Files
+from kstore.log.log import Log
+
+_LOGGER = logging.getLogger("kstore")
+
+PUBLISHING = "kstore.publishing."
+_HEAD = 61
+_CHUNK = 1 << 20  # bytes appended at a time
+
+FindLog = Callable[[str, int], Log]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Whole batches of one partition in a staged file of the manifest's directory."""
+
+    file: str
+    position: int
+    size: int
+    crc: int  # CRC-32 of these bytes (zlib's)
+
+
+@dataclass(slots=True)
+class Part:
+    """What one partition gets."""
+
+    topic: str
+    partition: int
+    pieces: list[Piece]
+    count: int  # of records
+    base_offset: int = -1
+    segment: int = -1
+    position: int = -1
+
+    @property
+    def size(self) -> int:
+        return sum(piece.size for piece in self.pieces)
+
+    @property
+    def crc(self) -> int:
+        """CRC-32 of its pieces' CRC-32s, four bytes each, big-endian."""
+        return zlib.crc32(b"".join(piece.crc.to_bytes(4, "big") for piece in self.pieces))
+
+
+@dataclass(slots=True)
+class Publication:
+    """One publication, from its manifest to its switch; the store's writer holds it."""
+
+    files: Files
+    directory: str
+    token: str
+    identity: str | None  # of whom; None: nobody comes back for it
+    batch: int
+    at_ms: int
+    parts: list[Part] = field(default_factory=list)
+
+    @property
+    def path(self) -> str:
+        return os.path.join(self.directory, PUBLISHING + self.token)
+
+    def begin(self, find: FindLog) -> None:
+        """Write the manifest, then a fence into every partition; nothing is appended yet."""
+        for part in self.parts:
+            log = find(part.topic, part.partition)
+            if log.config.message_magic != 2:
+                raise InvalidConfigError(
+                    f"{part.topic} has message.format.version "
+                    f"{log.config.message_format_version}, but record batches v2 are to be "
+                    "appended: set it to 0.11.0 or later"
+                )
+            active = log.segments.views[-1]
+            part.base_offset = log.end_offset
+            part.segment, part.position = active.base_offset, active.size
+        self.files.write_atomically(self.path, self._document())
+        for part in self.parts:
+            log = find(part.topic, part.partition)
+            document = {
+                "format": FORMAT,
+                "segment": part.segment,
+                "position": part.position,
+                "offset": part.base_offset,
+                "manifest": os.path.relpath(self.path, log.path),
+            }
+            fence = os.path.join(log.path, FENCE)
+            self.files.write_atomically(fence, json.dumps(document).encode() + b"\n")
+
+    def append(self, find: FindLog) -> None:
+        """Append every part, and return when all of it is on disk.
+
+        Raises CorruptRecordError where a staged file is not what was staged.
+        """
+        for part in self.parts:
+            log = find(part.topic, part.partition)
+            for piece in part.pieces:
+                data = self._read(piece)
+                _append(log, data, os.path.join(self.directory, piece.file), self.at_ms)
+            if log.end_offset != part.base_offset + part.count:
+                raise CorruptRecordError(
+                    f"{part.count} records were staged for {part.topic}-{part.partition}, but "
+                    f"{log.end_offset - part.base_offset} came",
+                    path=log.path,
+                    offset=part.base_offset,
+                )
+        for part in self.parts:
+            find(part.topic, part.partition).flush()
+
+    def _read(self, piece: Piece) -> bytearray:
+        path = os.path.join(self.directory, piece.file)
+        data = bytearray(piece.size)
+        fd = self.files.open(path)
+        try:
+            size = self.files.preadv_into(fd, data, piece.position)
+        finally:
+            self.files.close(fd)
+        if size != piece.size or zlib.crc32(data) != piece.crc:
+            raise CorruptRecordError(
+                f"{piece.size} bytes were staged here, and are cut or damaged: run the job again",
+                path=path,
+                position=piece.position,
+            )
+        return data
+
+    def show(self, published: str | None) -> None:
+        """The switch: from here on everything shows. ``published`` is the manifest's new path."""
+        if published is None:
+            self.files.remove(self.path)
+        else:
+            self.files.rename(self.path, published)
+        self.files.sync_directory(self.directory)
+
+    def undo(self, find: FindLog) -> None:
+        """Take back what was appended; nothing where the switch has come, or never began."""
+        if self.files.kind(self.path) is None:
+            return
+        for part in self.parts:
+            try:
+                log = find(part.topic, part.partition)
+            except UnknownTopicOrPartitionError:
+                continue
+            if log.end_offset > part.base_offset >= 0:
+                if not self._is_own(log, part):
+                    _LOGGER.warning(
+                        "%s-%d: an unfinished publication is not undone from offset %d on, for "
+                        "another program has appended behind it or the staged files are gone: "
+                        "records of it stay",
+                        part.topic,
+                        part.partition,
+                        part.base_offset,
+                    )
+                    continue
+                log.truncate_to(part.base_offset)
+        self.files.remove(self.path)
+        self.files.sync_directory(self.directory)
+        self.clear(find)
+
+    def clear(self, find: FindLog) -> None:
+        """Remove the fences, which count no more, and what was staged."""
+        for part in self.parts:
+            try:
+                fence = os.path.join(find(part.topic, part.partition).path, FENCE)
+            except UnknownTopicOrPartitionError:
+                continue
+            _remove(self.files, fence)
+        for name in sorted({piece.file for part in self.parts for piece in part.pieces}):
+            _remove(self.files, os.path.join(self.directory, name))
+
+    def _is_own(self, log: Log, part: Part) -> bool:
+        """Whether every batch behind the fence is one that was staged, in order."""
+        stamped = log.config.message_timestamp_type == "LogAppendTime"
+        try:
+            staged = (
+                _mark(bytes(head), stamped)
+                for piece in part.pieces
+                for head in _heads(self._read(piece))
+            )
+            for head in _stored(log, part.base_offset):
+                if _mark(head, stamped) != next(staged, None):
+                    return False
+        except (StorageError, CorruptRecordError):
+            return False
+        return True
+
+    # --- the manifest ---------------------------------------------------------------------
+
+    def _document(self) -> bytes:
+        return json.dumps(
+            {
+                "format": FORMAT,
+                "id": self.identity,
+                "batch": self.batch,
+                "at_ms": self.at_ms,
+                "partitions": [
+                    {**asdict(part), "size": part.size, "crc": part.crc} for part in self.parts
+                ],
+            }
+        ).encode()
+
+
+def read_manifest(files: Files, directory: str, name: str) -> Publication:
+    """A publication as its manifest tells; CorruptFileError, NewerFormatError."""
+    path = os.path.join(directory, name)
+    document = parse(files, path)
+    try:
+        parts = [
+            Part(
+                str(each["topic"]),
+                int(each["partition"]),
+                [
+                    Piece(os.path.basename(piece["file"]), piece["position"], piece["size"],
+                          piece["crc"])
+                    for piece in each["pieces"]
+                ],
+                int(each["count"]),
+                int(each["base_offset"]),
+                int(each["segment"]),
+                int(each["position"]),
+            )
+            for each in document["partitions"]
+        ]  # fmt: skip
+        identity = document["id"]
+        return Publication(
+            files,
+            directory,
+            name.removeprefix(PUBLISHING),
+            None if identity is None else str(identity),
+            int(document["batch"]),
+            int(document["at_ms"]),
+            parts,
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise unreadable(path) from None
+
+
+def undo_unfinished(files: Files, loose: Iterable[str], find: FindLog) -> int:
+    """Undo what a crash left between manifest and switch; returns how many there were.
+
+    ``loose`` are the paths of plain files in the store's log directories. For a writer, before
+    anybody else may use its store.
+    """
+    count = 0
+    for path in loose:
+        directory, name = os.path.split(path)
+        if name.startswith(PUBLISHING) and name.endswith(TEMPORARY_SUFFIX):
+            _remove(files, path)  # a manifest that was not yet one
+        elif name.startswith(PUBLISHING):
+            _LOGGER.info("%s is of a publication that was cut short: it is undone", path)
+            read_manifest(files, directory, name).undo(find)
+            count += 1
+    return count
+
+
+# --- helpers --------------------------------------------------------------------------------
+
+
+def _append(log: Log, data: bytearray, path: str, now_ms: int) -> None:
+    """Append staged batches whole, in pieces that fit a segment."""
+    writer = log._writing()
+    append_time = now_ms if log.config.message_timestamp_type == "LogAppendTime" else -1
+    most = min(_CHUNK, log.config.segment_bytes)
+    position = 0
+    with writer.lock:
+        writer.appender.make_ready()
+        while position < len(data):
+            offset, epoch = writer.appender.next_offset, writer.appender.leader_epoch
+            try:
+                end, _ = place_batches(data, position, most, offset, epoch, append_time)
+            except CorruptRecordError as error:
+                raise error.at(path=path) from None
+            with memoryview(data) as view, view[position:end] as batches:
+                log.append_as_follower(batches)
+            position = end
+
+
+def _heads(data: bytearray) -> Iterator[bytearray]:
+    position = 0
+    while position + _HEAD <= len(data):
+        yield data[position : position + _HEAD]
+        position += 12 + int.from_bytes(data[position + 8 : position + 12], "big")
+
+
+def _stored(log: Log, offset: int) -> Iterator[bytes]:
+    """The headers of the log's batches from an offset on; CorruptRecordError for what is none."""
+    while offset < log.end_offset:
+        found = log.read(offset, _CHUNK)
+        if found is None:
+            return
+        data = bytes(found)
+        position, before = 0, offset
+        while position + _HEAD <= len(data):
+            size = 12 + int.from_bytes(data[position + 8 : position + 12], "big")
+            if data[position + 16] != 2:
+                raise CorruptRecordError("not a record batch v2", position=position)
+            yield data[position : position + _HEAD]
+            last = int.from_bytes(data[position : position + 8], "big")
+            offset = last + int.from_bytes(data[position + 23 : position + 27], "big") + 1
+            position += size
+        if offset <= before:
+            raise CorruptRecordError("the batches do not go on", path=log.path, offset=before)
+
+
+def _mark(head: bytes, stamped: bool) -> bytes:
+    """What tells a batch: size, checksum and count; with LogAppendTime it has another checksum."""
+    return head[8:12] + (b"" if stamped else head[17:21]) + head[23:27] + head[57:61]
+
+
+def _remove(files: Files, path: str) -> None:
+    if files.kind(path) is not None:
+        files.remove(path)

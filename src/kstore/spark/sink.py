@@ -1,0 +1,78 @@
+"""The sink's classes that Spark calls: tasks stage, the driver's side publishes.
+
+Spark pickles a writer before its tasks run and calls ``commit`` on such a copy, for a stream on
+a new one for each micro-batch: so they hold values only, and what a task has to tell travels in
+its message.
+"""
+
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from kstore.spark.publishing import abort, identify, publish
+from kstore.spark.sink_options import SinkOptions
+
+
+class StagedMessage(WriterCommitMessage):
+    """What one attempt of a task staged."""
+
+    def __init__(self, staged: Any) -> None:
+        self.staged = staged
+
+
+class KStoreWriter(DataSourceArrowWriter):
+    """A batch job: all of it shows at once, or nothing."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+        self._job = uuid.uuid4().hex
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        from kstore.spark.staging import stage  # pyarrow, after Spark's fork
+
+        return StagedMessage(stage(self._options, self._job, iterator))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        options = self._options
+        publish(options, self._job, _staged(messages), options.write_id, options.write_batch)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        abort(self._options, self._job)
+
+
+class KStoreStreamWriter(DataSourceStreamArrowWriter):
+    """A stream: every micro-batch is there once, however often Spark runs it."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+        self._job = uuid.uuid4().hex
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        from kstore.spark.staging import stage
+
+        return StagedMessage(stage(self._options, self._job, iterator))
+
+    def commit(
+        self,
+        messages: Sequence[WriterCommitMessage | None],
+        batchId: int,  # noqa: N803 (Spark's)
+    ) -> None:
+        staged = _staged(messages)
+        publish(self._options, self._job, staged, identify(self._options, staged), batchId)
+
+    def abort(
+        self,
+        messages: Sequence[WriterCommitMessage | None],
+        batchId: int,  # noqa: N803
+    ) -> None:
+        abort(self._options, self._job)
+
+
+def _staged(messages: Sequence[WriterCommitMessage | None]) -> list[Any]:
+    return [each.staged if isinstance(each, StagedMessage) else None for each in messages]

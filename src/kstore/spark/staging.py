@@ -1,0 +1,424 @@
+"""The task's side of the sink: Arrow batches to record batches v2 in a staged file.
+
+A file is named for its job and its attempt alone, lies in the first log directory as a plain
+``kstore.staged.*`` file, and is nobody's until a commit publishes it: what Spark thinks of an
+attempt shows only there, for a killed or cancelled one ends like any other.
+"""
+
+import os
+import random
+import time
+import uuid
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+
+from kstore._native.encode import BatchBuffer
+from kstore._native.keys import partitions_for_keys
+from kstore._native.staging import ArrowBinary, ArrowHeaders, put_rows
+from kstore.config import LogConfig
+from kstore.errors import (
+    InvalidConfigError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    MessageTooLargeError,
+    UnknownTopicOrPartitionError,
+)
+from kstore.log.files import DISK, Files
+from kstore.log.publication import Piece
+from kstore.record import codec
+from kstore.spark.reading import open_store
+from kstore.spark.sink_options import STAGED, SinkOptions, Staged, StagedPart
+
+_PIECE = 1 << 20  # bytes of a partition's batches that are written together
+_HELD = 64 << 20  # bytes of all partitions' batches that wait for it
+
+
+@dataclass(slots=True)
+class _Target:
+    """A topic as a task has to know it."""
+
+    partitions: tuple[int, ...]
+    count: int
+    config: LogConfig
+    codec: int
+    batch_size: int
+    sticky: int = -1  # where records without a key go at the moment
+    filled: int = 0  # bytes that went there
+
+
+class _Stream:
+    """One partition's batches: the one under construction, and whole ones that wait."""
+
+    def __init__(self, topic: str, partition: int, target: _Target) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.target = target
+        self.buffer = BatchBuffer()
+        self.waiting = bytearray()
+        self.pieces: list[Piece] = []
+        self.count = 0
+
+    def seal(self) -> None:
+        """Make the records so far a batch."""
+        buffer, config, compression = self.buffer, self.target.config, self.target.codec
+        count = len(buffer)
+        if not count:
+            return
+        if compression:
+            with buffer.records as records:
+                packed = codec.compress(compression, 2, records)
+            buffer.replace_records(packed)
+        with buffer.sealed(attributes=compression) as batch:
+            most = min(config.max_message_bytes, config.segment_bytes)
+            if len(batch) > most:
+                raise MessageTooLargeError(
+                    f"a batch of {count} records for {self.topic}-{self.partition} takes "
+                    f"{len(batch)} bytes, and the topic takes {most} (max.message.bytes, "
+                    "segment.bytes): raise that, or lower batchSize"
+                )
+            self.waiting += batch
+        self.count += count
+        buffer.reset()
+
+
+class Stager:
+    """Takes Arrow batches of one task; ``finish`` gives what was staged."""
+
+    def __init__(self, options: SinkOptions, job: str, task: str, files: Files = DISK) -> None:
+        self.file = f"{STAGED}{job}.{task}.{uuid.uuid4().hex[:12]}"
+        self._options = options
+        self._files = files
+        self._path = os.path.join(options.paths[0], self.file)
+        self._fd = -1
+        self._size = 0
+        self._held = 0
+        self._targets: dict[str, _Target] = {}
+        self._streams: dict[tuple[str, int], _Stream] = {}
+
+    # --- rows to partitions -----------------------------------------------------------------
+
+    def add(self, batch: Any) -> None:
+        """Encode the rows of a ``pyarrow.RecordBatch``."""
+        if batch.num_rows == 0:
+            return
+        names = batch.schema.names
+        keys = _binary(batch.column("key")) if "key" in names else None
+        values = _binary(batch.column("value"))
+        headers = _headers(batch.column("headers")) if "headers" in names else None
+        times = self._timestamps(batch)
+        lengths = np.empty(batch.num_rows, np.int32)
+        positions = np.empty(batch.num_rows, np.int64)
+        values.places(positions, lengths)
+        sizes = np.maximum(lengths, 0) + 1
+        chosen = self._partitions(batch, keys, sizes)
+        for topic, rows in self._by_topic(batch):
+            target = self._target(topic)
+            self._check_times(topic, target, times if rows is None else times[rows])
+            numbers = self._place(topic, target, chosen, rows, sizes, keys, batch)
+            for number, here in _grouped(numbers, rows):
+                stream = self._stream(topic, number, target)
+                self._encode(stream, here, times, keys, values, headers)
+        if self._held > _HELD:
+            self._write_out(_PIECE // 16)
+
+    def _by_topic(self, batch: Any) -> Iterable[tuple[str, Any]]:
+        if self._options.topic is not None:
+            return [(self._options.topic, None)]
+        column = batch.column("topic")
+        if column.null_count:
+            raise InvalidRecordError(
+                "a row has a null topic: fill the column, or set the option 'topic'"
+            )
+        coded = pc.dictionary_encode(column)
+        codes = coded.indices.to_numpy(zero_copy_only=False)
+        topics = coded.dictionary.to_pylist()
+        if len(topics) == 1:
+            return [(topics[0], None)]
+        return [(topic, np.flatnonzero(codes == n)) for n, topic in enumerate(topics)]
+
+    def _partitions(self, batch: Any, keys: ArrowBinary | None, sizes: Any) -> Any:
+        """The partition column, -1 where it says nothing; None where there is none."""
+        if "partition" not in batch.schema.names:
+            return None
+        column = batch.column("partition")
+        if pc.any(pc.less(column, 0)).as_py():
+            raise UnknownTopicOrPartitionError("a row has a partition below 0")
+        return pc.fill_null(column, -1).to_numpy(zero_copy_only=False)
+
+    def _place(
+        self, topic: str, target: _Target, chosen: Any, rows: Any, sizes: Any,
+        keys: ArrowBinary | None, batch: Any,
+    ) -> Any:  # fmt: skip
+        """The partition of each row: as it says, else by its key, else one for a while."""
+        count = len(sizes) if rows is None else len(rows)
+        if keys is None:
+            numbers = np.full(count, -1, np.int32)
+        else:
+            numbers = self._hashed(batch, keys, target.count)
+            numbers = numbers if rows is None else numbers[rows]
+        if chosen is not None:
+            said = chosen if rows is None else chosen[rows]
+            numbers = np.where(said >= 0, said, numbers).astype(np.int32)
+        loose = np.flatnonzero(numbers < 0)
+        if len(loose):
+            taken = sizes if rows is None else sizes[rows]
+            numbers[loose] = _stick(target, np.cumsum(taken[loose], dtype=np.int64))
+        wrong = np.flatnonzero(~np.isin(numbers, target.partitions))
+        if len(wrong):
+            raise UnknownTopicOrPartitionError(
+                f"{topic} has no partition {numbers[wrong[0]]} here; there are "
+                f"{', '.join(map(str, target.partitions[:20]))}",
+                path=self._options.paths[0],
+            )
+        return numbers
+
+    def _hashed(self, batch: Any, keys: ArrowBinary, count: int) -> Any:
+        """Kafka's murmur2 partition of every row; -1 without a key."""
+        positions: Any = np.empty(keys.count, np.int64)
+        lengths: Any = np.empty(keys.count, np.int32)
+        keys.places(positions, lengths)
+        numbers: Any = np.empty(keys.count, np.int32)
+        data: Any = _as_binary(batch.column("key")).buffers()[2] or b""
+        partitions_for_keys(data, positions, lengths, count, numbers)
+        return numbers
+
+    def _target(self, topic: str) -> _Target:
+        target = self._targets.get(topic)
+        if target is None:
+            store = open_store(self._options.paths)
+            options = self._options
+            if topic in store:
+                found = store[topic]
+                numbers, count, config = found.partitions, len(found), found.config
+            elif options.num_partitions:
+                count = options.num_partitions
+                numbers, config = tuple(range(count)), store.config.log
+            else:
+                raise UnknownTopicOrPartitionError(
+                    f"there is no topic {topic!r}: make it (`kstore topics --create`), or set the "
+                    "option numPartitions, with which the sink makes the topics that are missing",
+                    path=options.paths[0],
+                )
+            if config.message_magic != 2:
+                raise InvalidConfigError(
+                    f"{topic} has message.format.version {config.message_format_version}; the "
+                    "sink writes record batches v2: set it to 0.11.0 or later"
+                )
+            target = _Target(
+                numbers,
+                count,
+                config,
+                _codec(options.compression, config),
+                min(options.batch_size or config.batch_size, config.max_message_bytes),
+            )
+            self._targets[topic] = target
+        return target
+
+    def _stream(self, topic: str, number: int, target: _Target) -> _Stream:
+        stream = self._streams.get((topic, number))
+        if stream is None:
+            stream = self._streams[topic, number] = _Stream(topic, number, target)
+        return stream
+
+    # --- times ------------------------------------------------------------------------------
+
+    def _timestamps(self, batch: Any) -> Any:
+        """Milliseconds of each row; now where it has none, as a producer would say."""
+        if "timestamp" not in batch.schema.names:
+            return np.full(batch.num_rows, _now(), np.int64)
+        column = batch.column("timestamp")
+        micros = pc.fill_null(column.cast(pa.int64()), _now() * 1000)
+        times: Any = np.floor_divide(micros.to_numpy(zero_copy_only=False), 1000)
+        return np.ascontiguousarray(times, np.int64)
+
+    def _check_times(self, topic: str, target: _Target, times: Any) -> None:
+        """What a leader would say of the times (Kafka's LogValidator)."""
+        if not len(times):
+            return
+        low, high = int(times.min()), int(times.max())
+        config, now = target.config, _now()
+        if low < 0:
+            raise InvalidTimestampError(f"a row for {topic} has a timestamp before 1970: {low} ms")
+        if config.message_timestamp_type == "LogAppendTime":
+            return
+        if now - low > config.message_timestamp_before_max_ms:
+            raise InvalidTimestampError(
+                f"a row for {topic} has timestamp {low}, more than "
+                f"{config.message_timestamp_before_max_ms} ms ago: raise the topic's "
+                "message.timestamp.before.max.ms"
+            )
+        if high - now > config.message_timestamp_after_max_ms:
+            raise InvalidTimestampError(
+                f"a row for {topic} has timestamp {high}, more than "
+                f"{config.message_timestamp_after_max_ms} ms ahead: raise the topic's "
+                "message.timestamp.after.max.ms"
+            )
+
+    # --- rows to bytes ----------------------------------------------------------------------
+
+    def _encode(
+        self, stream: _Stream, rows: Any, times: Any, keys: ArrowBinary | None,
+        values: ArrowBinary, headers: ArrowHeaders | None,
+    ) -> None:  # fmt: skip
+        if "compact" in stream.target.config.cleanup_policy:
+            _check_keys(stream.topic, keys, rows)
+        done, before = 0, len(stream.waiting)
+        while done < len(rows):
+            done += put_rows(
+                stream.buffer, rows, times, keys, values, headers, start=done,
+                size_limit=stream.target.batch_size,
+            )  # fmt: skip
+            if done < len(rows) or stream.buffer.byte_size >= stream.target.batch_size:
+                stream.seal()
+        self._held += len(stream.waiting) - before
+        if len(stream.waiting) >= _PIECE:
+            self._write(stream)
+
+    def _write(self, stream: _Stream) -> None:
+        data = stream.waiting
+        if not data:
+            return
+        if self._fd < 0:
+            self._fd = self._files.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        self._files.write(self._fd, data)
+        stream.pieces.append(Piece(self.file, self._size, len(data), zlib.crc32(data)))
+        self._size += len(data)
+        self._held -= len(data)
+        stream.waiting = bytearray()
+
+    def _write_out(self, least: int) -> None:
+        """Write what waits, the small rest apart."""
+        for stream in self._streams.values():
+            if len(stream.waiting) >= least:
+                self._write(stream)
+
+    def finish(self) -> tuple[StagedPart, ...]:
+        """Seal and write the rest; returns what there is of each partition."""
+        for stream in self._streams.values():
+            stream.seal()
+            self._write(stream)
+        self._close()
+        return tuple(
+            StagedPart(stream.topic, stream.partition, tuple(stream.pieces), stream.count)
+            for stream in self._streams.values()
+            if stream.pieces
+        )
+
+    def discard(self) -> None:
+        """Remove the file of an attempt that failed."""
+        if self._fd >= 0:
+            self._close()
+            self._files.remove(self._path)
+
+    def _close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            self._files.close(fd)
+
+
+def stage(options: SinkOptions, job: str, batches: Iterable[Any]) -> Staged:
+    """What runs in a task: stage all batches of an attempt."""
+    context = TaskContext.get()
+    task = context.partitionId() if context is not None else 0
+    attempt = int(context.taskAttemptId()) if context is not None else 0
+    query = context.getLocalProperty("sql.streaming.queryId") if context is not None else None
+    stager = Stager(options, job, f"{task}.{attempt}")
+    try:
+        for batch in batches:
+            stager.add(batch)
+        parts = stager.finish()
+    except BaseException:
+        stager.discard()
+        raise
+    return Staged(task, attempt, query, stager.file, parts)
+
+
+# --- helpers --------------------------------------------------------------------------------
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _as_binary(column: Any) -> Any:
+    """The column itself where its buffers are a bitmap, offsets and data; else cast to that."""
+    kind = column.type
+    if pa.types.is_binary(kind) or pa.types.is_string(kind):
+        return column
+    if pa.types.is_large_binary(kind) or pa.types.is_large_string(kind):
+        return column
+    return column.cast(pa.binary())
+
+
+def _binary(column: Any) -> ArrowBinary:
+    column = _as_binary(column)
+    validity, offsets, data = column.buffers()
+    wide = pa.types.is_large_binary(column.type) or pa.types.is_large_string(column.type)
+    if column.null_count == 0:
+        validity = None
+    return ArrowBinary(len(column), column.offset, validity, offsets, data, wide)
+
+
+def _headers(column: Any) -> ArrowHeaders | None:
+    if column.null_count == len(column):
+        return None
+    pairs = column.values
+    if pairs.null_count:
+        raise InvalidRecordError("a header is null: leave it out of the row's array")
+    validity, offsets = column.buffers()[:2]
+    wide = pa.types.is_large_list(column.type)
+    lists = ArrowBinary(len(column), column.offset, validity, offsets, None, wide)
+    return ArrowHeaders(lists, _binary(pairs.field(0)), _binary(pairs.field(1)))
+
+
+def _grouped(numbers: Any, rows: Any) -> Iterable[tuple[int, Any]]:
+    """(partition, its rows in order) for each partition."""
+    first = int(numbers[0])
+    if (numbers == first).all():
+        yield first, np.arange(len(numbers), dtype=np.int64) if rows is None else rows
+        return
+    small = numbers.astype(np.uint16) if numbers.max() < 65536 else numbers  # sorts by radix
+    order = np.argsort(small, kind="stable")
+    cuts = np.flatnonzero(np.diff(numbers[order])) + 1
+    for part in np.split(order, cuts):
+        yield int(numbers[part[0]]), np.ascontiguousarray(part if rows is None else rows[part])
+
+
+def _stick(target: _Target, sizes: Any) -> Any:
+    """Partitions of rows without a key, by their running sizes: another one every batch."""
+    if target.sticky < 0:
+        target.sticky = random.choice(target.partitions)
+    steps = (target.filled + sizes) // target.batch_size
+    drawn = [target.sticky]
+    for _ in range(int(steps[-1])):
+        others = [each for each in target.partitions if each != drawn[-1]]
+        drawn.append(random.choice(others) if others else drawn[-1])
+    target.sticky = drawn[-1]
+    target.filled = int((target.filled + sizes[-1]) % target.batch_size)
+    return np.asarray(drawn, np.int32)[steps]
+
+
+def _check_keys(topic: str, keys: ArrowBinary | None, rows: Any) -> None:
+    """A compacted topic takes no record without a key (Kafka's LogValidator)."""
+    if keys is not None:
+        positions, lengths = np.empty(keys.count, np.int64), np.empty(keys.count, np.int32)
+        keys.places(positions, lengths)
+        if (lengths[rows] >= 0).all():
+            return
+    raise InvalidRecordError(f"a row for {topic}, which is compacted, has no key")
+
+
+def _codec(asked: str | None, config: LogConfig) -> int:
+    """The topic's compression.type counts where it names a codec, as a broker's does."""
+    if config.compression_type == "uncompressed":
+        return 0
+    if config.compression_type != "producer":
+        return codec.codec_id(config.compression_type)
+    return codec.codec_id(asked if asked is not None else config.batch_compression)

@@ -1,0 +1,172 @@
+"""The sink in a real Spark: rows there and back, one publication, failed jobs, streams."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kstore
+from kstore._native.keys import partition_for_key
+from kstore.spark import read
+
+
+def left(path: Path) -> list[str]:
+    return sorted(each.name for each in path.rglob("kstore.*") if each.name != "kstore.topics")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    with kstore.open(tmp_path / "store") as store:
+        store.create_topic("orders", 3)
+    return tmp_path / "store"
+
+
+def write(frame: Any, path: Path, **options: object) -> None:
+    writer = frame.write.format("kstore").mode("append")
+    for name, value in options.items():
+        writer = writer.option(name, value)
+    writer.save(str(path))
+
+
+def test_rows_are_there_and_back(registered: Any, place: Path) -> None:
+    frame = registered.range(0, 5000, 1, 3).selectExpr(
+        "cast(concat('key ', id % 50) as binary) key",
+        "case when id % 10 = 0 then null else cast(concat('value ', id) as binary) end value",
+        "case when id % 3 = 0 then array("
+        "named_struct('key', 'n', 'value', cast(string(id) as binary)), "
+        "named_struct('key', 'none', 'value', cast(null as binary))) else null end headers",
+        "timestamp_millis(1400000000000 + id) timestamp",
+        "id",
+    )
+    write(frame, place, topic="orders", compression="lz4")
+    rows = {row.id: row for row in frame.collect()}
+    with kstore.open(place, mode="r") as store:
+        got = [record for log in store["orders"] for record in log]
+        assert len(got) == 5000
+        for number, log in enumerate(store["orders"]):
+            assert {partition_for_key(each.key, 3) for each in log} == {number}
+    for record in got:
+        row = rows.pop(record.timestamp - 1400000000000)
+        assert record.key == bytes(row.key)
+        assert record.value == (None if row.value is None else bytes(row.value))
+        assert len(record.headers) == (0 if row.headers is None else 2)
+        if row.headers:
+            assert record.headers[0] == ("n", bytes(row.headers[0].value))
+            assert record.headers[1] == ("none", None)
+    assert not rows
+    assert left(place) == []
+    back = read(registered, place, topics="orders", columns=["value", "timestamp"])
+    assert back.count() == 5000
+
+
+def test_a_bad_write_says_what_to_do(registered: Any, place: Path) -> None:
+    frame = registered.sql("select 'v' value")
+    for options, said in (
+        ({}, "option 'topic'"),
+        ({"topic": "nowhere"}, "numPartitions"),
+        ({"topic": "orders", "compresion": "lz4"}, "is 'compression' meant"),
+        ({"topic": "orders", "compression": "rar"}, "none, gzip, snappy, lz4, zstd"),
+    ):
+        with pytest.raises(Exception, match=said):
+            write(frame, place, **options)
+    with pytest.raises(Exception, match="'headers' meant"):
+        write(registered.sql("select 'v' value, 1 headrs"), place, topic="orders")
+    with pytest.raises(Exception, match="append"):
+        frame.write.format("kstore").option("topic", "orders").mode("overwrite").save(str(place))
+    with kstore.open(place, mode="r") as store:
+        assert sum(store["orders"].end_offsets().values()) == 0
+    assert left(place) == []
+
+
+def test_topics_of_a_column_are_made_where_asked(registered: Any, place: Path) -> None:
+    frame = registered.range(0, 100).selectExpr(
+        "string(id) value", "concat('t', id % 3) topic", "int(id % 2) partition"
+    )
+    write(frame, place, numPartitions=2)
+    with kstore.open(place, mode="r") as store:
+        for n in range(3):
+            got = {int(each.value) for log in store[f"t{n}"] for each in log}
+            assert got == set(range(n, 100, 3))
+            assert all(int(each.value) % 2 == 1 for each in store[f"t{n}"][1])
+
+
+def test_failed_tasks_leave_nothing_and_retries_write_once(registered: Any, place: Path) -> None:
+    from pyspark.sql import functions as f
+
+    def fail_at_first(n: int) -> str:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        if n == 900 and context.attemptNumber() < 2:
+            raise RuntimeError("planted")
+        return str(n)
+
+    fails_at_first = f.udf(fail_at_first, "string", useArrow=False)
+    frame = registered.range(0, 1000, 1, 2).select(fails_at_first("id").alias("value"))
+    write(frame, place, topic="orders", batchSize=256)
+    with kstore.open(place, mode="r") as store:
+        got = sorted(int(each.value) for log in store["orders"] for each in log)
+    assert got == list(range(1000))
+    assert left(place) == []
+    always = registered.range(0, 1000, 1, 2).selectExpr(
+        "if(id = 900, string(raise_error('planted')), string(id)) value"
+    )
+    with pytest.raises(Exception, match="planted"):
+        write(always, place, topic="orders")
+    with kstore.open(place, mode="r") as store:
+        assert sum(store["orders"].end_offsets().values()) == 1000
+
+
+def test_a_held_store_is_waited_for_and_told(registered: Any, place: Path) -> None:
+    frame = registered.sql("select 'v' value")
+    with kstore.open(place) as store:
+        store["orders"].append(b"mine")
+        with pytest.raises(Exception, match="lockTimeout"):
+            write(frame, place, topic="orders", lockTimeout="300ms")
+        assert sum(store["orders"].end_offsets().values()) == 1
+    assert left(place) == []
+
+
+def test_a_stream_is_written_once_however_often_it_runs(
+    registered: Any, place: Path, tmp_path: Path
+) -> None:
+    with kstore.open(tmp_path / "from") as store:
+        store.create_topic("in")[0].extend([b"%d" % n for n in range(100)])
+    checkpoint = tmp_path / "checkpoint"
+
+    def run() -> None:
+        frame = (
+            registered.readStream.format("kstore")
+            .option("subscribe", "in")
+            .option("startingOffsets", "earliest")
+            .option("maxOffsetsPerTrigger", 40)
+            .load(str(tmp_path / "from"))
+        )
+        query = (
+            frame.select("value")
+            .writeStream.format("kstore")
+            .option("topic", "orders")
+            .option("checkpointLocation", str(checkpoint))
+            .trigger(availableNow=True)
+            .start(str(place))
+        )
+        assert query.awaitTermination(120)
+
+    def there() -> list[int]:
+        with kstore.open(place, mode="r") as store:
+            return sorted(int(each.value) for log in store["orders"] for each in log)
+
+    run()
+    assert there() == list(range(100))
+    last = max(checkpoint.glob("commits/[0-9]*"), key=lambda path: int(path.name))
+    last.unlink()  # as if the driver had died behind the sink's commit
+    for each in checkpoint.glob("commits/.*crc"):
+        each.unlink()
+    run()
+    assert there() == list(range(100))
+    assert [name.rsplit(".", 1)[0] for name in left(place)] == ["kstore.published"]
+    with kstore.open(tmp_path / "from") as store:
+        store["in"][0].extend([b"%d" % n for n in range(100, 150)])
+    run()
+    assert there() == list(range(150))

@@ -1,0 +1,406 @@
+"""What shows of a publication, at every moment and after every death; without a Spark session."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kstore
+from kstore.errors import (
+    CorruptRecordError,
+    InvalidConfigError,
+    InvalidTimestampError,
+    MessageTooLargeError,
+    RecoveryNeededError,
+    StorageError,
+)
+from kstore.log.files import Files
+
+pytest.importorskip("pyspark")
+pa = pytest.importorskip("pyarrow")
+
+from kstore.spark.publishing import abort, publish, sweep  # noqa: E402
+from kstore.spark.sink_options import Staged, parse_sink  # noqa: E402
+from kstore.spark.staging import stage  # noqa: E402
+
+OLD = 1_400_000_000_000  # more than ten years ago
+CHILD = """
+import os, pickle, signal, sys
+from kstore.log.files import Files
+from kstore.spark.publishing import publish
+
+class Deadly(Files):
+    native = False
+    steps = int(sys.argv[2])
+    def _step(self):
+        self.steps -= 1
+        if self.steps == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+for name in ("write", "fdatasync", "fsync", "rename", "remove", "sync_directory"):
+    def made(self, *arguments, _real=getattr(Files, name)):
+        self._step()
+        return _real(self, *arguments)
+    setattr(Deadly, name, made)
+
+with open(sys.argv[1], "rb") as file:
+    arguments = pickle.load(file)
+publish(*arguments, files=Deadly())
+print("done")
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    path = tmp_path / "store"
+    with kstore.open(path) as store:
+        store.create_topic("orders", 3, config=kstore.LogConfig(segment_bytes=4096))
+        for log in store["orders"]:
+            log.append(b"before", timestamp=OLD)
+    return path
+
+
+def options(place: Path, **given: object) -> Any:
+    return parse_sink({"path": str(place), "topic": "orders", "lockTimeout": "5s"}
+                      | {name: str(value) for name, value in given.items()})  # fmt: skip
+
+
+def batch(count: int = 900, **columns: Any) -> Any:
+    rows: dict[str, Any] = {
+        "value": [b"value %d" % n for n in range(count)],
+        "partition": pa.array([n % 3 for n in range(count)], pa.int32()),
+        "timestamp": pa.array([OLD * 1000 + n for n in range(count)], pa.timestamp("us", "UTC")),
+    }
+    return pa.RecordBatch.from_pydict(rows | columns)
+
+
+def staged(place: Path, job: str = "job", **given: object) -> list[Staged | None]:
+    return [stage(options(place, batchSize=500, **given), job, [batch()])]
+
+
+def ends(place: Path) -> list[int]:
+    with kstore.open(place, mode="r") as store:
+        before = [log.end_offset for log in store["orders"]]
+        read = [sum(1 for _ in log) for log in store["orders"]]
+        peeked = list(store["orders"].end_offsets().values())
+        assert before == read == peeked
+        with kstore.open(place, mode="r") as other:  # nothing is open yet: a look at the files
+            assert list(other["orders"].end_offsets().values()) == before
+        return before
+
+
+def left(place: Path) -> list[str]:
+    return sorted(each.name for each in place.rglob("kstore.*")
+                  if not each.name.startswith(("kstore.topics", "kstore.seal")))  # fmt: skip
+
+
+class Watched(Files):
+    """A disk that tells of every step before it is done, and fails where it is told to."""
+
+    native = False
+
+    def __init__(self, told: Any) -> None:
+        self.told = told
+
+    def write(self, fd: int, *buffers: Any) -> int:
+        self.told("write", None)
+        return super().write(fd, *buffers)
+
+    def fdatasync(self, fd: int) -> None:
+        self.told("fdatasync", None)
+        super().fdatasync(fd)
+
+    def rename(self, source: Any, target: Any) -> None:
+        self.told("rename", str(target))
+        super().rename(source, target)
+
+    def remove(self, path: Any) -> None:
+        self.told("remove", str(path))
+        super().remove(path)
+
+
+def test_rows_come_out_as_they_went_in(place: Path) -> None:
+    assert publish(options(place), "job", staged(place), None, 0)
+    with kstore.open(place) as store:
+        for number, log in enumerate(store["orders"]):
+            got = [record.value for record in log]
+            assert got == [b"before", *(b"value %d" % n for n in range(number, 900, 3))]
+            assert {record.timestamp for record in log} == {OLD}
+            assert log.verify().ok
+            assert len(log.segments.views) > 1  # rolled on the way
+    assert left(place) == []
+
+
+def test_readers_that_were_there_see_all_or_nothing(place: Path) -> None:
+    """At every step of the disk: a reader that looked before, and one that opens now."""
+    messages = staged(place)
+    reader = kstore.open(place, mode="r")
+    logs = list(reader["orders"])
+    seen: list[list[int]] = []
+    switched = 0
+
+    def look(step: str, path: str | None) -> None:
+        nonlocal switched
+        found = [log.end_offset for log in logs]
+        assert ends(place) == found
+        assert [sum(1 for _ in log) for log in logs] == found
+        assert len(set(found)) == 1, (step, path, found)
+        seen.append(found)
+        switched += found[0] > 1
+
+    with reader:
+        assert publish(options(place), "job", messages, "q", 0, files=Watched(look))
+        assert [log.end_offset for log in logs] == [301, 301, 301]
+    assert {tuple(each) for each in seen} == {(1, 1, 1), (301, 301, 301)}
+    assert len(seen) > 20
+
+
+def test_a_publication_that_fails_is_undone_at_once(place: Path) -> None:
+    """A full disk at any write: the error comes out, nothing shows, nothing is left but staged."""
+    messages = staged(place)
+    count = 0
+
+    def fail_at(number: int) -> Any:
+        steps = 0
+
+        def told(step: str, path: str | None) -> None:
+            nonlocal steps
+            if step in ("write", "fdatasync"):
+                steps += 1
+                if steps == number:
+                    raise StorageError("planted: the disk is full", errno=28)
+
+        return told
+
+    for number in range(1, 60):
+        try:
+            publish(options(place), "job", messages, "q", 0, files=Watched(fail_at(number)))
+        except (StorageError, OSError):
+            with kstore.open(place):  # what a failing disk left, the next writer takes back
+                pass
+            assert ends(place) == [1, 1, 1], number
+            assert not [n for n in left(place) if n.startswith(("kstore.publ", "kstore.fence"))]
+            messages = staged(place)
+            count += 1
+            continue
+        break
+    assert count > 10
+    assert ends(place) == [301, 301, 301]
+
+
+def test_killed_at_many_steps(place: Path, tmp_path: Path) -> None:
+    """kill -9 before, within and behind the switch: readers, the next writer, the same batch."""
+    import pickle
+
+    before = [1, 1, 1]
+    whole, died, seen = False, 0, set()
+    env = {**os.environ, "PYTHONPATH": str(Path(kstore.__file__).parents[1])}
+    for step in (1, 3, 6, *range(9, 400, 8)):
+        messages = staged(place, job=f"job{step}")
+        name = tmp_path / "arguments"
+        name.write_bytes(pickle.dumps((options(place), f"job{step}", messages, "q", step)))
+        ran = subprocess.run(
+            [sys.executable, "-c", CHILD, str(name), str(step)],
+            env=env, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        now = ends(place)  # a reader meets it first
+        whole = now != before
+        assert now in (before, [n + 300 for n in before]), (step, now)
+        seen.add(whole)
+        if step % 16 == 1:  # else the next writer is the one that publishes the batch again
+            with kstore.open(place) as store:
+                assert list(store["orders"].end_offsets().values()) == now
+                assert not [n for n in left(place) if n.startswith("kstore.publishing")]
+        assert publish(options(place), f"r{step}", staged(place, job=f"r{step}"), "q", step) == (
+            not whole
+        )
+        assert ends(place) == [n + 300 for n in before]
+        before = [n + 300 for n in before]
+        if ran.returncode == 0:
+            break
+        assert ran.returncode == -signal.SIGKILL, ran.stderr
+        died += 1
+    assert ran.returncode == 0
+    assert died > 10
+    assert seen == {True, False}
+    with kstore.open(place) as store:
+        assert all(log.verify().ok for log in store["orders"])
+        values = [record.value for record in store["orders"][0]]
+    assert values.count(b"value 0") == len(values) // 300
+    assert not [n for n in left(place) if n.startswith(("kstore.publishing", "kstore.fence"))]
+
+
+def test_a_batch_is_published_once(place: Path) -> None:
+    assert publish(options(place), "a", staged(place, "a"), "q", 4)
+    assert not publish(options(place), "b", staged(place, "b"), "q", 4)
+    assert not publish(options(place), "c", staged(place, "c"), "q", 3)
+    assert publish(options(place), "d", staged(place, "d"), "q", 5)
+    assert publish(options(place), "e", staged(place, "e"), "other", 4)
+    assert ends(place) == [901] * 3
+    assert left(place) == ["kstore.published.other", "kstore.published.q"]
+    document = json.loads((place / "kstore.published.q").read_text())
+    assert document["id"] == "q"
+    assert document["batch"] == 5
+    assert [each["base_offset"] for each in document["partitions"]] == [301] * 3
+
+
+def test_what_another_program_appended_behind_is_never_cut(place: Path) -> None:
+    messages = staged(place)
+
+    def stop(step: str, path: str | None) -> None:
+        if step == "rename" and path is not None and "kstore.published" in path:
+            raise KeyboardInterrupt
+
+    class Undoable(Watched):
+        def truncate(self, fd: int, size: int) -> None:
+            raise StorageError("planted")
+
+    manifest = place / "kstore.publishing.job"
+    kept: dict[str, bytes] = {}
+
+    def keep(step: str, path: str | None) -> None:
+        if step == "rename" and path is not None and "kstore.published" in path:
+            for each in (manifest, *place.glob("kstore.staged.*"), *place.rglob("kstore.fence")):
+                kept[str(each)] = each.read_bytes()
+
+    assert publish(options(place), "job", messages, "q", 0, files=Watched(keep))
+    for name, data in kept.items():  # as it was just before the switch
+        Path(name).write_bytes(data)
+    # a broker, which knows nothing of fences, goes on in one partition
+    from kstore.log.fence import FENCE
+
+    (place / "orders-0" / FENCE).unlink()
+    manifest.rename(place / "aside")
+    with kstore.open(place) as store:
+        store["orders"][0].append(b"the broker's")
+    (place / "aside").rename(manifest)
+    for name, data in kept.items():
+        Path(name).write_bytes(data)
+    assert ends(place) == [1, 1, 1]
+    with kstore.open(place) as store:
+        assert [log.end_offset for log in store["orders"]] == [302, 1, 1]
+        assert store["orders"][0][301].value == b"the broker's"
+
+
+def test_staged_bytes_that_changed_are_refused(place: Path) -> None:
+    messages = staged(place)
+    path = next(place.glob("kstore.staged.job.*"))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(CorruptRecordError, match="run the job again"):
+        publish(options(place), "job", messages, None, 0)
+    assert ends(place) == [1, 1, 1]
+    path.write_bytes(data[:100])
+    with pytest.raises(CorruptRecordError, match="cut or damaged"):
+        publish(options(place), "job", messages, None, 0)
+    assert ends(place) == [1, 1, 1]
+
+
+def test_a_job_that_is_not_whole_is_refused(place: Path) -> None:
+    one = staged(place)[0]
+    assert one is not None
+    for messages in ([one, None], [one, one]):
+        with pytest.raises(InvalidConfigError, match="not whole"):
+            publish(options(place), "job", messages, None, 0)
+    assert ends(place) == [1, 1, 1]
+
+
+def test_abort_before_the_last_task_and_after_a_publish(place: Path) -> None:
+    messages = staged(place)
+    staged(place, job="other")
+    abort(options(place), "job")
+    assert [name.split(".")[2] for name in left(place)] == ["other"]
+    late = staged(place)  # its task had not ended
+    assert publish(options(place), "other", staged(place, job="other"), "q", 0)
+    abort(options(place), "other")
+    assert ends(place) == [301] * 3
+    path = place / late[0].file  # type: ignore[union-attr]
+    assert path.exists()
+    sweep(options(place))
+    assert path.exists()
+    week = time.time() - 8 * 86_400
+    os.utime(path, (week, week))
+    sweep(options(place))
+    assert not path.exists()
+    with pytest.raises(StorageError):
+        publish(options(place), "job", messages, None, 0)
+    assert ends(place) == [301] * 3
+
+
+def test_what_a_topic_refuses_is_refused_in_the_task(place: Path) -> None:
+    with kstore.open(place) as store:
+        store.create_topic("compacted", config=kstore.LogConfig(cleanup_policy="compact"))
+        store.create_topic("small", config=kstore.LogConfig(max_message_bytes=300))
+        store.create_topic(
+            "young", config=kstore.LogConfig(message_timestamp_before_max_ms=86_400_000)
+        )
+    rows = batch(3, partition=pa.array([0, 0, 0], pa.int32()))
+    for topic, error in (
+        ("compacted", kstore.errors.InvalidRecordError),
+        ("young", InvalidTimestampError),
+    ):
+        with pytest.raises(error):
+            stage(options(place, topic=topic), "job", [rows])
+    large = batch(1, value=[b"x" * 1000], partition=pa.array([0], pa.int32()))
+    with pytest.raises(MessageTooLargeError, match=r"max\.message\.bytes"):
+        stage(options(place, topic="small"), "job", [large])
+    with pytest.raises(kstore.errors.UnknownTopicOrPartitionError, match="no partition 7"):
+        stage(options(place), "job", [batch(1, partition=pa.array([7], pa.int32()))])
+    assert left(place) == []
+
+
+def test_log_append_time_is_stamped_at_the_commit(place: Path) -> None:
+    with kstore.open(place) as store:
+        store.create_topic(
+            "stamped", config=kstore.LogConfig(message_timestamp_type="LogAppendTime")
+        )
+    rows = batch(30, partition=pa.array([0] * 30, pa.int32()))
+    given = options(place, topic="stamped", compression="zstd")
+    now = time.time_ns() // 1_000_000
+    assert publish(given, "job", [stage(given, "job", [rows])], None, 0)
+    with kstore.open(place) as store:
+        log = store["stamped"][0]
+        assert log.verify().ok
+        assert {record.timestamp for record in log}.pop() >= now
+        assert len(list(log)) == 30
+
+
+def test_one_of_several_directories_alone_is_not_written(tmp_path: Path) -> None:
+    paths = [tmp_path / "one", tmp_path / "two"]
+    with kstore.open(paths) as store:
+        store.create_topic("orders", 2)
+    given = parse_sink({"paths": json.dumps([str(path) for path in paths]), "topic": "orders"})
+    rows = batch(10, partition=pa.array([n % 2 for n in range(10)], pa.int32()))
+    kept: dict[Path, bytes] = {}
+
+    def keep(step: str, path: str | None) -> None:
+        if step == "rename" and path is not None and "kstore.published" in path:
+            for each in (*tmp_path.rglob("kstore.*"),):
+                kept[each] = each.read_bytes()
+
+    messages = [stage(given, "job", [rows])]
+    assert publish(given, "job", messages, "q", 0, files=Watched(keep))
+    for path, data in kept.items():
+        path.write_bytes(data)
+    with kstore.open(paths[1]) as alone, pytest.raises(RecoveryNeededError, match="one"):
+        list(alone["orders"])
+    with kstore.open(paths[1], mode="r") as alone:
+        assert [log.end_offset for log in alone["orders"] if log.partition in (0, 1)] == [0]
+    with kstore.open(paths) as store:
+        assert [log.end_offset for log in store["orders"]] == [0, 0]
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    from kstore.spark import reading
+
+    while reading._open_stores:
+        reading._open_stores.popitem()[1].close()
