@@ -282,7 +282,7 @@ class Broker:
                     f"the high watermark {mark} is below the log end {end}: other replicas had "
                     "not got everything. " + _REPLICATED,
                 )
-        if not seen:
+        if not seen and self.places:
             self.report.note(
                 ", ".join(place.path for place in self.dirs),
                 "whether other brokers have replicas of these partitions cannot be seen from "
