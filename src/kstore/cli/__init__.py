@@ -19,6 +19,7 @@ TOOLS = {
     "compact": "keep of every key the latest record, in topics that are to be compacted",
     "handover": "hand partitions over to a stopped Kafka broker, or take its directory over",
     "mirror": "copy a topic of a live Kafka cluster, byte for byte",
+    "spark": "verify whole stores on Apache Spark",
     "repair": "save what is sound of a damaged directory into a new one",
 }
 

@@ -9,7 +9,7 @@ import sys
 from array import array
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -129,10 +129,24 @@ def verify_partition(
 
     Memory: a few windows of 4 MiB, or one batch where it is larger. Safe from several threads.
     """
-    return _Audit(files, Path(directory), threads, map_sealed, progress).run()
+    return Audit(files, Path(directory), threads, map_sealed, progress).run()
 
 
-class _Audit:
+def check_order(report: VerifyReport, path: Path, base: int, previous_end: int) -> None:
+    """Tell of a segment that begins below the end of the one before it."""
+    if base < previous_end:
+        report.add(
+            "offsets",
+            path,
+            0,
+            base,
+            f"the segment begins below offset {previous_end}, where the one before it ends",
+        )
+
+
+class Audit:
+    """One audit, of all segments of a partition or some that follow one another."""
+
     def __init__(
         self,
         files: Files,
@@ -140,7 +154,14 @@ class _Audit:
         threads: int,
         map_sealed: bool,
         progress: Progress | None,
+        start: int | None = None,
+        stop: int | None = None,
+        opened: Mapping[int, int] | None = None,
     ) -> None:
+        """``start`` and ``stop``: only segments from this base offset on, and below that one.
+
+        ``opened`` are then the transactions that are open where these begin.
+        """
         if threads < 1:
             raise ValueError(f"threads must be at least 1, not {threads}")
         self.files = files
@@ -148,6 +169,9 @@ class _Audit:
         self.threads = threads
         self.map_sealed = map_sealed
         self.progress = progress
+        self.start, self.stop, self.opened = start, stop, opened
+        self.first_base: int | None = None
+        self.end_offset = 0
         self.report = VerifyReport()
         self.epochs: LeaderEpochs | None = None
         self.total = 0
@@ -160,10 +184,17 @@ class _Audit:
             for found in parsed
             if found is not None and found.kind == LOG and not found.suffix
         )
+        chosen = [
+            base
+            for base in bases
+            if (self.start is None or base >= self.start)
+            and (self.stop is None or base < self.stop)
+        ]
+        self.first_base = chosen[0] if chosen else None
         self._load_epochs(names)
         with ExitStack() as stack:
             opened = {}
-            for base in bases:
+            for base in chosen:
                 fd = self.files.open(self._path(base))
                 stack.callback(self.files.close, fd)
                 opened[base] = (fd, self.files.size(fd))
@@ -171,19 +202,12 @@ class _Audit:
             pool = None
             if self.threads > 1:
                 pool = stack.enter_context(ThreadPoolExecutor(self.threads))
-            self.transactions = TransactionAudit(self.files, self.directory, names, self.report.add)
-            previous_end = 0
+            self.transactions = TransactionAudit(
+                self.files, self.directory, names, self.report.add, self.opened
+            )
             for base, (fd, size) in opened.items():
-                if base < previous_end:
-                    self.report.add(
-                        "offsets",
-                        self._path(base),
-                        0,
-                        base,
-                        f"the segment begins below offset {previous_end}, where the one before "
-                        "it ends",
-                    )
-                previous_end = self._segment(base, fd, size, base == bases[-1], names, pool)
+                check_order(self.report, self._path(base), base, self.end_offset)
+                self.end_offset = self._segment(base, fd, size, base == bases[-1], names, pool)
         return self.report
 
     def _path(self, base: int) -> Path:
@@ -195,7 +219,8 @@ class _Audit:
             try:
                 self.epochs = LeaderEpochs.load(self.files, path)
             except CorruptFileError as error:
-                self.report.add("epochs", path, None, None, error.reason)
+                if self.start is None:
+                    self.report.add("epochs", path, None, None, error.reason)
 
     # --- one segment --------------------------------------------------------------------------
 
@@ -343,7 +368,7 @@ class _Walk:
 
     def __init__(
         self,
-        audit_of: _Audit,
+        audit_of: Audit,
         base: int,
         fd: int,
         size: int,

@@ -5,7 +5,7 @@ whose batches compaction removed, proves nothing. Behind damage nothing more is 
 Rules: Kafka's TransactionIndex, ProducerStateManager.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from kstore._native.transactions import TransactionWalk
@@ -25,13 +25,21 @@ SNAPSHOT = "snapshot"
 class TransactionAudit:
     """Follows the transactions of a partition, segment by segment. Not thread-safe."""
 
-    def __init__(self, files: Files, directory: Path, names: list[str], tell: Tell) -> None:
+    def __init__(
+        self,
+        files: Files,
+        directory: Path,
+        names: list[str],
+        tell: Tell,
+        opened: Mapping[int, int] | None = None,
+    ) -> None:
+        """``opened``: the transactions that are open where it begins, if not with the log."""
         self._files = files
         self._directory = directory
         self._tell = tell
-        self._walk = TransactionWalk(-1)
+        self._walk = TransactionWalk(-1, opened)
         self._certain = True
-        self._first: int | None = None  # base offset of the log's first segment
+        self._begun = opened is not None  # with the log's first segment
         parsed = [(name, filenames.parse(name)) for name in names]
         self._indexes = {
             found.base_offset
@@ -44,10 +52,20 @@ class TransactionAudit:
             if found is not None and not found.suffix and found.kind == filenames.SNAPSHOT
         )
 
+    @property
+    def certain(self) -> bool:
+        """Whether nothing was left out so far."""
+        return self._certain
+
+    @property
+    def opened(self) -> dict[int, int]:
+        """Open transactions at this point: producer ids with first offsets."""
+        return dict(self._walk.open)
+
     def begin(self, base: int) -> None:
         """A segment begins: its transaction index, and the snapshot of the state before it."""
-        if self._first is None:
-            self._first = base
+        if not self._begun:
+            self._begun = True
             for offset in self._snapshots:
                 self._check_snapshot(offset, None)
         elif base in self._snapshots:

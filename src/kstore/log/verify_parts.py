@@ -1,0 +1,150 @@
+"""An audit in parts that run anywhere, put together to what one audit of the whole would say.
+
+A part is some segments that follow one another. Two things reach from one part into the next:
+where the one before ends, which is compared when they are put together, and the transactions
+that are open. Those a part takes from the producer snapshot at its beginning (none: none are
+open). If that turns out wrong, the parts prove nothing and the partition is audited as a whole.
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kstore.errors import CorruptFileError, StorageError
+from kstore.log import filenames, producer_snapshot
+from kstore.log.files import Files
+from kstore.log.verify import MAX_FINDINGS, Audit, Progress, VerifyReport, check_order
+from kstore.log.verify_transactions import SNAPSHOT, TRANSACTIONS
+
+_LIMIT = 1 << 30  # bytes of a producer snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Segments with base offsets from ``start`` on (None: the first) below ``stop`` (None: all)."""
+
+    start: int | None = None
+    stop: int | None = None
+    size: int = 0  # bytes of their log files, when it was planned
+
+
+@dataclass(frozen=True, slots=True)
+class PartReport:
+    """What the audit of a part saw, and what it takes to put it beside its neighbours."""
+
+    report: VerifyReport
+    first_base: int | None  # None: there are no such segments any more
+    end_offset: int
+    opened: dict[int, int]  # transactions taken for open at the beginning
+    opened_at_end: dict[int, int]
+    certain: bool  # nothing was left out on the way
+
+
+def plan_parts(segments: Iterable[tuple[int, int]], target: int) -> list[Part]:
+    """Parts of about ``target`` bytes of (base offset, size), without a gap between them."""
+    starts: list[int] = []
+    sizes: list[int] = []
+    for base, size in segments:
+        if not starts or (sizes[-1] and sizes[-1] + size > target):
+            starts.append(base)
+            sizes.append(0)
+        sizes[-1] += size
+    if not starts:
+        return [Part()]
+    stops: list[int | None] = [*starts[1:], None]
+    return [Part(None if n == 0 else starts[n], stops[n], sizes[n]) for n in range(len(starts))]
+
+
+def verify_part(
+    files: Files,
+    directory: str | os.PathLike[str],
+    part: Part,
+    *,
+    map_sealed: bool = False,
+    progress: Progress | None = None,
+) -> PartReport:
+    """Audit a part in one thread; memory as :func:`verify_partition`. Changes nothing."""
+    path = Path(directory)
+    opened = {} if part.start is None else _opened_at(files, path, part.start)
+    audit = Audit(
+        files,
+        path,
+        1,
+        map_sealed,
+        progress,
+        part.start,
+        part.stop,
+        None if part.start is None else opened,
+    )
+    report = audit.run()
+    transactions = audit.transactions
+    return PartReport(
+        report,
+        audit.first_base,
+        audit.end_offset,
+        opened,
+        transactions.opened,
+        transactions.certain,
+    )
+
+
+def _opened_at(files: Files, directory: Path, base: int) -> dict[int, int]:
+    path = directory / filenames.snapshot_name(base)
+    try:
+        if not files.exists(path):
+            return {}
+        entries = producer_snapshot.parse(files.read(path, limit=_LIMIT), path=str(path))
+    except (CorruptFileError, StorageError):  # the part in front of it tells
+        return {}
+    return {
+        entry.producer_id: entry.current_transaction_first_offset
+        for entry in entries
+        if entry.current_transaction_first_offset >= 0
+    }
+
+
+def merge_parts(
+    directory: str | os.PathLike[str], parts: Sequence[PartReport]
+) -> VerifyReport | None:
+    """The report of the whole from all its parts, in order; None if they do not tell.
+
+    Then transactions reach from one part into another in a way that no snapshot said.
+    """
+    merged = VerifyReport()
+    before: PartReport | None = None
+    certain = True
+    for part in parts:
+        if part.first_base is None:
+            continue
+        if before is not None:
+            certain = certain and before.certain
+            if certain and part.opened != before.opened_at_end:
+                return None
+            if not certain and _tells_of_transactions(part.report):
+                return None
+            path = Path(directory) / filenames.log_name(part.first_base)
+            check_order(merged, path, part.first_base, before.end_offset)
+        _add(merged, part.report)
+        before = part
+    if before is None and parts:
+        _add(merged, parts[0].report)  # nothing but, perhaps, side files
+    return merged
+
+
+def _tells_of_transactions(report: VerifyReport) -> bool:
+    return report.finding_count > len(report.findings) or any(
+        found.kind in (TRANSACTIONS, SNAPSHOT) for found in report.findings
+    )
+
+
+def _add(merged: VerifyReport, report: VerifyReport) -> None:
+    merged.segments += report.segments
+    merged.batches += report.batches
+    merged.bytes += report.bytes
+    merged.not_yet_there += report.not_yet_there
+    merged.unsealed_segments += report.unsealed_segments
+    merged.unsealed_batches += report.unsealed_batches
+    merged.finding_count += report.finding_count
+    room = MAX_FINDINGS - len(merged.findings)
+    merged.findings.extend(report.findings[:room])

@@ -1,0 +1,9 @@
+"""Jobs over whole stores: each a module that ``kstore spark`` and ``spark-submit`` both run.
+
+``verify`` audits a store. The engine works where the bytes
+are, in the executors' Python processes; only partial results come back to the driver.
+"""
+
+JOBS = {
+    "verify": "check every checksum, offset and index entry of a store",
+}

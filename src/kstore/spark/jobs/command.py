@@ -1,0 +1,96 @@
+"""A job as a program: ``spark-submit .../verify.py --log-dir /data/kafka-logs``."""
+
+import argparse
+import re
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+from kstore.errors import InvalidConfigError, KStoreError
+from kstore.log.files import DISK
+from kstore.spark.jobs import JOBS
+from kstore.spark.jobs.running import Progress
+from kstore.spark.reading import check_visible
+from kstore.spark.snapshot import INTERNAL
+from kstore.store import Store
+
+Describe = Callable[[argparse.ArgumentParser], None]
+Run = Callable[[argparse.Namespace, Progress], int]
+_INTERVAL = 5.0  # seconds between two lines of progress
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--log-dir",
+        action="append",
+        required=True,
+        metavar="DIR[,DIR...]",
+        help="REQUIRED: the directory that holds the partitions (Kafka's log.dirs), as the driver "
+        "and every executor see it; several are separated by commas, or the option is repeated",
+    )
+    parser.add_argument("--topic", metavar="REGEX", help="topics (default: all)")
+    parser.add_argument(
+        "--master",
+        metavar="URL",
+        help="Spark's master (default: spark-submit's, else local[*], all cores of this machine)",
+    )
+
+
+def paths_of(arguments: argparse.Namespace) -> tuple[str, ...]:
+    """The directories of --log-dir, absolute, each once; StorageError for one that is not there."""
+    from kstore.log.log_dir import absolute_paths
+
+    names = [name.strip() for text in arguments.log_dir for name in text.split(",")]
+    paths = absolute_paths(list(dict.fromkeys(name for name in names if name)))
+    check_visible(DISK, paths)
+    return paths
+
+
+def matching(store: Store, pattern: str | None, *, internal: bool = True) -> list[str]:
+    """Names of the store's topics that a regular expression matches whole, sorted."""
+    try:
+        wanted = re.compile((pattern or ".*").strip().replace(",", "|"))
+    except re.error as error:
+        raise InvalidConfigError(f"{pattern!r} is no regular expression: {error}") from None
+    names = sorted(
+        name for name in store if wanted.fullmatch(name) and (internal or name not in INTERNAL)
+    )
+    if not names:
+        known = ", ".join(sorted(store)[:10]) or "no topics"
+        raise InvalidConfigError(f"no topic is called {pattern or 'anything'}; here are: {known}")
+    return names
+
+
+def main(name: str, describe: Describe, run: Run, argv: Sequence[str] | None = None) -> int:
+    """Run a job from its own command line; the exit status."""
+    parser = argparse.ArgumentParser(
+        prog=f"{name}.py",
+        description=f"{JOBS[name].capitalize()}.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    describe(parser)
+    try:
+        return run(parser.parse_args(argv), Lines())
+    except KStoreError as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 1
+
+
+class Lines:
+    """Progress as a line on standard error now and then: for logs, not for terminals."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+        self._next = self._started + _INTERVAL
+
+    def __call__(self, done: int, total: int, name: str) -> None:
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + _INTERVAL
+        rate = done / (now - self._started) / 1e6
+        print(
+            f"{done / max(total, 1):4.0%} {done:,} of {total:,} bytes, {rate:,.0f} MB/s: {name}",
+            file=sys.stderr,
+        )

@@ -1,0 +1,110 @@
+"""Tasks of a job on Spark: each one a job of Spark's own, so that results come as they are ready.
+
+The driver keeps a few times as many of them under way as there are cores. So it can show what is
+done, write it down, and stop at any moment; an executor that is busy does not hold up the others.
+"""
+
+import os
+import sys
+import uuid
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kstore.errors import KStoreError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+Progress = Callable[[int, int, str], None]  # bytes done, bytes in all, what is done
+
+
+class MissingSparkError(KStoreError, ImportError):
+    """A job was asked for where pyspark is not installed."""
+
+
+def silent(done: int, total: int, name: str) -> None:
+    """Progress where nobody looks."""
+
+
+def open_session(master: str | None = None, name: str = "kstore") -> "tuple[SparkSession, bool]":
+    """The running session, else a new one, and whether it is new (whoever made it stops it).
+
+    Without a master: what spark-submit says, else all cores of this machine. Raises
+    MissingSparkError, which names what to install.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise MissingSparkError(
+            f"this needs Apache Spark ({error}): pip install 'kstore[spark]', and Java 17 or newer"
+        ) from None
+    found = SparkSession.getActiveSession()
+    if found is not None:
+        return found, False
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(name)
+    if master is not None or "PYSPARK_GATEWAY_PORT" not in os.environ:
+        builder = builder.master(master or "local[*]")
+        builder = builder.config("spark.ui.showConsoleProgress", "false")
+        builder = builder.config("spark.ui.enabled", "false")
+    return builder.getOrCreate(), True
+
+
+def cores(spark: "SparkSession") -> int:
+    """How many tasks the cluster runs at a time."""
+    return max(int(spark.sparkContext.defaultParallelism), 1)
+
+
+def run_tasks(
+    spark: "SparkSession",
+    tasks: Sequence[Task],
+    work: Callable[[Task], Result],
+    description: str,
+) -> Generator[tuple[int, Result], None, None]:
+    """The number of each task with its result, as they are done.
+
+    ``work`` is a function of a module, tasks and results are pickled. A task that raises is tried
+    again as Spark is set to, then its error is raised here and the others are cancelled; so they
+    are when the caller stops asking. Two tasks a core are under way at a time.
+    """
+    context = spark.sparkContext
+    group = f"kstore-{uuid.uuid4().hex}"
+
+    def run(number: int) -> Result:
+        context.setJobGroup(group, f"{description} ({number + 1} of {len(tasks)})", True)
+        found: list[Result] = context.parallelize([tasks[number]], 1).map(work).collect()
+        return found[0]
+
+    waiting = iter(range(len(tasks)))
+    running: dict[Future[Any], int] = {}
+    most = 2 * cores(spark)
+    pool = ThreadPoolExecutor(most, "kstore-job")
+    try:
+        while True:
+            while len(running) < most and (number := next(waiting, None)) is not None:
+                running[pool.submit(run, number)] = number
+            if not running:
+                return
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield running.pop(future), future.result()
+    finally:
+        if running:
+            context.cancelJobGroup(group)
+        pool.shutdown(cancel_futures=True)
+
+
+def pack(sizes: Sequence[int], target: int) -> list[list[int]]:
+    """Neighbours put together until they have about ``target`` bytes."""
+    groups: list[list[int]] = []
+    size = 0
+    for number, each in enumerate(sizes):
+        if not groups or size + each > target:
+            groups.append([])
+            size = 0
+        groups[-1].append(number)
+        size += each
+    return groups

@@ -1,0 +1,140 @@
+"""``kstore spark verify``: what one machine's verify says, from tasks; damage is named."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kstore
+from kstore.cli import main
+from kstore.spark.jobs import verify as job
+from kstore.spark.jobs.running import run_tasks
+from support.stores import QUIET, snapshot
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    path = tmp_path / "data"
+    with kstore.open(path, config=QUIET) as store:
+        for name in ("orders", "clicks"):
+            topic = store.create_topic(name, 2, config=kstore.LogConfig(segment_bytes=4000))
+            for n in range(400):
+                topic.append(b"value %d" % n * 4, key=b"%d" % n, partition=n % 2)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "_LEAST_PART", 5000)
+    monkeypatch.setattr(job, "_MOST_PART", 5000)
+
+
+def single(path: Path) -> list[dict[str, Any]]:
+    with kstore.open(path, "r") as store:
+        return [asdict(log.verify()) for name in sorted(store) for log in store[name]]
+
+
+def damage(path: Path) -> tuple[Path, int]:
+    """Flip a bit of a record in the middle; its file and the batch's position."""
+    chosen = sorted((path / "orders-1").glob("*.log"))[1]
+    data = bytearray(chosen.read_bytes())
+    data[70] ^= 1
+    chosen.write_bytes(data)
+    return chosen, int(chosen.stem)
+
+
+def test_the_same_as_on_one_machine(spark: Any, place: Path) -> None:
+    before = snapshot(place)
+    reports = job.verify(spark, place)
+    assert [asdict(each.report) for each in reports] == single(place)
+    assert [(each.topic, each.partition) for each in reports] == [
+        ("clicks", 0), ("clicks", 1), ("orders", 0), ("orders", 1),
+    ]  # fmt: skip
+    assert all(each.ok and each.report.segments > 3 for each in reports)
+    assert snapshot(place) == before
+
+
+def test_damage_is_named_and_the_job_goes_on(spark: Any, place: Path, capsys: Any) -> None:
+    chosen, offset = damage(place)
+    assert main(["spark", "verify", "--log-dir", str(place)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert any(f"batch: {chosen} position 0 offset {offset}: " in line for line in lines)
+    assert lines[-1].startswith("4 partitions: 1 not ok")
+    assert [asdict(each.report) for each in job.verify(spark, place)] == single(place)
+
+
+def test_json_is_that_of_the_tool(spark: Any, place: Path, capsys: Any) -> None:
+    damage(place)
+    words = ["verify", "--json", "--log-dir", str(place), "--topic", "orders"]
+    assert main(["spark", *words]) == 1
+    ours = json.loads(capsys.readouterr().out)
+    assert main(words) == 1
+    assert json.loads(capsys.readouterr().out) == ours
+
+
+def test_resume_does_not_look_again(spark: Any, place: Path, tmp_path: Path) -> None:
+    damage(place)
+    state = tmp_path / "state.json"
+    first = job.verify(spark, place, topic="orders", resume=str(state))
+    kept = state.read_bytes()
+    for each in (place / "orders-0").glob("*.log"):
+        each.write_bytes(b"?" * 100)  # would be found if it were looked at
+    seen: list[str] = []
+    again = job.verify(
+        spark, place, resume=str(state), progress=lambda done, total, name: seen.append(name)
+    )
+    assert [each for each in again if each.topic == "orders"] == first
+    assert {name.split("-")[0] for name in seen} == {"clicks"}
+    assert len(json.loads(state.read_bytes())["partitions"]) == 4
+    assert len(json.loads(kept)["partitions"]) == 2
+    state.write_bytes(b"{}")
+    with pytest.raises(kstore.errors.InvalidConfigError):
+        job.verify(spark, place, resume=str(state))
+
+
+def test_a_partition_that_cannot_be_read_is_told_of(
+    spark: Any, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = job._partitions
+
+    def with_one_that_goes(paths: tuple[str, ...], topic: str | None) -> Any:
+        places = found(paths, topic)
+        (place / "clicks-1").rename(place / "clicks-9")
+        return places
+
+    monkeypatch.setattr(job, "_partitions", with_one_that_goes)
+    reports = job.verify(spark, place)
+    assert [each.ok for each in reports] == [True, False, True, True]
+    assert "clicks-1" in str(reports[1].error)
+
+
+def test_dry_run_and_mistakes(place: Path, capsys: Any) -> None:
+    assert main(["spark", "verify", "--dry-run", "--log-dir", str(place)]) == 0
+    assert "tasks would verify" in capsys.readouterr().out
+    assert main(["spark", "verify", "--log-dir", str(place / "no")]) == 1
+    assert "sees no such log directory" in capsys.readouterr().err
+    assert main(["spark", "verify", "--dry-run", "--topic", "x", "--log-dir", str(place)]) == 1
+    assert "here are: clicks, orders" in capsys.readouterr().err
+    assert main(["spark", "verify", "--help"]) == 0
+    assert "spark-submit" in capsys.readouterr().out
+
+
+def test_without_pyspark(place: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pyspark.sql", None)
+    assert main(["spark", "verify", "--log-dir", str(place)]) == 1
+    assert "pip install 'kstore[spark]'" in capsys.readouterr().err
+
+
+def fail_at_three(number: int) -> int:
+    if number == 3:
+        raise ValueError("three")
+    return number * 2
+
+
+def test_results_as_they_come_and_errors(spark: Any) -> None:
+    doubled = dict(run_tasks(spark, [5, 6, 7, 8, 9, 10], fail_at_three, "test"))
+    assert doubled == {0: 10, 1: 12, 2: 14, 3: 16, 4: 18, 5: 20}
+    with pytest.raises(Exception, match="three"):
+        list(run_tasks(spark, [1, 2, 3, 4], fail_at_three, "test"))
