@@ -91,6 +91,10 @@ def damages(path: Path) -> Iterator[tuple[str, Any]]:
     def repeat() -> None:
         (path / filenames.log_name(bases[3])).write_bytes(middle.read_bytes())
 
+    def overlap() -> None:
+        following = path / filenames.log_name(bases[3])
+        middle.write_bytes(middle.read_bytes() + following.read_bytes())
+
     def no_index() -> None:
         (path / filenames.index_name(bases[4])).write_bytes(b"\1" * 16)
 
@@ -109,11 +113,21 @@ def damages(path: Path) -> Iterator[tuple[str, Any]]:
         for each in path.glob("*.txnindex"):
             each.unlink()
 
-    for each in (flip, cut, repeat, no_index, epochs, snapshots, no_snapshots, no_transactions):
+    for each in (
+        flip,
+        cut,
+        repeat,
+        overlap,
+        no_index,
+        epochs,
+        snapshots,
+        no_snapshots,
+        no_transactions,
+    ):
         yield each.__name__, each
 
 
-NAMES = ["flip", "cut", "repeat", "no_index", "epochs", "snapshots", "no_snapshots",
+NAMES = ["flip", "cut", "repeat", "overlap", "no_index", "epochs", "snapshots", "no_snapshots",
          "no_transactions"]  # fmt: skip
 
 
