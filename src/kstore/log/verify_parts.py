@@ -1,9 +1,8 @@
 """An audit in parts that run anywhere, put together to what one audit of the whole would say.
 
 A part is some segments that follow one another. Two things reach from one part into the next:
-where the one before ends, which is compared when they are put together, and the transactions
-that are open. Those a part takes from the producer snapshot at its beginning (none: none are
-open). If that turns out wrong, the parts prove nothing and the partition is audited as a whole.
+where the one before ends, and the transactions that are open. Those a part takes from the producer snapshot at its beginning (none: none are
+open). If that turns out wrong, or segments overlap there, the parts prove nothing and the partition is audited as a whole.
 """
 
 import os
@@ -14,7 +13,7 @@ from pathlib import Path
 from kstore.errors import CorruptFileError, StorageError
 from kstore.log import filenames, producer_snapshot
 from kstore.log.files import Files
-from kstore.log.verify import MAX_FINDINGS, Audit, Progress, VerifyReport, check_order
+from kstore.log.verify import MAX_FINDINGS, Audit, Progress, VerifyReport
 from kstore.log.verify_transactions import SNAPSHOT, TRANSACTIONS
 
 _LIMIT = 1 << 30  # bytes of a producer snapshot
@@ -104,12 +103,11 @@ def _opened_at(files: Files, directory: Path, base: int) -> dict[int, int]:
     }
 
 
-def merge_parts(
-    directory: str | os.PathLike[str], parts: Sequence[PartReport]
-) -> VerifyReport | None:
+def merge_parts(parts: Sequence[PartReport]) -> VerifyReport | None:
     """The report of the whole from all its parts, in order; None if they do not tell.
 
-    Then transactions reach from one part into another in a way that no snapshot said.
+    Then segments overlap where parts meet, or transactions reach from one part into another in a
+    way that no snapshot said.
     """
     merged = VerifyReport()
     before: PartReport | None = None
@@ -123,8 +121,8 @@ def merge_parts(
                 return None
             if not certain and _tells_of_transactions(part.report):
                 return None
-            path = Path(directory) / filenames.log_name(part.first_base)
-            check_order(merged, path, part.first_base, before.end_offset)
+            if part.first_base < before.end_offset:
+                return None  # damage that decides how both are to be read
         _add(merged, part.report)
         before = part
     if before is None and parts:

@@ -185,9 +185,9 @@ def _whole(
 ) -> PartitionReport:
     """A partition's report from its parts; audited again in one piece where they do not tell."""
     reports = [part for part in parts if not isinstance(part, str)]
-    merged = merge_parts(place.path, reports) if len(reports) == len(parts) else None
+    merged = merge_parts(reports) if len(reports) == len(parts) else None
     if merged is None:
-        # Retention removed a segment meanwhile, or a transaction reaches over more than a part.
+        # Retention removed a segment meanwhile, segments overlap, or transactions reach over parts.
         piece = _Piece(0, place.path, Part())
         again = [_Task(paths, (piece,))]
         (result,) = next(run_tasks(spark, again, _work, "kstore verify, again"))[1]
