@@ -1,8 +1,9 @@
 """An audit in parts that run anywhere, put together to what one audit of the whole would say.
 
 A part is some segments that follow one another. Two things reach from one part into the next:
-where the one before ends, and the transactions that are open. Those a part takes from the producer snapshot at its beginning (none: none are
-open). If that turns out wrong, or segments overlap there, the parts prove nothing and the partition is audited as a whole.
+where the one before ends, and the transactions that are open. Those a part takes from the producer
+snapshot at its beginning (none: none are open). If that turns out wrong, or segments overlap
+there, the parts prove nothing and the partition is audited as a whole.
 """
 
 import os
