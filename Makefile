@@ -98,6 +98,18 @@ interop-jars: build $(VENV)/.group-test  ## fetch Kafka's jars from Maven Centra
 spark: build $(VENV)/.group-test $(VENV)/.group-spark  ## Apache Spark reads and writes kstore's directories (Java 17)
 	@KSTORE_SPARK=require $(BIN)/python -m pytest -m spark tests $(PYTEST_ARGS)
 
+# The oldest Spark that is supported, before the environment's own (the newest) on the path.
+.cache/pyspark-4.2: | $(VENV)/.pip
+	@echo "==> pyspark 4.2.0 (400 MB)"
+	@rm -rf $@.part
+	@$(PIP) install --target $@.part 'pyspark==4.2.0'
+	@mv $@.part $@
+
+.PHONY: spark-all
+spark-all: spark .cache/pyspark-4.2  ## the same with Spark 4.2 too, and beside its own Kafka connector at a real broker
+	@PYTHONPATH=$(abspath .cache/pyspark-4.2) KSTORE_SPARK=require KSTORE_SPARK_ALL=1 KSTORE_INTEROP=require \
+	  $(BIN)/python -m pytest -m spark tests $(PYTEST_ARGS)
+
 .PHONY: check
 check: build $(VENV)/.group-test $(VENV)/.group-check $(VENV)/.group-spark  ## style, types, stubs, import layers
 	@$(BIN)/ruff check src tests benchmarks docs

@@ -12,12 +12,16 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 VERSIONS = ("3.9.2", "4.3.0")
 OLD_VERSIONS = ("0.8.2.2", "0.10.2.2", "0.11.0.3", "2.8.2")  # with ZooKeeper; `make interop-all`
+# Spark's own Kafka connector, for `make spark-all`, and the versions of Spark that it works in.
+CONNECTOR, CONNECTOR_SPARK = "spark-connector-4.2.0", "4.2."
+CONNECTOR_JARS = "spark-sql-kafka-0-10_*.jar"
 # One small JVM that starts quickly: the tools run for a second or two each.
 JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 # What the tools read and print is UTF-8 whatever the locale says (the names changed with Java 19).
@@ -42,17 +46,22 @@ def _directory(version: str) -> Path:
     root = os.environ.get("KSTORE_KAFKA_LIBS")
     if root:
         return Path(root) / version
-    return Path.home() / ".cache" / "kstore" / f"kafka-{version}"
+    name = version if version == CONNECTOR else f"kafka-{version}"
+    return Path.home() / ".cache" / "kstore" / name
 
 
 def _complete(directory: Path, version: str) -> bool:
-    return any(directory.glob(f"kafka_*-{version}.jar"))
+    """Maven copied everything: the directory is renamed into its place then."""
+    jars = CONNECTOR_JARS if version == CONNECTOR else f"kafka_*-{version}.jar"
+    return any(directory.glob(jars))
 
 
 def _download(version: str, target: Path, attempts: int = 3) -> str | None:
     """Fetch a version's jars; None when they are there, else why not."""
     part = target.with_name(target.name + ".part")
     pom = HERE / ("pom-old.xml" if version in OLD_VERSIONS else "pom.xml")
+    if version == CONNECTOR:
+        pom = HERE / "pom-spark.xml"
     scala = "2.11" if version.startswith("0.") else "2.13"
     command = ["mvn", "-q", "-B", "-f", str(pom), f"-Dkafka.version={version}"]
     command += [f"-Dscala.version={scala}"]
@@ -74,7 +83,7 @@ def _download(version: str, target: Path, attempts: int = 3) -> str | None:
             os.replace(part, target)
             return None
         said = done.stdout[-2000:]
-    return f"Maven could not fetch Kafka {version} in {attempts} attempts:\n{said}"
+    return f"Maven could not fetch the jars of {version} in {attempts} attempts:\n{said}"
 
 
 @cache
@@ -105,7 +114,12 @@ def libs(version: str) -> Path:
 
 
 def java_command(
-    version: str, main: str, *arguments: object, level: str = "off", classes: Path | None = None
+    version: str,
+    main: str,
+    *arguments: object,
+    level: str = "off",
+    classes: Path | None = None,
+    jvm: Sequence[str] = JVM,
 ) -> list[str]:
     """The command line of one of Kafka's classes, or of ours in a directory of classes.
 
@@ -115,7 +129,7 @@ def java_command(
     logging = [f"-Dorg.slf4j.simpleLogger.defaultLogLevel={default}"]
     logging += [f"-Dorg.slf4j.simpleLogger.log.{each}" for each in single]
     class_path = f"{libs(version)}/*" if classes is None else f"{classes}:{libs(version)}/*"
-    return ["java", *JVM, *UTF_8, *logging, "-cp", class_path, main, *map(str, arguments)]
+    return ["java", *jvm, *UTF_8, *logging, "-cp", class_path, main, *map(str, arguments)]
 
 
 @cache

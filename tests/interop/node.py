@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from interop.kafka_jars import java_command, run
+from interop.kafka_jars import JVM, java_command, run
 
 CLUSTER_ID = "a3N0b3JlLWludGVyb3AtMQ"  # 16 bytes in unpadded URL-safe base64
 FIELD, HEADER, LINE, NULL = "\x1f", "\x1d", "\x1e", "\x1c"
@@ -49,6 +49,7 @@ class Node:
         self._of = of
         self.settings: dict[str, object] = {}  # more of the broker's, from the next start on
         self.level = "warn"
+        self.jvm: Sequence[str] = JVM
         self.log_dir = root / "log-dir"
         self.log_dirs = [self.log_dir, *(root / f"log-dir-{n}" for n in range(2, dirs + 1))]
         self._properties = root / "server.properties"
@@ -104,7 +105,9 @@ broker.heartbeat.interval.ms=500
         output = self._output.open("wb")
         with output:
             self._process = subprocess.Popen(
-                java_command(self.version, "kafka.Kafka", self._properties, level=self.level),
+                java_command(
+                    self.version, "kafka.Kafka", self._properties, level=self.level, jvm=self.jvm
+                ),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

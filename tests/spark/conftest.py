@@ -4,12 +4,14 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import kstore
+from interop.kafka_jars import CONNECTOR, CONNECTOR_SPARK, prepare
 
 SRC = Path(kstore.__file__).resolve().parents[1]
 TESTS = Path(__file__).resolve().parents[1]
@@ -24,10 +26,38 @@ def what_is_missing() -> str | None:
     return None if shutil.which("java") else "there is no java on the path (version 17 or newer)"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def version() -> str:
+    """Of pyspark; empty where there is none."""
+    try:
+        return metadata.version("pyspark")
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def with_connector() -> bool:
+    """Spark's own Kafka connector is asked for, and this is a Spark that it works in."""
+    return os.environ.get("KSTORE_SPARK_ALL") == "1" and version().startswith(CONNECTOR_SPARK)
+
+
+def pytest_report_header() -> str:
+    return f"pyspark: {version() or 'none'}{', with the Kafka connector' * with_connector()}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not with_connector():
+        left_out = [item for item in items if item.get_closest_marker("connector")]
+        config.hook.pytest_deselected(items=left_out)  # counted in the last line: not in silence
+        items[:] = [item for item in items if item not in left_out]
     for item in items:
         if "spark" in item.path.parts:
             item.add_marker(pytest.mark.spark)
+
+
+def connector_jars() -> str:
+    directory, reason = prepare(CONNECTOR)
+    if reason is not None:
+        pytest.fail(reason)
+    return ",".join(str(path) for path in sorted(directory.glob("*.jar")))
 
 
 @pytest.fixture(scope="session")
@@ -45,8 +75,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     os.environ["PYTHONPATH"] = os.pathsep.join(
         [str(SRC), str(TESTS), os.environ.get("PYTHONPATH", "")]
     )
+    builder = SparkSession.builder
+    if with_connector():
+        builder = builder.config("spark.jars", connector_jars())
     session = (
-        SparkSession.builder.master("local[2,4]")
+        builder.master("local[2,4]")
         .appName("kstore-tests")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")

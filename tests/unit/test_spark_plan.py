@@ -211,6 +211,8 @@ def test_patterns_leave_kafka_s_own_topics_out(tmp_path: Path) -> None:
         store.create_topic("orders")[0].append(b"x")
         store.create_topic("__consumer_offsets")
     assert plan(tmp_path, pattern="orders.+").offsets == 1
+    assert plan(tmp_path, pattern="rders-?").offsets == 2  # anywhere, as the connector finds it
+    assert plan(tmp_path, pattern="^rders").offsets == 0
     assert plan(tmp_path, pattern=".*").offsets == 2
 
 

@@ -55,7 +55,7 @@ def find_partitions(store: Store, options: SourceOptions) -> Snapshot:
     if options.pattern is not None:
         pattern = re.compile(options.pattern)
         names: Iterable[str] = [
-            name for name in store if name not in INTERNAL and pattern.fullmatch(name)
+            name for name in store if name not in INTERNAL and pattern.search(name)
         ]
     else:
         names = options.topics or sorted({topic for topic, _ in options.partitions})

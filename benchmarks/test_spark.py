@@ -1,0 +1,23 @@
+"""Every contest of Spark's runs at its hundredth, and all contestants give the same."""
+
+import importlib.util
+import shutil
+from importlib import import_module
+
+import pytest
+
+from interop.kafka_jars import unavailable
+
+
+@pytest.mark.spark
+def test_contests(monkeypatch):
+    if importlib.util.find_spec("pyspark") is None:
+        unavailable("pyspark is not installed (make spark does)")
+    if shutil.which("java") is None:
+        unavailable("there is no java on the path (version 17 or newer)")
+    monkeypatch.setenv("KSTORE_BENCH_SCALE", "0.01")
+    names = []
+    for contest in import_module("contests_spark").contests():
+        contest.check()
+        names.append(contest.name)
+    assert len(set(names)) == 3

@@ -1,0 +1,181 @@
+"""What Spark makes of a store of 100-byte records, and of the same Arrow batches ready-made.
+
+The ready-made ones are the ceiling: a source in Python that does nothing but hand them out. They
+lie in Arrow's own files, mapped, so that every batch is other memory, as it is for a real source.
+Everything is read in page cache, by ``local[2]``.
+"""
+
+import gc
+import os
+import random
+import sys
+from collections.abc import Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyspark
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+import kstore
+from kstore.spark import plan, register
+from kstore.spark.options import parse_source
+from kstore.spark.schema import to_ddl
+from kstore.spark.tasks import run_task
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+SPARK_VERSION = pyspark.__version__
+TOPIC, PARTITIONS, KEYS = "events", 2, 100_000
+KEY_SIZE, VALUE_SIZE = 12, 88
+_POOL = 1 << 22
+_FIRST = 1_700_000_000_000  # milliseconds
+
+
+def fill(path: Path, records: int) -> int:
+    """A store with one topic of two partitions; returns how many keys it has."""
+    pool = random.Random(0).randbytes(_POOL)
+
+    def of(partition: int) -> Iterator[kstore.Record]:
+        for n in range(records // PARTITIONS):
+            at = n * 97 % (_POOL - VALUE_SIZE)
+            key = b"key-%08d" % (n % KEYS * PARTITIONS + partition)
+            yield kstore.Record(0, _FIRST + n, key, pool[at : at + VALUE_SIZE])
+
+    with kstore.open(path) as store:
+        for partition, log in enumerate(store.create_topic(TOPIC, PARTITIONS)):
+            log.extend(of(partition))
+    return keys(records)
+
+
+def keys(records: int) -> int:
+    """How many keys a store of so many records has."""
+    return PARTITIONS * min(records // PARTITIONS, KEYS)
+
+
+def make_ready(store: Path, target: Path) -> None:
+    """Write the batches of each task that reads the store into a file of Arrow's."""
+    import pyarrow as pa
+
+    target.mkdir(parents=True)
+    wanted = parse_source({"path": str(store), "subscribe": TOPIC})
+    for number, task in enumerate(plan(store, topics=TOPIC, parallelism=2).tasks):
+        batches = run_task(wanted, wanted.columns, task)
+        first = next(batches)
+        with pa.ipc.new_file(str(target / f"{number:04}.arrow"), first.schema) as writer:
+            writer.write_batch(first)
+            for batch in batches:
+                writer.write_batch(batch)
+
+
+class ReadyFile(InputPartition):
+    """One task's batches."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+
+class ReadyReader(DataSourceReader):
+    """Hands out mapped Arrow batches, some of their columns."""
+
+    def __init__(self, path: str, columns: Sequence[str]) -> None:
+        self._path = path
+        self._columns = list(columns)
+
+    def partitions(self) -> list[InputPartition]:
+        return [ReadyFile(str(path)) for path in sorted(Path(self._path).glob("*.arrow"))]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        import pyarrow as pa
+
+        gc.collect()
+        gc.freeze()  # as kstore's own tasks do
+        assert isinstance(partition, ReadyFile)
+        with pa.memory_map(partition.path) as source:
+            file = pa.ipc.open_file(source)
+            for number in range(file.num_record_batches):
+                yield file.get_batch(number).select(self._columns)
+
+
+class ReadyMade(DataSource):
+    """``format("ready-made")``."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "ready-made"
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+
+    def schema(self) -> str:
+        return to_ddl(parse_source({"path": "/", "subscribe": TOPIC}).columns)
+
+    def reader(self, schema: "StructType") -> DataSourceReader:
+        return ReadyReader(self.options["path"], schema.fieldNames())
+
+
+@contextmanager
+def session(jars: Sequence[Path] = ()) -> Iterator["SparkSession"]:
+    """Two threads, nothing that spends time on showing itself; both formats are known to it."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    source = str(Path(kstore.__file__).parents[1])
+    others = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = source if others is None else f"{source}{os.pathsep}{others}"
+    builder = SparkSession.builder
+    for name, value in {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "4g",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.jars": ",".join(map(str, jars)),
+    }.items():
+        builder = builder.config(name, value)
+    spark = builder.master("local[2]").appName("kstore-bench").getOrCreate()
+    try:
+        spark.sparkContext.setLogLevel("ERROR")
+        register(spark)
+        spark.dataSource.register(ReadyMade)
+        yield spark
+    finally:
+        spark.stop()
+
+
+def load(spark: "SparkSession", kind: str, place: Path | str, columns: str = "") -> "DataFrame":
+    """A frame of all records by a format: of the columns that are named, or all of them.
+
+    Kind is kstore, ready-made or kafka; place a directory, or a broker's address.
+    """
+    reader = spark.read.format(kind).option("subscribe", TOPIC)
+    if columns and kind != "kafka":
+        reader = reader.schema(to_ddl(tuple(columns.split(","))))
+    if kind == "kafka":
+        return reader.option("kafka.bootstrap.servers", str(place)).load()
+    return reader.load(str(place))
+
+
+def scan(frame: "DataFrame") -> None:
+    """Bring every row into the JVM and forget it."""
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def groups(frame: "DataFrame") -> int:
+    """How many keys there are, each with its count."""
+    return int(frame.groupBy("key").count().count())
+
+
+def fingerprint(frame: "DataFrame") -> tuple[int, int]:
+    """How many rows, and the sum of a hash over all columns of each: equal for equal rows."""
+    from pyspark.sql.functions import col, count, hash, sum
+
+    names = [col(name) for name in frame.columns]
+    row = frame.agg(count("*"), sum(hash(*names).cast("bigint"))).collect()[0]
+    return int(row[0]), int(row[1])

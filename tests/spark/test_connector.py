@@ -1,0 +1,173 @@
+"""Spark's own Kafka connector at a real broker, and kstore at a copy of the broker's directory.
+
+What the connector gives out is the expectation: the same query, but for the format's name.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from interop.clients import clients
+from interop.kafka_jars import VERSIONS
+from interop.node import Node
+from interop.workload import PARTITIONS, prepare, work
+
+pytestmark = [pytest.mark.connector, pytest.mark.timeout(280)]
+
+TOPICS = ",".join(sorted({name.rpartition("-")[0] for name in PARTITIONS}))
+# What the broker would clean or delete by itself is in the copy.
+AT_REST = {"log.cleaner.enable": "false", "log.initial.task.delay.ms": 600_000}
+
+
+class Places(NamedTuple):
+    broker: str
+    copy: Path
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def places(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A broker that has every kind of batch, and its directory as it was at a clean stop."""
+    root = tmp_path_factory.mktemp("connector")
+    node = Node(request.param, root)
+    node.settings = {"log.cleaner.backoff.ms": 200}
+    try:
+        with clients(request.param, root) as java:
+            node.start()
+            java.use(node)
+            prepare(java)
+            work(java, 1)
+            work(java, 2)
+        node.stop()
+        shutil.copytree(node.log_dir, root / "copy")
+        node.settings |= AT_REST
+        node.start()
+        yield Places(node.address, root / "copy")
+    finally:
+        node.kill()
+
+
+def readers(spark: Any, places: Places, options: dict[str, object], how: str) -> Iterator[Any]:
+    """The connector's frame, then ours, with the same options; how is read or readStream."""
+    for name in ("kafka", "kstore"):
+        reader = getattr(spark, how).format(name).option("includeHeaders", "true")
+        for option, value in options.items():
+            reader = reader.option(option, value)
+        if name == "kafka":
+            yield reader.option("kafka.bootstrap.servers", places.broker).load()
+        else:
+            yield reader.load(str(places.copy))
+
+
+def rows(frame: Any) -> list[tuple[Any, ...]]:
+    """Every column; times as numbers, so that no zone comes between."""
+    from pyspark.sql.functions import unix_micros
+
+    got = frame.withColumn("timestamp", unix_micros("timestamp")).collect()
+    return sorted(
+        (
+            (
+                row.topic,
+                row.partition,
+                row.offset,
+                row.timestamp,
+                row.timestampType,
+                None if row.key is None else bytes(row.key),
+                None if row.value is None else bytes(row.value),
+                None
+                if row.headers is None
+                else [
+                    (each.key, None if each.value is None else bytes(each.value))
+                    for each in row.headers
+                ],
+            )
+            for row in got
+        ),
+        key=lambda row: row[:3],
+    )
+
+
+def assert_same(theirs: list[tuple[Any, ...]], ours: list[tuple[Any, ...]]) -> None:
+    assert [row[:3] for row in ours] == [row[:3] for row in theirs]
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+def test_every_row_is_the_connector_s(registered: Any, places: Places, isolation: str) -> None:
+    options: dict[str, object] = {"subscribe": TOPICS, "kafka.isolation.level": isolation}
+    options["startingOffsets"] = "earliest"
+    theirs, ours = readers(registered, places, options, "read")
+    assert ours.schema.simpleString() == theirs.schema.simpleString()
+    expected = rows(theirs)
+    assert len(expected) > 500
+    assert {row[4] for row in expected} == {0, 1}
+    assert any(row[7] for row in expected)
+    assert {row[0] for row in expected} == set(TOPICS.split(","))
+    assert_same(expected, rows(ours))
+
+
+def test_rows_of_aborted_transactions_are_a_difference(registered: Any, places: Places) -> None:
+    """What the two levels of isolation are compared for is there at all."""
+    found = []
+    for isolation in ("read_uncommitted", "read_committed"):
+        options: dict[str, object] = {"subscribe": "transactions", "isolation": isolation}
+        frame = registered.read.format("kstore").options(**options).load(str(places.copy))
+        found.append(frame.count())
+    assert found[0] > found[1] > 0
+
+
+CUTS: dict[str, dict[str, object]] = {
+    "pattern": {"subscribePattern": "c.*"},
+    "assigned": {"assign": json.dumps({"codecs": [1, 3], "transactions": [0]})},
+    "offsets": {
+        "assign": json.dumps({"codecs": [0, 4]}),
+        "startingOffsets": json.dumps({"codecs": {"0": 17, "4": -2}}),
+        "endingOffsets": json.dumps({"codecs": {"0": -1, "4": 40}}),
+    },
+    "split": {"subscribe": "codecs,compacted", "minPartitions": 13},
+    "times": {
+        "subscribe": "codecs,rolled,append-time",
+        "startingTimestamp": 1_600_000_100_000,
+        "startingOffsetsByTimestampStrategy": "latest",
+        "endingTimestamp": 1_700_000_000_000,
+    },
+}
+
+
+@pytest.mark.parametrize("name", CUTS)
+def test_options_mean_the_same(registered: Any, places: Places, name: str) -> None:
+    theirs, ours = map(rows, readers(registered, places, CUTS[name], "read"))
+    assert theirs
+    assert_same(theirs, ours)
+
+
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+def test_streams_that_take_what_is_there(
+    registered: Any, places: Places, tmp_path: Path, isolation: str
+) -> None:
+    """AvailableNow in several batches: the same rows once each, and the same last offsets."""
+    options: dict[str, object] = {"subscribe": TOPICS, "startingOffsets": "earliest"}
+    options |= {"kafka.isolation.level": isolation, "maxOffsetsPerTrigger": 900}
+    results = []
+    for number, frame in enumerate(readers(registered, places, options, "readStream")):
+        found: list[tuple[Any, ...]] = []
+        query = (
+            frame.writeStream.foreachBatch(lambda batch, _, found=found: found.extend(rows(batch)))
+            .option("checkpointLocation", str(tmp_path / f"checkpoint-{number}"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        try:
+            assert query.awaitTermination(120)
+        finally:
+            query.stop()
+        progress = query.recentProgress
+        assert len(progress) > 1
+        end = json.loads(progress[-1]["sources"][0]["endOffset"])
+        results.append((sorted(found, key=lambda row: row[:3]), end))
+    (theirs, their_end), (ours, our_end) = results
+    assert_same(theirs, ours)
+    assert our_end == their_end
