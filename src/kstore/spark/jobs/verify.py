@@ -110,12 +110,12 @@ def verify(
     check_executors(spark, paths)
     places = _partitions(paths, topic)
     known = _Known(resume)
-    todo = [n for n, place in enumerate(places) if known.get(place) is None]
-    planned = _plan([places[n] for n in todo], cores(spark))
+    left = [n for n, place in enumerate(places) if known.get(place) is None]
+    planned = _plan([places[n] for n in left], cores(spark))
     tasks = [_Task(paths, tuple(each)) for each in planned]
     total, done = sum(task.size for task in tasks), 0
     missing = {
-        n: sum(p.number == n for task in tasks for p in task.pieces) for n in range(len(todo))
+        n: sum(p.number == n for task in tasks for p in task.pieces) for n in range(len(left))
     }
     found: dict[int, dict[int, _Found]] = {n: {} for n in missing}
     with closing(known), closing(run_tasks(spark, tasks, _work, "kstore verify")) as results_of:
@@ -125,7 +125,7 @@ def verify(
             for piece, result in zip(task.pieces, results, strict=True):
                 parts = found[piece.number]
                 parts[-1 if piece.part.start is None else piece.part.start] = result
-                place = places[todo[piece.number]]
+                place = places[left[piece.number]]
                 progress(done, total, f"{place.topic}-{place.partition}")
                 if len(parts) == missing[piece.number]:
                     known.add(_whole(spark, paths, place, [parts[key] for key in sorted(parts)]))
