@@ -133,7 +133,7 @@ bench-smoke: build $(VENV)/.group-test $(VENV)/.group-bench  ## every benchmark 
 
 .PHONY: docs
 docs: build $(VENV)/.group-docs  ## the documentation, strictly, into .cache/site
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs --quiet build --strict --config-file .mkdocs.yml
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --config-file .mkdocs.yml 2>&1 | { grep -v '^INFO' || true; }  # with --quiet no warning counts
 
 .PHONY: docs-serve
 docs-serve: build $(VENV)/.group-docs  ## the documentation at http://127.0.0.1:8000, rebuilt as it is edited

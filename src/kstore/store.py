@@ -44,6 +44,10 @@ def open(
 ) -> "Store":
     """Open a log directory, or several that make one store.
 
+    Raises StoreLockedError (naming the directory) where somebody else writes, CorruptFileError
+    where two directories have the same partition, NewerFormatError where a newer kstore was
+    here, StorageError for what the system says.
+
     Parameters
     ----------
     path
@@ -56,10 +60,6 @@ def open(
     progress
         Called while what was not closed cleanly is recovered, with the bytes looked at and the
         bytes in all; in one thread or another, one call at a time.
-
-    Raises StoreLockedError (naming the directory) where somebody else writes, CorruptFileError
-    where two directories have the same partition, NewerFormatError where a newer kstore was
-    here, StorageError for what the system says.
     """
     return Store(path, mode, config=config, progress=progress)
 
@@ -198,6 +198,8 @@ class Store(Mapping[str, Topic]):
     ) -> Topic:
         """Make a topic and return it.
 
+        Raises TopicExistsError, InvalidTopicError, InvalidConfigError, ReadOnlyError.
+
         Parameters
         ----------
         name
@@ -211,8 +213,6 @@ class Store(Mapping[str, Topic]):
             that knows the topic; random by default.
         exist_ok
             Return the topic that is there, if it has as many partitions.
-
-        Raises TopicExistsError, InvalidTopicError, InvalidConfigError, ReadOnlyError.
         """
         self._check_writable()
         with self._lock:
@@ -283,6 +283,10 @@ class Store(Mapping[str, Topic]):
         move that was cut short, Kafka's too, is gone on with where it stands. To "move" a
         partition to where it is drops what an earlier move left.
 
+        Returns when the new copy is on disk and counts, and the old one is gone. Raises
+        InvalidConfigError for a path that is not the store's, LogDirOfflineError, StorageError;
+        PolicyViolationError where the partition is being moved already.
+
         Parameters
         ----------
         path
@@ -291,10 +295,6 @@ class Store(Mapping[str, Topic]):
             How fast to copy, to leave some of the disks for others; None: as fast as it goes.
         progress
             Called with (bytes in place, bytes of the log) after each piece.
-
-        Returns when the new copy is on disk and counts, and the old one is gone. Raises
-        InvalidConfigError for a path that is not the store's, LogDirOfflineError, StorageError;
-        PolicyViolationError where the partition is being moved already.
         """
         self._check_writable()
         if max_bytes_per_second is not None and max_bytes_per_second <= 0:
@@ -369,6 +369,9 @@ class Store(Mapping[str, Topic]):
     ) -> "Consumer":
         """A consumer of all partitions of topics, and of those in assignment.
 
+        Raises GroupConflictError where another consumer of the group, in any process, reads one
+        of the partitions.
+
         Parameters
         ----------
         group
@@ -383,9 +386,6 @@ class Store(Mapping[str, Topic]):
             Seconds without a record after which iteration ends; None waits for more.
         isolation_level
             ``"read_committed"``: only what transactions have committed, and what belongs to none.
-
-        Raises GroupConflictError where another consumer of the group, in any process, reads one
-        of the partitions.
         """
         self._check()
         from kstore.consumer import Consumer, StoreGroup
@@ -419,6 +419,8 @@ class Store(Mapping[str, Topic]):
     ) -> "TransactionalProducer":
         """A producer that writes to any partitions of any topics, all or nothing.
 
+        Raises InvalidConfigError, InvalidTransactionTimeoutError, ReadOnlyError.
+
         Parameters
         ----------
         transactional_id
@@ -431,8 +433,6 @@ class Store(Mapping[str, Topic]):
         acks
             ``"all"``: a commit returns when it is on disk; ``1``: when the operating system has
             it.
-
-        Raises InvalidConfigError, InvalidTransactionTimeoutError, ReadOnlyError.
         """
         self._check_writable()
         from kstore.transactions import TransactionalProducer

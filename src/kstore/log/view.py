@@ -191,6 +191,11 @@ class LogView:
     ) -> Iterator["Columns"]:
         """Columns of many records at a time: NumPy arrays, values as views of the file.
 
+        Memory: 52 bytes a record for some ten thousand records at a time (decompressed batches
+        add their bytes, about 8 MiB at a time, three times while they are put together); with n
+        threads n + 1 parts are under way, each with about so much. Columns keep the mapping of
+        their segment as long as they live.
+
         Parameters
         ----------
         where
@@ -203,11 +208,6 @@ class LogView:
             ``"raise"`` (the default), or ``"skip"``: a damaged batch is left out and noted in
             ``skipped`` as (path, position, size, offset, reason); every sound batch is shown once,
             whatever the damaged one says of itself. Behind damage checksums are always looked at.
-
-        Memory: 52 bytes a record for some ten thousand records at a time (decompressed batches
-        add their bytes, about 8 MiB at a time, three times while they are put together); with n
-        threads n + 1 parts are under way, each with about so much. Columns keep the mapping of
-        their segment as long as they live.
         """
         from kstore.record.columns import ColumnScan  # brings numpy
 
