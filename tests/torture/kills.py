@@ -159,7 +159,9 @@ def die(work: Callable[[Say], object], seconds: float | None = None) -> tuple[li
 
 def _hear_until(pipe: Any, end: float) -> bytes:
     said = b""
-    while select.select([pipe], [], [], max(0.0, end - time.monotonic()))[0]:
+    heard = select.poll()  # select() knows no descriptor above 1023
+    heard.register(pipe, select.POLLIN)
+    while heard.poll(1000 * max(0.0, end - time.monotonic())):
         more = pipe.read(1 << 16)
         if not more:
             break

@@ -15,6 +15,7 @@ from kstore.errors import (
     ClosedError,
     InvalidConfigError,
     InvalidTimestampError,
+    LogDirOfflineError,
     MessageTooLargeError,
     StorageError,
     UnknownTopicOrPartitionError,
@@ -219,7 +220,8 @@ def test_a_failed_sync_fails_what_waits_for_it(tmp_path: Path) -> None:
         producer.close()
     with pytest.raises(ClosedError):
         producer.send(b"y")
-    store.close()
+    with pytest.raises(LogDirOfflineError, match="t-0 from offset"):
+        store.close()
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
 
 
@@ -386,4 +388,5 @@ def test_a_failed_sync_reaches_everybody_who_waits(tmp_path: Path) -> None:
             committer.wait()
     with pytest.raises(StorageError):
         committer.close()
-    store.close()
+    with pytest.raises(LogDirOfflineError, match="t-0 from offset"):
+        store.close()

@@ -11,7 +11,7 @@ import pytest
 
 import kstore
 from kstore import LogConfig, Store, StoreConfig
-from kstore.errors import StorageError, UnknownTopicOrPartitionError
+from kstore.errors import LogDirOfflineError, StorageError, UnknownTopicOrPartitionError
 from support.stores import MARKER, QUIET, Broken, drop
 
 # --- many partitions, few descriptors ----------------------------------------------------------
@@ -128,7 +128,8 @@ def test_errors_of_the_background_surface_on_the_next_call(tmp_path: Path) -> No
     assert store.end_offsets() == {("t", 0): 1}  # told once
     with pytest.raises(StorageError):
         topic[0].append(b"y")  # the log itself stays read-only
-    store.close()
+    with pytest.raises(LogDirOfflineError, match="t-0 from offset"):
+        store.close()
     assert not (tmp_path / MARKER).exists()
 
 
