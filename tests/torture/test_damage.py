@@ -148,6 +148,7 @@ def test_every_flipped_bit_is_seen_or_harmless(tmp_path: Path, kind: str) -> Non
                 got = read_or_error(read, beside, made)
                 if under_crc:
                     assert got in (before, None), where
+            beside.close()
             # A writer keeps what stands before the damage, and the rest aside.
             log = open_log(directory, files=HastyDisk(), clean=False)
             found = contents(log)
