@@ -155,7 +155,7 @@ def test_leaders_on_two_brokers(
         wait_until(lambda: store["t"][ours[0]].end_offset == 121, following)
         before = [list(log) for log in store["t"]]
         admin.delete_topics(["t"])
-        time.sleep(1)
+        wait_until(lambda: "t" not in admin.list_topics())
         admin.create_topics(made)
         following.ended()
         assert isinstance(following.error, SourceChangedError), following.error

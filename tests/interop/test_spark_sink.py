@@ -7,14 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import kstore
 from interop.dump import dump_log
 from interop.node import Node
-
-pa = pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark")
 
 OLD = 1_400_000_000_000  # more than ten years ago
 COUNT = 600

@@ -161,7 +161,9 @@ def test_killed(stage: Stage, spoilt: bool) -> None:
     for name, topic, partition, transaction, settings in BURSTS:
         stage.java.producer(name, batch_size=SEGMENT // 2, linger_ms=0, **settings)
         stage.java.burst(name, topic, f"{name}-{seed}-", partition, transaction)
+    deadline = time.monotonic() + 120
     while not all(stage.java.acked(name) for name, *_ in BURSTS):
+        assert time.monotonic() < deadline, "a producer was never acknowledged"
         time.sleep(0.05)  # a slow machine's first transactions take a while
     time.sleep(Random().uniform(0, 0.7))  # the moment is the test's input
     stage.node.kill()

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import kstore
@@ -22,13 +23,9 @@ from kstore.errors import (
     StorageError,
 )
 from kstore.log.files import Files
-
-pytest.importorskip("pyspark")
-pa = pytest.importorskip("pyarrow")
-
-from kstore.spark.publishing import abort, publish, sweep  # noqa: E402
-from kstore.spark.sink_options import Staged, parse_sink  # noqa: E402
-from kstore.spark.staging import stage  # noqa: E402
+from kstore.spark.publishing import abort, publish, sweep
+from kstore.spark.sink_options import Staged, parse_sink
+from kstore.spark.staging import stage
 
 OLD = 1_400_000_000_000  # more than ten years ago
 CHILD = """

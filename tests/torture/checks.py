@@ -58,7 +58,7 @@ class Settled:
     """
 
     def __init__(self) -> None:
-        self.rows: dict[int, list[tuple[Place, list[Row]]]] = {}
+        self.rows: dict[int, int] = {}  # digests of both: there are hundreds of thousands
 
     @staticmethod
     def digest(root: str) -> int:
@@ -183,11 +183,12 @@ def check(
         if not deep:
             _append_to(store, first)
     if deep and settled is not None:
-        found, rows = settled.digest(root), list(first.items())
+        found = settled.digest(root)
+        rows = hash(tuple((place, tuple(its)) for place, its in first.items()))
         if (known := settled.rows.get(found)) is not None:
             expect(known == rows, "the same directory has other records")
             return Checked(by_word, gaps)
-        settled.rows[found] = [(place, list(its)) for place, its in rows]
+        settled.rows[found] = rows
     if deep:
         _check_again(root, paths, first)
     _check_oracle(paths, first)

@@ -157,7 +157,6 @@ def test_offsets_by_time_end_at_the_last_stable_offset(log: Log) -> None:
 
 
 def test_arrow_shows_the_committed_records(log: Log) -> None:
-    pytest.importorskip("pyarrow")
     teller = Teller(log)
     teller.data(7, 2)
     teller.end(7, commit=False)

@@ -1,9 +1,7 @@
 """Damage under a task of Spark's: its place, or everything but the damaged batch."""
 
 import json
-import random
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,75 +9,11 @@ import kstore
 from kstore.errors import (
     CorruptRecordError,
 )
-from kstore.spark import Plan, plan, reading
-from kstore.spark.options import parse_source
+from kstore.spark import plan, reading
 from kstore.spark.planning import Piece
-from kstore.spark.reading import RangeReader
-from kstore.spark.tasks import run_task
-from support.stores import QUIET
+from support.ranges import fill, pieces, run, there
 
-T0 = 1_700_000_000_000
-
-
-@pytest.fixture(autouse=True)
-def no_stores_from_elsewhere() -> Any:
-    """As in a worker that has just started."""
-    reading._open_stores.clear()
-    yield
-    for store in reading._open_stores.values():
-        store.close()
-    reading._open_stores.clear()
-
-
-def fill(path: Path, count: int = 3000, **settings: object) -> None:
-    """One partition, some segments, keys that repeat, one record in ten its own batch."""
-    config = kstore.LogConfig(segment_bytes=20_000, index_interval_bytes=500, **settings)
-    rng = random.Random(5)
-    with kstore.open(path, config=QUIET) as store:
-        log = store.create_topic("t", config=config)[0]
-        n = 0
-        while n < count:
-            size = rng.choice((1, 5, 40))
-            log.extend(
-                kstore.Record(0, T0 + k, b"k%d" % (k % 50), b"v%d" % k) for k in range(n, n + size)
-            )
-            n += size
-
-
-def run(path: Path, found: Plan, **options: object) -> list[tuple[int, bytes | None]]:
-    """Offset and value of every row of a plan's tasks."""
-    texts = {"path": str(path), "subscribe": "t", "columns": "offset,value"}
-    wanted = parse_source({**texts, **{name: str(value) for name, value in options.items()}})
-    return [
-        (row["offset"], row["value"])
-        for task in found.tasks
-        for batch in run_task(wanted, wanted.columns, task)
-        for row in batch.to_pylist()
-    ]
-
-
-def there(path: Path) -> list[tuple[int, bytes | None]]:
-    """The same, by the engine."""
-    with kstore.open(path, mode="r") as store:
-        return [(record.offset, record.value) for record in store["t"][0]]
-
-
-def pieces(found: Plan) -> list[Piece]:
-    return [piece for task in found.tasks for each in task for piece in each.pieces]
-
-
-@pytest.fixture
-def searched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """Offsets that were not read as planned."""
-    seen: list[tuple[int, int]] = []
-    original = RangeReader._search
-
-    def search(self: RangeReader, of: Any, start: int, stop: int) -> Any:
-        seen.append((start, stop))
-        return original(self, of, start, stop)
-
-    monkeypatch.setattr(RangeReader, "_search", search)
-    return seen
+pytestmark = pytest.mark.usefixtures("no_stores_from_elsewhere")
 
 
 def flip(piece: Piece, at: int = 70) -> None:

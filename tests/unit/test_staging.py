@@ -1,6 +1,7 @@
 """The columnar encoder and the placing of staged batches, against the row encoder."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,8 +10,6 @@ from kstore._native.batch import scan
 from kstore._native.encode import BatchBuffer
 from kstore._native.staging import ArrowBinary, ArrowHeaders, place_batches, put_rows
 from kstore.errors import CorruptRecordError, InvalidRecordError
-
-pa = pytest.importorskip("pyarrow")
 
 NULLABLE = st.none() | st.binary(max_size=40)
 HEADERS = st.none() | st.lists(st.tuples(st.text(max_size=5), NULLABLE), max_size=3)

@@ -62,6 +62,8 @@ def read(
 ) -> "DataFrame":
     """A DataFrame of records, pruned where it counts: before Spark sees them.
 
+    Its content is fixed now: call again to see what was appended later.
+
     Parameters
     ----------
     path
@@ -77,8 +79,6 @@ def read(
         Ask every executor first whether it sees the path.
     options
         Any option of the source, as in ``failOnDataLoss=False``.
-
-    The frame's content is fixed now: call again to see what was appended later.
     """
     register(spark)
     given = to_options(
@@ -90,7 +90,7 @@ def read(
         until=until,
         columns=columns,
         headers=headers,
-        options=options,
+        **options,
     )
     paths = parse_source(given).paths
     if check:
@@ -107,9 +107,7 @@ def plan(path: Paths, *, parallelism: int = 0, **options: Any) -> Plan:
 
     No Spark is needed. ``print`` it, or look at its ``size`` and ``tasks``.
     """
-    named = ("topics", "pattern", "partitions", "since", "until", "columns", "headers")
-    chosen = {name: options.pop(name) for name in named if name in options}
-    wanted = parse_source(to_options(path, **chosen, options=options))
+    wanted = parse_source(to_options(path, **options))
     store = open_store(wanted.paths)
     snapshot = take_snapshot(store, wanted)
     snapshot.raise_if_missing(wanted.paths)
@@ -126,11 +124,11 @@ def to_options(
     until: datetime | int | None = None,
     columns: str | Iterable[str] | None = None,
     headers: bool = False,
-    options: Mapping[str, object] | None = None,
+    **options: object,
 ) -> dict[str, str]:
     """Arguments of :func:`read` as the options that Spark carries."""
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
-    given: dict[str, object] = dict(options or {})
+    given = dict(options)
     given["paths"] = json.dumps(list(absolute_paths(paths)))
     if topics is not None:
         given["subscribe"] = topics if isinstance(topics, str) else ",".join(topics)

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceStreamArrowWriter,
@@ -34,9 +35,7 @@ class KStoreWriter(DataSourceArrowWriter):
         self._job = uuid.uuid4().hex
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        from kstore.spark.staging import stage  # pyarrow, after Spark's fork
-
-        return StagedMessage(stage(self._options, self._job, iterator))
+        return _stage(self._options, self._job, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         options = self._options
@@ -54,9 +53,7 @@ class KStoreStreamWriter(DataSourceStreamArrowWriter):
         self._job = uuid.uuid4().hex
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        from kstore.spark.staging import stage
-
-        return StagedMessage(stage(self._options, self._job, iterator))
+        return _stage(self._options, self._job, iterator)
 
     def commit(
         self,
@@ -72,6 +69,24 @@ class KStoreStreamWriter(DataSourceStreamArrowWriter):
         batchId: int,  # noqa: N803
     ) -> None:
         abort(self._options, self._job)
+
+
+def _stage(options: SinkOptions, job: str, batches: Iterator[Any]) -> StagedMessage:
+    from kstore.spark.staging import stage  # pyarrow, after Spark's fork
+
+    context = TaskContext.get()
+    if context is None:
+        raise RuntimeError("a writer writes in a task of Spark's only")
+    return StagedMessage(
+        stage(
+            options,
+            job,
+            batches,
+            task=context.partitionId(),
+            attempt=int(context.taskAttemptId()),
+            query=context.getLocalProperty("sql.streaming.queryId"),
+        )
+    )
 
 
 def _staged(messages: Sequence[WriterCommitMessage | None]) -> list[Any]:

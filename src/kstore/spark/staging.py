@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import TaskContext
 
 from kstore._native.encode import BatchBuffer
 from kstore._native.keys import partitions_for_keys
@@ -323,12 +322,16 @@ class Stager:
             self._files.close(fd)
 
 
-def stage(options: SinkOptions, job: str, batches: Iterable[Any]) -> Staged:
-    """What runs in a task: stage all batches of an attempt."""
-    context = TaskContext.get()
-    task = context.partitionId() if context is not None else 0
-    attempt = int(context.taskAttemptId()) if context is not None else 0
-    query = context.getLocalProperty("sql.streaming.queryId") if context is not None else None
+def stage(
+    options: SinkOptions,
+    job: str,
+    batches: Iterable[Any],
+    *,
+    task: int = 0,
+    attempt: int = 0,
+    query: str | None = None,
+) -> Staged:
+    """What runs in a task: stage all batches of an attempt, under names that no other one has."""
     stager = Stager(options, job, f"{task}.{attempt}")
     try:
         for batch in batches:
