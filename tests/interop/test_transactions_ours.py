@@ -124,3 +124,40 @@ def test_consumers_get_what_our_reader_gives(kafka, tmp_path, own):
         assert len(ours[COMMITTED][0]) == len(ours["read_uncommitted"][0]) - 7
         assert ours["read_uncommitted"][1][-1][1] == "behind the open one"
         assert "behind the open one" not in dict(ours[COMMITTED][1]).values()
+
+
+def test_a_broker_hides_what_was_aborted_though_its_indexes_were_lost(kafka, tmp_path):
+    """A broker shows the records of transactions whose index is lost; not so once kstore has
+    had the directory open."""
+    with started(kafka, tmp_path) as broker:
+        broker.create_topic("t", 2)
+        broker.stop()
+        with kstore.open(broker.log_dir, config=QUIET) as store:
+            write_transactions(store, "t").close()
+            everything, committed = (
+                [(log.partition, *each) for log in store["t"] for each in shown(log, level)]
+                for level in reversed(LEVELS)
+            )
+        assert len(everything) > len(committed)
+
+        def consumed():
+            broker.start()
+            found = broker.consume("t", len(everything), COMMITTED)
+            broker.stop()
+            return [(each.partition, each.offset, each.value) for each in found]
+
+        def lose():
+            lost = sorted(broker.log_dir.glob("t-*/*.txnindex"))
+            for path in lost:
+                path.unlink()
+            return [path.relative_to(broker.log_dir) for path in lost]
+
+        names = lose()
+        assert len(names) == 2
+        assert set(consumed()) > set(committed)  # the broker alone
+        assert not [name for name in names if (broker.log_dir / name).exists()]
+        with kstore.open(broker.log_dir, config=QUIET) as store:
+            said = [str(log.recovery) for log in store["t"]]  # a log opens when it is first used
+        assert all("made 1 transaction indexes from the log" in each for each in said)
+        assert [name for name in names if (broker.log_dir / name).exists()] == names
+        assert consumed() == committed

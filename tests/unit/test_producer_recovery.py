@@ -1,8 +1,11 @@
-"""Which producers a log knows after an unclean stop."""
+"""What a log knows of producers and their transactions when it is opened again."""
 
 import shutil
 from pathlib import Path
 
+import pytest
+
+from kstore.log import producer_state
 from kstore.log.log import Log
 from support.logs import open_log
 from support.producers import NOW, sent
@@ -55,3 +58,86 @@ def test_recovery_goes_by_the_snapshots_below_what_it_reads(tmp_path: Path) -> N
     assert known(0, 0, gone=12) == everybody  # an old checkpoint: the snapshot at 12 counts
     assert known(12, 0, gone=12) == [7, 12, 22]
     assert known(21, 18) == []  # nothing is left of the log
+
+
+def aborted_here_and_there(directory: Path) -> Log:
+    """Five rolled segments: aborted; committed; plain; begun; aborted, though begun before."""
+    log = opened(directory)
+    for number, commit in enumerate((False, True)):
+        log.append_as_leader(sent(5, 0, number, transactional=True))
+        log.append_end_marker(5, 0, commit=commit)
+        log.roll()
+    log.append_as_leader(sent(6, 0, 0))
+    log.roll()
+    log.append_as_leader(sent(5, 0, 2, transactional=True))
+    log.roll()
+    log.append_end_marker(5, 0, commit=False)
+    log.append_as_leader(sent(6, 0, 1))
+    log.roll()
+    log.append(b"last")
+    return log
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("snapshots", ["all", "newest", "none", "spoilt"])
+def test_lost_transaction_indexes_are_there_again_once_it_is_open(
+    tmp_path: Path, clean: bool, snapshots: str
+) -> None:
+    """A broker that opens the directory next believes them, and looks for no other sign."""
+    log = aborted_here_and_there(tmp_path / "t-0")
+    log.close()
+    folder = tmp_path / "t-0"
+    kept = {path.name: path.read_bytes() for path in folder.glob("*.txnindex")}
+    assert sorted(map(len, kept.values())) == [34, 34]
+    for name in kept:
+        (folder / name).unlink()
+    for path in sorted(folder.glob("*.snapshot"))[: -1 if snapshots == "newest" else None]:
+        if snapshots == "spoilt":
+            path.write_bytes(path.read_bytes()[:-1])
+        elif snapshots != "all":
+            path.unlink()
+
+    again = opened(folder, clean=clean, point=log.end_offset)
+    now = {path.name: path.read_bytes() for path in folder.glob("*.txnindex")}
+    assert {name: data for name, data in now.items() if data} == kept
+    assert any(set(kept) <= set(step.replace(",", " ").split()) for step in again.recovery.steps)
+    again.close()
+
+
+def test_what_has_no_aborted_transactions_is_walked_at_most_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty index says that somebody looked; where nobody ended a transaction nobody looks."""
+    log = aborted_here_and_there(tmp_path / "t-0")
+    log.close()
+    bases = [int(path.stem) for path in sorted((tmp_path / "t-0").glob("*.log"))]
+    walked: list[int] = []
+    replay = producer_state.replay_segment
+
+    def counted(files, table, view, start, *, mapped):
+        walked.append(view.base_offset)
+        return replay(files, table, view, start, mapped=mapped)
+
+    monkeypatch.setattr(producer_state, "replay_segment", counted)
+    opened(tmp_path / "t-0").close()
+    rolled = [base for base in walked if base != bases[-1]]
+    assert rolled == [bases[1], bases[3]]  # one with a marker that commits, one that may have some
+    for base in rolled:
+        assert (tmp_path / "t-0" / f"{base:020}.txnindex").read_bytes() == b""
+    walked.clear()
+    again = opened(tmp_path / "t-0")
+    assert set(walked) <= {bases[-1]}
+    assert not again.recovery.steps
+    again.close()
+
+
+def test_no_empty_index_stands_for_a_damaged_segment(tmp_path: Path) -> None:
+    """An abort may hide behind the damage."""
+    log = aborted_here_and_there(tmp_path / "t-0")
+    log.close()
+    path = sorted((tmp_path / "t-0").glob("*.log"))[1]
+    data = bytearray(path.read_bytes())
+    data[16] = 9  # a magic that nobody knows
+    path.write_bytes(data)
+    opened(tmp_path / "t-0").close()
+    assert not path.with_suffix(".txnindex").exists()

@@ -100,6 +100,7 @@ def load(
             segment.base_offset for segment in recovered.segments if segment.producer_batches == 0
         ),
     )
+    producers.restore_indexes(segments)
     report = recovered.report.and_end(segments.end_offset, durable)
     if report.missing:
         _LOGGER.warning("%s", report)

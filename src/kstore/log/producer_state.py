@@ -7,10 +7,12 @@ snapshots end, and written down when a segment is full and when the log closes.
 Both kinds of files are derived: every one can be made anew from the log. A snapshot that does not
 parse is removed, and the one before it and the log tell the same. A transaction index that lacks
 what the log tells is written anew: after an unclean stop for every segment that recovery looks
-at, else when it is first asked for (:meth:`ProducerState.aborted`). Kafka leaves a lost one lost,
-and then shows aborted records.
+at; a lost one whenever the log is opened (:meth:`ProducerState.restore_indexes`), or when it is
+first asked for (:meth:`ProducerState.aborted`). Kafka leaves a lost one lost, and then shows
+aborted records.
 """
 
+import itertools
 import os
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -21,6 +23,7 @@ from kstore._native.producers import ProducerTable
 from kstore.errors import CorruptFileError
 from kstore.log import filenames, producer_snapshot, transaction_index
 from kstore.log.files import Files
+from kstore.log.producer_snapshot import ProducerEntry
 from kstore.log.transaction_index import ENTRY_SIZE, AbortedTransaction
 
 _PIECE = 8 << 20  # bytes read at a time where nothing is mapped
@@ -221,6 +224,44 @@ class ProducerState:
         """Whether any producer ever ended a transaction."""
         return any(coordinator >= 0 for *_, coordinator, _ in self.table.entries())
 
+    def restore_indexes(self, segments: SegmentList) -> None:
+        """Write the transaction indexes of rolled segments that were lost anew.
+
+        None is there where nothing was aborted, so the snapshots at both ends of a segment tell
+        whether any producer may have ended a transaction in it. Only then its headers are walked;
+        where they show no abort, an empty index says so to the next who opens the log. What a
+        producer did that was forgotten (it expired) before its segment was full is not found.
+        """
+        views = segments.views
+        names = set(self._files.listdir(self._directory)) if self._writes else set()
+        seen: dict[int, list[ProducerEntry] | None] = {}
+        for view, following in itertools.pairwise(views if self._writes else ()):
+            name = filenames.transaction_index_name(view.base_offset)
+            if name in names or not view.size:
+                continue
+            ends = view.base_offset, following.base_offset
+            known = {offset: seen.get(offset) or self._snapshot_at(offset) for offset in ends}
+            before, after = (known[offset] for offset in ends)
+            seen = known
+            if after is None:
+                ended = self._knows_markers()
+            else:
+                same = frozenset(before or ())
+                ended = any(each.coordinator_epoch >= 0 and each not in same for each in after)
+            if ended:
+                path = os.path.join(self._directory, name)
+                self._aborted[view] = self._rebuild(view, views, path, keep_empty=True)
+
+    def _snapshot_at(self, offset: int) -> list[ProducerEntry] | None:
+        """The entries of a snapshot, None where there is none that can be read."""
+        path = self._path(offset)
+        if self._files.kind(path) is None:
+            return None
+        try:
+            return producer_snapshot.parse(self._files.read(path, _LIMIT))
+        except CorruptFileError:
+            return None
+
     def attach(self, segments: SegmentList, now_ms: int) -> None:
         """Be ready for appends to the last segment, whatever was interrupted before."""
         self.refresh(segments, now_ms)
@@ -308,6 +349,10 @@ class ProducerState:
             self._files.remove(path)
             self.removed.append(os.path.basename(path))
 
+    def _remove_if_there(self, path: str) -> None:
+        if self._files.kind(path) is not None:
+            self._remove(path)
+
     def _replace(self, path: str, data: bytes) -> None:
         if self._writes:
             self._files.write_atomically(path, data)
@@ -350,37 +395,47 @@ class ProducerState:
         return entries if fault is None else self._rebuild(view, segments.views, path)
 
     def _rebuild(
-        self, view: SegmentView, views: Sequence[SegmentView], path: str
+        self,
+        view: SegmentView,
+        views: Sequence[SegmentView],
+        path: str,
+        *,
+        keep_empty: bool = False,
     ) -> list[AbortedTransaction]:
-        """Make a lost transaction index anew from the segment and the snapshot before it."""
+        """Make a lost transaction index anew from the segment and the snapshot before it.
+
+        ``keep_empty``: also where nothing was aborted, if all of the segment could be walked.
+        """
         state = ProducerState(self._files, self._directory, self.expiration_ms, writes=self._writes)
         at = views.index(view)
         while at > 0:  # back to a segment at whose base everything is known
-            snapshot = state._path(views[at].base_offset)
-            if self._files.kind(snapshot) is not None:
-                try:
-                    state.table.load(producer_snapshot.parse(self._files.read(snapshot, _LIMIT)))
-                    break
-                except CorruptFileError:
-                    self._remove(snapshot)
-            at -= 1
-        for each in views[at:]:
-            state.table.begin_segment(each.base_offset)
-            replay_segment(self._files, state.table, each, each.base_offset, mapped=self._writes)
-            if each is view:
+            known = self._snapshot_at(views[at].base_offset)
+            if known is not None:
+                state.table.load(known)
                 break
+            self._remove_if_there(self._path(views[at].base_offset))
+            at -= 1
+        whole = True
+        for each in views[at : views.index(view) + 1]:
+            state.table.begin_segment(each.base_offset)
+            mapped, base = self._writes, each.base_offset
+            size = replay_segment(self._files, state.table, each, base, mapped=mapped)
+            whole = whole and size == each.size
         data = state.table.aborted
         if data or self._files.kind(path) is not None:
             self._replace(path, data)
+        elif keep_empty and whole:
+            self._files.write_atomically(path, data)  # nothing was lost: nothing to report
         return transaction_index.parse(data)
 
 
 def replay_segment(
     files: Files, table: ProducerTable, view: SegmentView, start: int, *, mapped: bool
 ) -> int:
-    """Note a segment's published batches from an offset on; returns how many bytes it has.
+    """Note a segment's published batches from an offset on; returns how many bytes they have.
 
-    Only headers and markers are looked at. mapped: nobody cuts the file, so it may be.
+    That is the segment's size, unless damage ends the walk. Only headers and markers are looked
+    at. mapped: nobody cuts the file, so it may be.
     """
     size = view.size
     if size == 0:
@@ -389,8 +444,7 @@ def replay_segment(
     try:
         if mapped and files.native:
             with files.map(fd, size) as pages, memoryview(pages) as data:
-                table.replay(data, start)
-            return size
+                return table.replay(data, start)
         position = 0
         while position < size:
             step = _PIECE
@@ -403,7 +457,7 @@ def replay_segment(
             position += done
     finally:
         files.close(fd)
-    return size
+    return position
 
 
 def collect_aborted(
