@@ -7,15 +7,16 @@ spark-all`). KSTORE_BENCH_DIR names a folder for the data, which is kept there f
 
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from kstore.bench import spark as bench
 from kstore.bench.contest import Contest, scaled
-from peers.broker import broker, connector_jars
+from peers.broker import broker
+from peers.spark import data_folder, session
 
 RECORDS = 10_000_000
 READY, OURS, THEIRS = "ready-made", "kstore", "Kafka connector"
@@ -34,31 +35,32 @@ def prepared(folder: Path, records: int) -> tuple[Path, Path]:
 def contests() -> Iterator[Contest]:
     records = scaled(RECORDS, 1000)
     with ExitStack() as stack:
-        kept = os.environ.get("KSTORE_BENCH_DIR")
-        folder = Path(kept or stack.enter_context(tempfile.TemporaryDirectory()))
+        folder = stack.enter_context(data_folder())
         store, ready = prepared(folder, records)
-        jars, missing = connector_jars(bench.SPARK_VERSION)
-        if missing:
-            print(f"without Spark's Kafka connector: {missing}", file=sys.stderr)
+        spark, with_connector = stack.enter_context(session())
         places: dict[str, tuple[str, Path | str]] = {
             READY: ("ready-made", ready),
             OURS: ("kstore", store),
         }
-        if jars:
+        if with_connector:
             root = folder / f"broker-{os.getpid()}"
             address = stack.enter_context(broker(store, bench.TOPIC, bench.PARTITIONS, root))
             places[THEIRS] = ("kafka", address)
-        spark = stack.enter_context(bench.session(jars))
 
         def run(work: Callable[..., object], who: str, columns: str = "") -> object:
             return work(bench.load(spark, *places[who], columns=columns))
 
-        found = {who: run(bench.fingerprint, who) for who in places}
-        if len(set(found.values())) != 1 or found[OURS][0] != records:
-            raise AssertionError(f"rows differ: {found}")
+        yield Contest(
+            name=f"Spark {bench.SPARK_VERSION}, a hash over all columns of {records:,} records",
+            calls={who: partial(run, bench.fingerprint, who) for who in places},
+            amount=records,
+            unit="records",
+            bars=tuple((OURS, who, None) for who in places if who != OURS),
+            rounds=1,  # it is here to see that the rows are the same
+        )
         for name, work, column, expected, wanted in (
             ("scan of all columns to noop", bench.scan, "", None, (0.85, 2.5, 0)),
-            ("count()", count, "offset", records, (0.7, 2.5, 5.5)),
+            ("count()", bench.count, "offset", records, (0.7, 2.5, 5.5)),
             ("groupBy(key).count()", bench.groups, "key", bench.keys(records), (0.8, 2.3, 4)),
         ):
             calls = {who: partial(run, work, who) for who in places}
@@ -68,7 +70,7 @@ def contests() -> Iterator[Contest]:
                 calls[READY + narrow] = partial(run, work, READY, column)
                 calls[OURS + narrow] = partial(run, work, OURS, column)
                 bars.append((OURS + narrow, READY + narrow, None))
-            if jars:
+            if with_connector:
                 bars.append((OURS, THEIRS, wanted[1]))
                 if column:
                     bars.append((OURS + narrow, THEIRS, wanted[2]))
@@ -79,9 +81,46 @@ def contests() -> Iterator[Contest]:
                 unit="records",
                 expected=expected,
                 bars=tuple(bars),
-                rounds=3,
+                rounds=5,
             )
+        del places[READY]
+        yield time_range(spark, folder, store, records, places)
 
 
-def count(frame: "bench.DataFrame") -> int:
-    return int(frame.count())
+def time_range(
+    spark: Any, folder: Path, store: Path, records: int, places: dict[str, tuple[str, Path | str]]
+) -> Contest:
+    """The middle hundredth by time, beside a store that has no more than that."""
+    since, until, expected = bench.middle(records)
+    only = folder / f"only-{records}"
+    if not only.exists():
+        bench.fill(only.with_suffix(".part"), expected, since)
+        only.with_suffix(".part").rename(only)
+    wanted, planned, read, looked = bench.range_sizes(store, since, until)
+    interval = bench.PARTITIONS * bench.index_interval(store)
+    print(
+        f"   time range: {wanted:,} bytes hold it; {planned:,} planned, {read:,} read by tasks, "
+        f"{looked:,} by planning; one index interval a segment is {interval:,}",
+        file=sys.stderr,
+    )
+    if not wanted <= planned <= read <= wanted + interval:
+        raise AssertionError(f"{wanted} bytes are wanted, {planned} planned, {read} read")
+    bounds = {"startingTimestamp": since, "endingTimestamp": until}
+
+    def run(kind: str, place: Path | str, **options: object) -> int:
+        return bench.count(bench.load(spark, kind, place, **options))
+
+    alone = "kstore, a store of just that"
+    calls = {who: partial(run, *place, **bounds) for who, place in places.items()}
+    calls[alone] = partial(run, "kstore", only)
+    bars: list[tuple[str, str, float | None]] = [(OURS, alone, None)]
+    bars += [(OURS, who, None) for who in places if who != OURS]
+    return Contest(
+        name=f"Spark {bench.SPARK_VERSION}, count() of a time range, 1% of {records:,} records",
+        calls=calls,
+        amount=expected,
+        unit="records",
+        expected=expected,
+        bars=tuple(bars),
+        rounds=9,
+    )

@@ -1,14 +1,17 @@
 """Compare ways of doing one thing: interleaved rounds, medians, ratios.
 
     python benchmarks/ratios.py checksum batch        # contests_checksum.py, contests_batch.py
+    python benchmarks/ratios.py spark -k groupBy      # contests with this text in their name
     KSTORE_BENCH_SCALE=0.1 python benchmarks/ratios.py checksum
 
 On a machine with neighbours a figure alone says little: the clock changes between two runs. So
 every round calls each contestant once, in turn, and a ratio is the median of the rounds' ratios.
 A suite is a module ``contests_*`` here whose ``contests()`` yields ``Contest`` objects; their
-contestants return the same result, which is checked before anything is timed.
+contestants return the same result, which is checked before anything is timed. A suite whose peer
+is not installed is left out with a line that says so; that is an error where it was asked for.
 """
 
+import argparse
 import importlib
 import sys
 from collections.abc import Callable, Iterable
@@ -17,6 +20,7 @@ from statistics import median
 from time import perf_counter
 
 from kstore.bench.contest import Contest, Timed
+from peers.here import MissingError
 
 LEAST_SECONDS = 0.002  # a contestant that is faster is called several times a round
 LONG_SECONDS = 1.0  # a first call that took longer tells enough
@@ -82,13 +86,34 @@ def known() -> list[str]:
     return sorted(path.stem.removeprefix("contests_") for path in here.glob("contests_*.py"))
 
 
-def main(names: list[str]) -> None:
-    for name in names:
+def contests_of(name: str) -> Iterable[Contest]:
+    """A suite's contests; MissingError where something that it compares with is not here."""
+    try:
         suite = importlib.import_module(f"contests_{name}")
-        for contest in suite.contests():
-            for line in report(contest, run(contest)):
-                print(line, flush=True)
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] in (f"contests_{name}", "kstore", "peers"):
+            raise
+        raise MissingError(f"the module {error.name} is not installed") from None
+    yield from suite.contests()
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description="Compare ways of doing one thing.")
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"of {', '.join(known())}")
+    parser.add_argument("-k", dest="text", default="", help="only contests whose name has this")
+    wanted = parser.parse_args(arguments)
+    status = 0
+    for name in wanted.suites or known():
+        try:
+            for contest in contests_of(name):
+                if wanted.text.lower() in contest.name.lower():
+                    for line in report(contest, run(contest)):
+                        print(line, flush=True)
+        except MissingError as missing:
+            print(f"{name} is left out: {missing}", file=sys.stderr)
+            status = 1 if wanted.suites else status
+    return status
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or known())
+    raise SystemExit(main(sys.argv[1:]))

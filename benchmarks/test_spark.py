@@ -8,16 +8,20 @@ import pytest
 
 from interop.kafka_jars import unavailable
 
+SUITES = {"spark": 5}
+
 
 @pytest.mark.spark
-def test_contests(monkeypatch):
+@pytest.mark.parametrize("suite", SUITES)
+def test_contests(monkeypatch, suite):
     if importlib.util.find_spec("pyspark") is None:
         unavailable("pyspark is not installed (make spark does)")
     if shutil.which("java") is None:
         unavailable("there is no java on the path (version 17 or newer)")
     monkeypatch.setenv("KSTORE_BENCH_SCALE", "0.01")
     names = []
-    for contest in import_module("contests_spark").contests():
+    for contest in import_module(f"contests_{suite}").contests():
         contest.check()
+        assert contest.bars  # each says what is wanted of it
         names.append(contest.name)
-    assert len(set(names)) == 3
+    assert len(set(names)) == SUITES[suite]

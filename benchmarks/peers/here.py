@@ -9,6 +9,10 @@ from kstore.bench.contest import Timed
 from peers.kafka import KafkaLog, KafkaMissingError, Result, required
 
 
+class MissingError(RuntimeError):
+    """What a suite compares with is not on this machine; the text says what to install."""
+
+
 @contextmanager
 def kafka_log(directory: Path) -> Iterator[KafkaLog | None]:
     """Kafka's log layer over logs below directory, or None where Java or its jars are missing."""

@@ -1,10 +1,12 @@
 """One real Kafka broker: KRaft, one node, loopback, free ports."""
 
 import contextlib
+import ctypes
 import re
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,6 +17,19 @@ from interop.kafka_jars import JVM, java_command, run
 CLUSTER_ID = "a3N0b3JlLWludGVyb3AtMQ"  # 16 bytes in unpadded URL-safe base64
 FIELD, HEADER, LINE, NULL = "\x1f", "\x1d", "\x1e", "\x1c"
 _PRODUCER = {"3": "kafka.tools.ConsoleProducer", "4": "org.apache.kafka.tools.ConsoleProducer"}
+
+
+_PR_SET_PDEATHSIG = 1
+_prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
+
+
+def die_with_parent() -> None:
+    """In a child before its exec: SIGKILL for it when the thread that started it is gone.
+
+    A test or benchmark that is killed runs no clean-up: its broker would stay for ever.
+    """
+    if _prctl is not None:
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Consumed(NamedTuple):
@@ -111,6 +126,7 @@ broker.heartbeat.interval.ms=500
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
+                preexec_fn=die_with_parent,
             )
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:

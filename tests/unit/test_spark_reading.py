@@ -9,11 +9,12 @@ import pytest
 
 import kstore
 from kstore.errors import (
+    CorruptRecordError,
     OffsetOutOfRangeError,
     StorageError,
     UnknownTopicOrPartitionError,
 )
-from kstore.log.files import DISK
+from kstore.log.files import DISK, Files
 from kstore.spark import Plan, plan, reading
 from kstore.spark.batches import BatchMaker, microseconds
 from kstore.spark.options import parse_source
@@ -42,6 +43,39 @@ def test_batches_larger_than_the_buffer(
     fill(tmp_path)
     assert run(tmp_path, plan(tmp_path, topics="t")) == there(tmp_path)
     assert searched == []
+
+
+def test_no_byte_is_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch that ends behind a chunk stays in the buffer; heads are compared on the way in."""
+    fill(tmp_path)
+    monkeypatch.setattr(reading, "CHUNK", 1000)  # some batches are larger
+    found = plan(tmp_path, topics="t", parallelism=1, startingOffsets='{"t": {"0": 777}}')
+    sizes: list[int] = []
+    original = Files.preadv_into
+
+    def count(self: Files, fd: int, buffer: memoryview, position: int) -> int:
+        sizes.append(original(self, fd, buffer, position))
+        return sizes[-1]
+
+    monkeypatch.setattr(Files, "preadv_into", count)
+    rows = run(tmp_path, found, startingOffsets='{"t": {"0": 777}}')
+    assert rows == there(tmp_path)[777:]
+    assert sum(sizes) == found.size
+
+
+def test_a_file_cut_while_it_is_read_is_no_endless_loop(tmp_path: Path) -> None:
+    with kstore.open(tmp_path, config=QUIET) as store:
+        log = store.create_topic("t")[0]
+        for n in range(40):
+            log.append(b"x" * 100_000, timestamp=T0 + n)
+    found = plan(tmp_path, topics="t", parallelism=1)
+    wanted = parse_source({"path": str(tmp_path), "subscribe": "t", "columns": "offset"})
+    task = run_task(wanted, wanted.columns, found.tasks[0])
+    next(task)
+    (path,) = (tmp_path / "t-0").glob("*.log")
+    os.truncate(path, 1_150_000)
+    with pytest.raises(CorruptRecordError, match="position 1100"):
+        list(task)
 
 
 def test_a_compaction_between_planning_and_reading(

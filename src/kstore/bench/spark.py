@@ -34,15 +34,18 @@ _POOL = 1 << 22
 _FIRST = 1_700_000_000_000  # milliseconds
 
 
-def fill(path: Path, records: int) -> int:
-    """A store with one topic of two partitions; returns how many keys it has."""
+def fill(path: Path, records: int, first_ms: int = _FIRST) -> int:
+    """A store with one topic of two partitions; returns how many keys it has.
+
+    In each partition every record is a millisecond later than the one before it.
+    """
     pool = random.Random(0).randbytes(_POOL)
 
     def of(partition: int) -> Iterator[kstore.Record]:
         for n in range(records // PARTITIONS):
             at = n * 97 % (_POOL - VALUE_SIZE)
             key = b"key-%08d" % (n % KEYS * PARTITIONS + partition)
-            yield kstore.Record(0, _FIRST + n, key, pool[at : at + VALUE_SIZE])
+            yield kstore.Record(0, first_ms + n, key, pool[at : at + VALUE_SIZE])
 
     with kstore.open(path) as store:
         for partition, log in enumerate(store.create_topic(TOPIC, PARTITIONS)):
@@ -53,6 +56,65 @@ def fill(path: Path, records: int) -> int:
 def keys(records: int) -> int:
     """How many keys a store of so many records has."""
     return PARTITIONS * min(records // PARTITIONS, KEYS)
+
+
+def middle(records: int) -> tuple[int, int, int]:
+    """Times in ms, from and to, between which the middle hundredth lies; how many that are."""
+    each = records // PARTITIONS
+    since, count = _FIRST + each // 2, max(each // 100, 1)
+    return since, since + count, count * PARTITIONS
+
+
+def range_sizes(store: Path, since: int, until: int) -> tuple[int, int, int, int]:
+    """Bytes of the batches that hold a time range, planned, read by tasks, and by planning.
+
+    What is read is what the kernel counts for this process (``rchar``): of all files.
+    """
+    options = {"path": str(store), "subscribe": TOPIC}
+    options |= {"startingTimestamp": str(since), "endingTimestamp": str(until)}
+    wanted = parse_source(options)
+    for _ in range(2):  # whatever is read once only, modules say, comes first
+        counted = [_bytes_read()]
+        planned = plan(store, topics=TOPIC, since=since, until=until, parallelism=2)
+        counted.append(_bytes_read())
+        for task in planned.tasks:
+            for _ in run_task(wanted, wanted.columns, task):
+                pass
+        counted.append(_bytes_read())
+    start, stop = since - _FIRST, until - _FIRST  # a record a millisecond
+    held = sum(
+        size
+        for partition in range(PARTITIONS)
+        for path in (store / f"{TOPIC}-{partition}").glob("*.log")
+        for size, first, last in _batches(path)
+        if last >= start and first < stop
+    )
+    looked, read = counted[1] - counted[0], counted[2] - counted[1]
+    return held, planned.size, read, looked
+
+
+def index_interval(store: Path) -> int:
+    """Bytes of log between two entries of an index: the setting's, or the largest batch."""
+    with kstore.open(store, mode="r") as opened:
+        least = opened[TOPIC].config.index_interval_bytes
+    paths = (store / f"{TOPIC}-0").glob("*.log")
+    return max(least, *(size for path in paths for size, _, _ in _batches(path)))
+
+
+def _batches(path: Path) -> Iterator[tuple[int, int, int]]:
+    """Size, first and last offset of each batch, by its header alone."""
+    position, end = 0, path.stat().st_size
+    with path.open("rb", buffering=0) as file:
+        while position < end:
+            file.seek(position)
+            head = file.read(27)
+            first, size = int.from_bytes(head[:8], "big"), 12 + int.from_bytes(head[8:12], "big")
+            yield size, first, first + int.from_bytes(head[23:27], "big")
+            position += size
+
+
+def _bytes_read() -> int:
+    return int(Path("/proc/self/io").read_text().split()[1])
 
 
 def make_ready(store: Path, target: Path) -> None:
@@ -149,12 +211,15 @@ def session(jars: Sequence[Path] = ()) -> Iterator["SparkSession"]:
         spark.stop()
 
 
-def load(spark: "SparkSession", kind: str, place: Path | str, columns: str = "") -> "DataFrame":
+def load(
+    spark: "SparkSession", kind: str, place: Path | str, columns: str = "", **options: object
+) -> "DataFrame":
     """A frame of all records by a format: of the columns that are named, or all of them.
 
     Kind is kstore, ready-made or kafka; place a directory, or a broker's address.
     """
-    reader = spark.read.format(kind).option("subscribe", TOPIC)
+    texts = {name: str(value) for name, value in options.items()}
+    reader = spark.read.format(kind).option("subscribe", TOPIC).options(**texts)
     if columns and kind != "kafka":
         reader = reader.schema(to_ddl(tuple(columns.split(","))))
     if kind == "kafka":
@@ -165,6 +230,11 @@ def load(spark: "SparkSession", kind: str, place: Path | str, columns: str = "")
 def scan(frame: "DataFrame") -> None:
     """Bring every row into the JVM and forget it."""
     frame.write.format("noop").mode("overwrite").save()
+
+
+def count(frame: "DataFrame") -> int:
+    """How many rows there are, as an unsuspecting user asks: all columns travel."""
+    return int(frame.count())
 
 
 def groups(frame: "DataFrame") -> int:

@@ -14,6 +14,8 @@ from kstore.record.scan import scan_records
 if TYPE_CHECKING:
     from kstore.log.log import Log
 
+_LOOK = 8192  # bytes read at a time where an index has led near
+
 
 def offset_for_time(log: "Log", ms: int, files: Files) -> int | None:
     """Offset of the first record at or after ms: the first segment whose largest timestamp
@@ -37,7 +39,7 @@ def _first_in_segment(log: "Log", view: SegmentView, start: int, ms: int) -> int
     log_start = log.start_offset
     offset = start
     while offset < min(view.next_offset, log.end_offset):
-        piece = log.read(offset)
+        piece = log.read(offset, _LOOK)
         if piece is None or piece.segment.base_offset != view.base_offset:
             return None
         found = _first_in_slice(piece, log_start, ms)

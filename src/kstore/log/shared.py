@@ -37,7 +37,7 @@ _LOGGER = logging.getLogger("kstore")
 _UNKNOWN = -(2**63)
 _STEP = 8 << 20  # bytes read at a time while walking to the end
 _POLL_FIRST, _POLL_MOST = 0.001, 0.05  # seconds between looks for more
-_LEAST_READ = 65536
+_LEAST_READ = 8192  # bytes: an index interval and some batches
 _ATTEMPTS = 3  # a file that vanished or changed is looked for again
 _TICK_NS = 20_000_000  # longer than a tick of the clock that stamps directories
 
@@ -415,7 +415,8 @@ class SharedReader:
                 ) from None
             if size == 0:
                 if at == 0:  # not one whole batch in what was read
-                    max_bytes = wanted * 2
+                    whole = 12 + int.from_bytes(data[8:12], "big", signed=True)
+                    max_bytes = max(wanted * 2, whole)
                 position += at
                 again = True  # what lies in front was seen
                 continue

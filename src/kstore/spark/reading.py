@@ -192,10 +192,12 @@ class RangeReader:
 
     # --- for the pieces -------------------------------------------------------------------------
 
-    def buffer(self, size: int) -> bytearray:
-        """At least size bytes, the same as long as they do."""
+    def buffer(self, size: int, kept: int = 0) -> bytearray:
+        """At least size bytes, the same as long as they do; the first ``kept`` stay."""
         if len(self._buffer) < size:
-            self._buffer = bytearray(size)
+            larger = bytearray(size)
+            larger[:kept] = memoryview(self._buffer)[:kept]
+            self._buffer = larger
         return self._buffer
 
     def find_aborted(self, of: OffsetRange, piece: Piece) -> Callable[[], AbortedRanges] | None:
@@ -223,11 +225,14 @@ class _PieceScan:
         """Columns of the piece's offsets; ``at`` is the piece's stop where all of it was read."""
         piece, files = self._piece, self._reader.files
         position, wanted, seen = piece.position, CHUNK, _before(piece)
+        kept = 0  # bytes of a cut batch that are in the buffer already: none is read twice
         while position < piece.end_position:
             size = min(wanted, piece.end_position - position)
-            buffer = self._reader.buffer(size)
-            with memoryview(buffer) as view, view[:size] as part:
-                size = files.preadv_into(self._fd, part, position)
+            buffer = self._reader.buffer(size, kept)
+            with memoryview(buffer) as view, view[kept:size] as part:
+                size = kept + files.preadv_into(self._fd, part, position + kept)
+            if size == kept:
+                return  # the file was cut: the engine's reader tells
             scan = ColumnScan(
                 buffer,
                 0,
@@ -248,10 +253,14 @@ class _PieceScan:
                 if scan.position == 0:
                     wanted = self._larger(bytes(buffer[:HEAD_SIZE]), size, position)
                     if wanted:
+                        kept = size
                         continue
                 else:
                     wanted = CHUNK
                     position += scan.position
+                    kept = size - scan.position
+                    with memoryview(buffer) as view:
+                        view[:kept] = bytes(view[scan.position : size])
                     seen = scan.seen_offset
                     if seen < piece.stop - 1:
                         continue
