@@ -12,6 +12,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 10 --timeout 60
 JOBS ?= 2
 PYTEST_ARGS ?=
+PIPELINE_ARGS ?=
 SOURCES := setup.py pyproject.toml $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.h')
 
 .PHONY: help
@@ -69,6 +70,10 @@ build: $(VENV)/.native $(VENV)/.editable  ## environment in .venv, kernels built
 .PHONY: demo
 demo: build $(VENV)/.group-demo  ## kstore's main job on real log data, with a picture; no server needed
 	@$(BIN)/python docs/demo/demo.py
+
+.PHONY: pipeline
+pipeline: build $(VENV)/.group-demo $(VENV)/.group-spark  ## real log data through Spark into topics and out again; a report (Java 17; PIPELINE_ARGS=--cluster)
+	@$(BIN)/python docs/pipeline/pipeline.py $(PIPELINE_ARGS)
 
 .PHONY: test
 test: build $(VENV)/.group-test  ## every test that needs no Java

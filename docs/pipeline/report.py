@@ -1,0 +1,154 @@
+"""The pipeline's report: one HTML file with its pictures inside."""
+
+import base64
+import html
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.dates as dates
+import matplotlib.pyplot as plt
+from queries import CPU, METRICS, QUAKES, WEB
+
+BLUE, RED, GREY, GREEN = "#3b6ea5", "#c44e52", "#8a9099", "#4c9f70"
+STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
+table { border-collapse: collapse; margin: 1rem 0 } td, th { padding: .2rem .8rem; text-align: left;
+border-bottom: 1px solid #ddd } td.n { text-align: right; font-variant-numeric: tabular-nums }
+img { max-width: 100% } .bad { color: #c44e52 }
+"""
+
+
+@dataclass(frozen=True)
+class Check:
+    """A figure of the pipeline beside the same, worked out by plain Python."""
+
+    what: str
+    found: float
+    expected: float
+
+    @property
+    def ok(self) -> bool:
+        return abs(self.found - self.expected) <= 1e-9 * abs(self.expected)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A micro-batch that Spark ran."""
+
+    query: str
+    number: int
+    started: float  # seconds since the epoch
+    seconds: float
+    rows: int
+
+
+def save(
+    path: Path,
+    where: str,
+    checks: Sequence[Check],
+    hours: dict[str, dict[str, Any]],
+    incidents: Sequence[tuple[datetime, float]],
+    batches: Sequence[Batch],
+    killed: Sequence[float],
+) -> None:
+    parts = [
+        f"<!doctype html><meta charset=utf-8><title>kstore pipeline</title><style>{STYLE}</style>"
+        "<h1>Logs to tables, over Kafka's files, on Spark</h1>"
+        f"<p>{html.escape(where)} Real lines of different years (a web server's log of 2015, "
+        "servers' metrics of 2014, earthquakes of 2018), replayed side by side from one Monday "
+        "on: what they have to do with each other here is made up, their counts are not.</p>",
+        "<h2>Checked</h2>" + _checks(checks),
+        "<h2>Hour by hour</h2><p>From the compacted topic, the last record of each key.</p>"
+        + _picture(_hours(hours)),
+        "<h2>Two streams joined</h2><p>Requests that were answered by an error, and how busy the "
+        f"server {html.escape(CPU)} was in the same five minutes.</p>"
+        + _picture(_incidents(incidents)),
+        "<h2>How it ran</h2><p>Each bar is a micro-batch"
+        + (f"; each red line an executor that was killed ({len(killed)})." if killed else ".")
+        + f"</p>{_picture(_run(batches, killed))}{_queries(batches)}",
+    ]
+    path.write_text("\n".join(parts))
+
+
+def _checks(checks: Sequence[Check]) -> str:
+    rows = "".join(
+        f"<tr{'' if each.ok else ' class=bad'}><td>{html.escape(each.what)}</td>"
+        f"<td class=n>{each.found:,.10g}</td><td class=n>{each.expected:,.10g}</td>"
+        f"<td>{'equal' if each.ok else 'WRONG'}</td></tr>"
+        for each in checks
+    )
+    return f"<table><tr><th><th>pipeline<th>plain Python<th></tr>{rows}</table>"
+
+
+def _queries(batches: Sequence[Batch]) -> str:
+    rows = ""
+    for name in dict.fromkeys(each.query for each in batches):
+        own = [each for each in batches if each.query == name]
+        rows += (
+            f"<tr><td>{name}</td><td class=n>{len(own)}</td>"
+            f"<td class=n>{sum(each.rows for each in own):,}</td>"
+            f"<td class=n>{sum(each.seconds for each in own):.1f}</td></tr>"
+        )
+    return f"<table><tr><th>query<th>batches<th>rows read<th>seconds</tr>{rows}</table>"
+
+
+def _picture(figure: Any) -> str:
+    data = io.BytesIO()
+    for axes in figure.axes:
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(data, dpi=110, format="png")
+    plt.close(figure)
+    return f'<img src="data:image/png;base64,{base64.b64encode(data.getvalue()).decode()}">'
+
+
+def _hours(hours: dict[str, dict[str, Any]]) -> Any:
+    figure, panels = plt.subplots(3, 1, figsize=(11, 7), layout="constrained", sharex=True)
+    shown = (
+        (WEB, "count", "requests an hour", BLUE),
+        (METRICS, "highest", "CPU, highest of the hour, %", GREEN),
+        (QUAKES, "count", "earthquakes an hour", GREY),
+    )
+    for axes, (topic, column, title, colour) in zip(panels, shown, strict=True):
+        own = sorted((each for each in hours.values() if each["topic"] == topic),
+                     key=lambda each: each["hour"])  # fmt: skip
+        times = [datetime.strptime(each["hour"], "%Y-%m-%dT%H") for each in own]
+        axes.bar(times, [each[column] for each in own], width=1 / 26, align="edge", color=colour)
+        axes.set_title(title, loc="left", fontsize=10)
+    panels[-1].xaxis.set_major_locator(dates.AutoDateLocator())
+    panels[-1].xaxis.set_major_formatter(dates.DateFormatter("%d %b"))
+    return figure
+
+
+def _incidents(incidents: Sequence[tuple[datetime, float]]) -> Any:
+    figure, axes = plt.subplots(figsize=(11, 3), layout="constrained")
+    axes.scatter([when for when, _ in incidents], [cpu for _, cpu in incidents], 9, color=RED)
+    axes.set_title("CPU, %, when a request failed", loc="left", fontsize=10)
+    axes.xaxis.set_major_formatter(dates.DateFormatter("%d %b"))
+    return figure
+
+
+def _run(batches: Sequence[Batch], killed: Sequence[float]) -> Any:
+    figure, axes = plt.subplots(figsize=(11, 2.4), layout="constrained")
+    names = list(dict.fromkeys(each.query for each in batches))
+    zero = min([each.started for each in batches] + list(killed), default=0.0)
+    for each in batches:
+        row = names.index(each.query)
+        axes.barh(row, each.seconds, left=each.started - zero, height=0.6, color=BLUE,
+                  edgecolor="white")  # fmt: skip
+    for when in killed:
+        axes.axvline(when - zero, color=RED, linewidth=1)
+    axes.set_yticks(range(len(names)), names)
+    axes.set_xlabel("seconds")
+    return figure
+
+
+def started(text: str) -> float:
+    """Spark's time of a progress report, as seconds since the epoch."""
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(UTC).timestamp()
