@@ -6,7 +6,7 @@ from struct import Struct
 from kstore._native.decode import Scanner
 from kstore._native.index import OffsetIndex, TimeIndex
 from kstore.cli.common import Output, complain
-from kstore.cli.dump_log import Complaints, Pairs, base_offset
+from kstore.cli.dump_complaints import Complaints, Pairs, base_offset
 from kstore.errors import CorruptFileError, CorruptRecordError, StorageError
 from kstore.log import producer_snapshot, transaction_index
 from kstore.log.files import DISK

@@ -4,15 +4,14 @@ import argparse
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from kstore._native.dump import LineDumper
+from kstore.cli import dump_index
 from kstore.cli.common import Output, ToolParser, complain
-from kstore.errors import CorruptFileError, KStoreError
+from kstore.cli.dump_complaints import Complaints, base_offset
+from kstore.errors import CorruptFileError
 from kstore.log.files import DISK
-
-Pairs = dict[str, list[tuple[int, int]]]
 
 _PIECE = 16 << 20  # bytes of a log that are looked at together
 _INT32_MAX = 2**31 - 1
@@ -35,46 +34,6 @@ Reads the files as they lie there, beside a running broker or writer, and change
 What does not fit together is told on stderr at the end, as Kafka does; the exit status is 1
 only where bytes could not be read as what they claim to be.
 """
-
-
-@dataclass
-class Complaints:
-    """What did not fit, by file; told after everything was dumped."""
-
-    index_mismatches: Pairs = field(default_factory=dict)
-    time_mismatches: Pairs = field(default_factory=dict)
-    time_out_of_order: Pairs = field(default_factory=dict)
-    offsets_not_found: Pairs = field(default_factory=dict)
-    gaps: Pairs = field(default_factory=dict)
-    damage: list[str] = field(default_factory=list)
-
-    def tell(self) -> None:
-        """In Kafka's words and order."""
-        for title, line, pairs in (
-            ("Mismatches in :{}", "  Index offset: {}, log offset: {}", self.index_mismatches),
-            (
-                "Found timestamp mismatch in :{}",
-                "  Index timestamp: {}, log timestamp: {}",
-                self.time_mismatches,
-            ),
-            (
-                "Found out of order timestamp in :{}",
-                "  Index timestamp: {}, Previously indexed timestamp: {}",
-                self.time_out_of_order,
-            ),
-            (
-                "The following indexed offsets are not found in :{}",
-                "Indexed offset: {}, found log offset: {}",
-                self.offsets_not_found,
-            ),
-            ("Non-consecutive offsets in {}", "  {} is followed by {}", self.gaps),
-        ):
-            for path, found in pairs.items():
-                complain(title.format(path))
-                for pair in found:
-                    complain(line.format(*pair))
-        for sentence in self.damage:
-            complain(sentence)
 
 
 class Refuse(argparse.Action):
@@ -151,7 +110,6 @@ def describe(parser: ToolParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from kstore.cli import dump_index
 
     complaints = Complaints()
     files = [name for group in arguments.files for text in group for name in text.split(",")]
@@ -228,17 +186,6 @@ def first_line(name: str) -> str:
     if snapshot := _SNAPSHOT_NAME.fullmatch(file_name):
         return f"Snapshot end offset: {int(snapshot[1])}, epoch: {int(snapshot[2])}"
     return f"Log starting offset: {base_offset(name)}"
-
-
-def base_offset(name: str) -> int:
-    """The number before the first dot of a file's name."""
-    number = PurePath(name).name.partition(".")[0]
-    if not number.isdecimal():
-        raise KStoreError(
-            f"{name} is not named as a segment file: the name begins with the segment's base "
-            "offset, such as 00000000000000000000.log"
-        )
-    return int(number)
 
 
 def make_dumper(arguments: argparse.Namespace) -> LineDumper:
