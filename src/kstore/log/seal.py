@@ -53,6 +53,33 @@ def write(files: Files, directory: str | os.PathLike[str], base_offset: int) -> 
     return True
 
 
+def renew(
+    files: Files, directory: str | os.PathLike[str], base_offset: int
+) -> tuple[bytes | None, int | None]:
+    """The bytes of a new seal, and where the segment is not what the seal it has says.
+
+    No seal for a segment that cannot have one, or whose seal is of a newer kstore; a seal that is
+    contradicted is no seal to be replaced: it is None then, too.
+    """
+    path = path_of(directory, base_offset)
+    old = b""
+    if files.exists(path):
+        old = files.read(path, limit=_MOST)
+        try:
+            _check_format(old, path)
+        except NewerFormatError as error:
+            _LOGGER.warning("a seal stays as it is: %s", error)
+            return None, None
+    data = _make(files, os.path.join(directory, filenames.log_name(base_offset)))
+    if data is None or _stamp_of(old) != _stamp_of(data):
+        return data, None
+    before, now = (each[each.index(b"\n") + 1 : -4] for each in (old, data))
+    for at in range(0, len(before), ENTRY_SIZE):
+        if before[at : at + ENTRY_SIZE] != now[at : at + ENTRY_SIZE]:
+            return None, int.from_bytes(before[at : at + 8], "big")
+    return data, None
+
+
 def _make(files: Files, path: str) -> bytes | None:
     fd = files.open(path)
     try:

@@ -10,20 +10,19 @@ import os
 import time
 from collections.abc import Sequence
 
-from kstore.config import StoreConfig
-from kstore.errors import InvalidConfigError, StorageError, StoreLockedError
+from kstore.errors import InvalidConfigError, StorageError
 from kstore.group.offsets import file_name
 from kstore.log.fence import parse, unreadable
 from kstore.log.files import DISK, Files
 from kstore.log.log import Log
 from kstore.log.publication import PUBLISHING, Part, Publication
+from kstore.spark.alone import open_alone
 from kstore.spark.sink_options import STAGED, SinkOptions, Staged
 from kstore.store import Store
 
 _LOGGER = logging.getLogger("kstore")
 
 PUBLISHED = "kstore.published."
-_PAUSE = 0.02  # seconds between looks for the store's lock
 
 
 def publish(
@@ -126,19 +125,11 @@ def open_for_commit(options: SinkOptions, files: Files = DISK) -> Store:
 
     What an earlier publication left unfinished is undone by that.
     """
-    deadline = time.monotonic() + options.lock_timeout_ms / 1000
-    while True:
-        try:
-            return Store(options.paths, "a", config=StoreConfig(background=False), files=files)
-        except StoreLockedError as error:
-            if time.monotonic() >= deadline:
-                raise StoreLockedError(
-                    f"another process has written this store for {options.lock_timeout_ms} ms: "
-                    "a commit needs it for itself. Close it there (a Kafka broker holds it as "
-                    "long as it runs), or raise the option lockTimeout",
-                    path=error.path,
-                ) from None
-        time.sleep(_PAUSE)
+    reason = (
+        "a commit needs it for itself. Close it there (a Kafka broker holds it as long as it "
+        "runs), or raise the option lockTimeout"
+    )
+    return open_alone(options.paths, options.lock_timeout_ms, reason, files)
 
 
 # --- progress -------------------------------------------------------------------------------

@@ -6,4 +6,5 @@ are, in the executors' Python processes; only partial results come back to the d
 
 JOBS = {
     "verify": "check every checksum, offset and index entry of a store",
+    "reindex": "make indexes, producer snapshots and seals of a store anew",
 }

@@ -1,0 +1,285 @@
+"""Everything beside the log files of a partition made anew: indexes, producer state, seals.
+
+What comes out is what recovery makes of a directory that has lost all of it. The work on segments
+may be done side by side, in any processes: :func:`index_segment` stages the files of one,
+:func:`replay_producers` those that need the partition in order, and :func:`put_in_place`, for the
+holder of the store's lock, renames them over what is there. Each file on its own tells only what
+the log tells, so a crash in between leaves some old and some new ones, and the log as it was.
+"""
+
+import itertools
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kstore._native.locate import SegmentList, SegmentView
+from kstore._native.status import reason
+from kstore.config import LogConfig
+from kstore.log import filenames, seal
+from kstore.log.filenames import LOG, SNAPSHOT, TRANSACTION_INDEX
+from kstore.log.files import Files
+from kstore.log.loader import base_offsets
+from kstore.log.producer_state import ProducerState, UncleanStop
+from kstore.log.segment_scan import Tell, scan_segment
+from kstore.log.staged import StagedFiles, staged_path
+
+_LARGEST = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Why a segment's files stay as they are."""
+
+    path: str
+    position: int
+    offset: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """Files that were staged under one token, by the names that they will have."""
+
+    token: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedSegment:
+    """What reading a segment gave. Staged are only files that differ from those that are there."""
+
+    base_offset: int
+    size: int
+    next_offset: int
+    producer_batches: int  # of idempotent and transactional producers
+    staging: Staging
+    damage: Damage | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedProducers:
+    """Snapshots and transaction indexes; ``unwanted`` are files that the log does not ask for."""
+
+    staging: Staging
+    unwanted: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReindexReport:
+    """What was done to one partition. Names are those of files in its folder."""
+
+    segments: int
+    bytes: int
+    written: tuple[str, ...]
+    removed: tuple[str, ...]
+    damages: tuple[Damage, ...]
+
+
+def index_segment(
+    files: Files,
+    directory: str,
+    base_offset: int,
+    config: LogConfig,
+    *,
+    last: bool,
+    tell: Tell | None = None,
+) -> IndexedSegment:
+    """Check a segment and stage its offset index, time index and seal (``last``: no seal).
+
+    A segment that is damaged, or that the seal it has contradicts, gets none of them: its
+    ``damage`` says where. Memory: both indexes; the log is mapped 32 MiB at a time.
+    """
+    staged = StagedFiles(files, directory)
+    path = os.path.join(directory, filenames.log_name(base_offset))
+    scan = scan_segment(files, path, base_offset, config, tell)
+    damage = None
+    sealed = None
+    if scan.status != 0:
+        damage = Damage(path, scan.valid_size, scan.next_offset, reason(scan.status))
+    elif not last:
+        sealed, broken = seal.renew(files, directory, base_offset)
+        if broken is not None:
+            damage = Damage(
+                path,
+                broken,
+                base_offset,
+                "offset, size or leader epoch of a batch is not what it was when it was sealed",
+            )
+    names = []
+    if damage is None:
+        wanted = {
+            filenames.index_name(base_offset): scan.index,
+            filenames.time_index_name(base_offset): scan.time_index,
+            filenames.seal_name(base_offset): sealed,
+        }
+        for name, data in wanted.items():
+            if data is not None and not _is(files, os.path.join(directory, name), data):
+                _write(staged, os.path.join(staged.directory, name), data)
+                names.append(name)
+    return IndexedSegment(
+        base_offset=base_offset,
+        size=scan.file_size,
+        next_offset=scan.next_offset,
+        producer_batches=scan.producer_batches,
+        staging=Staging(staged.token, tuple(names)),
+        damage=damage,
+    )
+
+
+def find_overlap(directory: str, segments: Sequence[IndexedSegment]) -> Damage | None:
+    """Two segments of which the first goes on beyond where the second begins, if there are such."""
+    for one, other in itertools.pairwise(segments):
+        if one.next_offset > other.base_offset:
+            path = os.path.join(directory, filenames.log_name(one.base_offset))
+            return Damage(
+                path,
+                one.size,
+                one.next_offset,
+                f"the segment goes on to offset {one.next_offset}, but the next one begins at "
+                f"{other.base_offset}",
+            )
+    return None
+
+
+def replay_producers(
+    files: Files,
+    directory: str,
+    segments: Sequence[IndexedSegment],
+    log_start_offset: int,
+    config: LogConfig,
+) -> ReplayedProducers:
+    """Stage what the log tells of its producers: all of its segments, sound and in order.
+
+    Segments without a producer's batch are not read again, and of the others the headers and
+    markers alone.
+    """
+    staged = StagedFiles(files, directory)
+    views = [
+        SegmentView(
+            each.base_offset,
+            os.path.join(directory, filenames.log_name(each.base_offset)),
+            size=each.size,
+            next_offset=each.next_offset,
+        )
+        for each in segments
+    ]
+    start = max(log_start_offset, views[0].base_offset)
+    if start > views[-1].next_offset:
+        views[-1].publish(views[-1].size, start)
+    log = SegmentList(tuple(views), start)
+    state = ProducerState(staged, staged.directory, config.producer_id_expiration_ms)
+    quiet = frozenset(each.base_offset for each in segments if each.producer_batches == 0)
+    state.load(log, 0, unclean=UncleanStop(0, 0, log_start_offset), quiet=quiet)
+    state.take_snapshot(log.end_offset)
+    made = staged.listdir(staged.directory)
+    unwanted = [name for name in files.listdir(directory) if _derived(name, log, made)]
+    kept = []
+    for name in made:
+        data = staged.read(os.path.join(staged.directory, name), _LARGEST)
+        if _is(files, os.path.join(directory, name), data):
+            staged.remove(os.path.join(staged.directory, name))
+        else:
+            _sync(staged, os.path.join(staged.directory, name))
+            kept.append(name)
+    return ReplayedProducers(Staging(staged.token, tuple(kept)), tuple(unwanted))
+
+
+def put_in_place(
+    files: Files, directory: str, stagings: Sequence[Staging], unwanted: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Rename staged files over those that are there, and remove others; returns the names written.
+
+    For the holder of the store's lock, with the log closed. All of it is on disk afterwards.
+    """
+    written = []
+    for staging in stagings:
+        for name in staging.names:
+            staged = staged_path(directory, staging.token, name)
+            files.rename(staged, os.path.join(directory, name))
+            written.append(name)
+    for name in unwanted:
+        files.remove(os.path.join(directory, name))
+    if written or unwanted:
+        files.sync_directory(directory)
+    return tuple(sorted(written))
+
+
+def reindex_partition(
+    files: Files, directory: str, config: LogConfig, *, log_start_offset: int = 0
+) -> ReindexReport:
+    """All of it, one segment after the other; the log is closed and its store's lock held.
+
+    Of a partition with damage the sound segments get new indexes, and its producer state stays.
+    """
+    bases = base_offsets(files, directory)
+    segments = [
+        index_segment(files, directory, base, config, last=base == bases[-1]) for base in bases
+    ]
+    return finish_partition(files, directory, segments, log_start_offset, config)
+
+
+def finish_partition(
+    files: Files,
+    directory: str,
+    segments: Sequence[IndexedSegment],
+    log_start_offset: int,
+    config: LogConfig,
+    replayed: ReplayedProducers | None = None,
+) -> ReindexReport:
+    """Put in place what was staged for all segments of a partition, and its producers' state.
+
+    Without ``replayed`` the log is replayed here, where no segment is damaged.
+    """
+    damages = [each.damage for each in segments if each.damage is not None]
+    overlap = find_overlap(directory, segments)
+    if overlap is not None:
+        damages.append(overlap)
+    if replayed is None and segments and not damages:
+        replayed = replay_producers(files, directory, segments, log_start_offset, config)
+    stagings = [each.staging for each in segments]
+    unwanted: tuple[str, ...] = ()
+    if replayed is not None:
+        stagings.append(replayed.staging)
+        unwanted = replayed.unwanted
+    return ReindexReport(
+        segments=len(segments),
+        bytes=sum(each.size for each in segments),
+        written=put_in_place(files, directory, stagings, unwanted),
+        removed=unwanted,
+        damages=tuple(damages),
+    )
+
+
+def _derived(name: str, log: SegmentList, made: Sequence[str]) -> bool:
+    """Whether a file tells of producers, or of a segment that is not there, without being asked."""
+    found = filenames.parse(name)
+    if found is None or found.suffix or found.kind == LOG or name in made:
+        return False
+    if found.kind in (SNAPSHOT, TRANSACTION_INDEX):
+        return True
+    return all(view.base_offset != found.base_offset for view in log.views)
+
+
+def _is(files: Files, path: str, data: bytes) -> bool:
+    return (
+        files.kind(path) is not None
+        and files.size_of(path) == len(data)
+        and files.read(path, _LARGEST) == data
+    )
+
+
+def _write(files: Files, path: str, data: bytes) -> None:
+    fd = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    try:
+        files.write(fd, data)
+        files.fsync(fd)
+    finally:
+        files.close(fd)
+
+
+def _sync(files: Files, path: str) -> None:
+    fd = files.open(path, os.O_WRONLY)
+    try:
+        files.fsync(fd)
+    finally:
+        files.close(fd)

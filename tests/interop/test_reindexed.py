@@ -1,0 +1,32 @@
+"""DumpLogSegments over everything that a reindex made anew: it finds nothing wrong."""
+
+from interop.dump import dump_log
+from kstore.config import LogConfig
+from kstore.log.files import DISK
+from kstore.log.reindex import reindex_partition
+from support.jobs import lose_side_files, make_store
+
+
+def test_indexes_are_sane(kafka, tmp_path):
+    place = tmp_path / "data"
+    make_store(place)
+    lose_side_files(place)
+    config = LogConfig(segment_bytes=4000, index_interval_bytes=300)
+    for folder in place.glob("*-*"):
+        if folder.is_dir():
+            assert not reindex_partition(DISK, str(folder), config).damages
+    indexes = sorted([*place.rglob("*.index"), *place.rglob("*.timeindex")])
+    assert len(indexes) > 20
+    sane = dump_log(kafka, indexes, "--index-sanity-check")
+    assert sane.complaints == ""
+    for path in indexes:
+        empty = path.suffix == ".index" and path.stat().st_size == 0  # of the other it says nothing
+        said = "is empty" if empty else "passed sanity check"
+        assert sane.files[str(path)].lines == [f"{path} {said}."]
+    assert dump_log(kafka, indexes, "--verify-index-only").complaints == ""
+    aborted = sorted(place.rglob("*.txnindex"))
+    shown = dump_log(kafka, aborted)
+    assert shown.complaints == ""
+    assert all("producerId: 100" in shown.files[str(path)].lines[0] for path in aborted)
+    assert aborted
+    assert dump_log(kafka, sorted(place.rglob("*.snapshot"))).complaints == ""

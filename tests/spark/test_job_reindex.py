@@ -1,0 +1,183 @@
+"""``kstore spark reindex``: the files that one machine makes, whatever dies on the way."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kstore
+from kstore.cli import main
+from kstore.log.staged import STAGED
+from kstore.spark.jobs import reindex as job
+from support.jobs import logs, lose_side_files, make_store, rebuilt_by_recovery, side_files
+from support.stores import QUIET, snapshot
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, bytes]]:
+    """A store, and what recovery makes of it."""
+    root = tmp_path_factory.mktemp("made")
+    make_store(root / "data")
+    return root / "data", rebuilt_by_recovery(root / "data", root / "copy")
+
+
+@pytest.fixture
+def place(made: tuple[Path, dict[str, bytes]], tmp_path: Path) -> Path:
+    shutil.copytree(made[0], tmp_path / "data")
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def expected(made: tuple[Path, dict[str, bytes]]) -> dict[str, bytes]:
+    return made[1]
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "_LEAST_PART", 9000)
+    monkeypatch.setattr(job, "_MOST_PART", 9000)
+
+
+def test_the_files_that_recovery_makes(spark: Any, place: Path, expected: dict[str, bytes]) -> None:
+    before = logs(place)
+    lose_side_files(place)
+    seen: list[int] = []
+    reports = job.reindex(spark, place, progress=lambda done, total, name: seen.append(done))
+    assert side_files(place) == expected
+    assert logs(place) == before
+    assert not list(place.rglob(STAGED + "*"))
+    assert [(each.topic, each.partition) for each in reports] == [
+        ("clicks", 0), ("clicks", 1), ("orders", 0), ("orders", 1),
+    ]  # fmt: skip
+    assert all(each.ok for each in reports)
+    written = [f"{Path(each.path).name}/{name}" for each in reports for name in each.written]
+    assert sorted(written) == sorted(expected)
+    assert seen[-1] == sum(map(len, before.values()))
+    assert (place / ".kafka_cleanshutdown").exists()
+
+
+def test_a_store_that_was_not_closed(spark: Any, place: Path, expected: dict[str, bytes]) -> None:
+    (place / ".kafka_cleanshutdown").unlink()
+    lose_side_files(place)
+    assert all(each.ok for each in job.reindex(spark, place))
+    assert side_files(place) == expected
+
+
+def test_damage_and_the_command(spark: Any, place: Path, capsys: Any) -> None:
+    chosen = sorted((place / "clicks-1").glob("*.log"))[1]
+    data = bytearray(chosen.read_bytes())
+    data[90] ^= 1
+    chosen.write_bytes(data)
+    assert main(["spark", "reindex", "--log-dir", str(place)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert any(
+        line.startswith(f"  {chosen} position 0 offset {int(chosen.stem)}") for line in lines
+    )
+    assert lines[-1] == "4 partitions: 1 not ok"
+    assert main(["spark", "reindex", "--json", "--topic", "orders", "--log-dir", str(place)]) == 0
+    tree = json.loads(capsys.readouterr().out)
+    assert tree["ok"]
+    assert [each["written"] for each in tree["partitions"]] == [[], []]
+
+
+def fail_once(task: Any) -> Any:
+    """The first attempt of each task dies when half of its work is staged."""
+    mark = Path(task[0][0]).parent / f"failed-{task[1][0].number}-{task[1][0].base_offset}"
+    if not mark.exists():
+        mark.touch()
+        job._index_one(task[1][0])
+        raise RuntimeError("this attempt dies")
+    return job._index(task)
+
+
+def fail_always(task: Any) -> Any:
+    raise RuntimeError("never")
+
+
+def test_a_task_that_is_tried_again(
+    spark: Any, place: Path, expected: dict[str, bytes], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lose_side_files(place)
+    with monkeypatch.context() as patched:
+        patched.setattr(job, "run_tasks", replacing(fail_once))
+        assert all(each.ok for each in job.reindex(spark, place))
+    assert side_files(place) == expected
+    assert not list(place.rglob(STAGED + "*"))  # what the attempts left that died
+    assert list(tmp_path.glob("failed-*"))
+
+
+def replacing(work: Any) -> Any:
+    """run_tasks with other work for the first wave."""
+    original = job.run_tasks
+
+    def run(spark: Any, tasks: Any, given: Any, description: str) -> Any:
+        return original(spark, tasks, work if given is job._index else given, description)
+
+    return run
+
+
+def test_a_job_that_fails_leaves_the_store_as_it_was(
+    spark: Any, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = snapshot(place)
+    monkeypatch.setattr(job, "run_tasks", replacing(fail_always))
+    with pytest.raises(Exception, match="never"):
+        job.reindex(spark, place)
+    assert snapshot(place) == before
+
+
+def test_a_driver_that_dies_between_two_partitions(
+    spark: Any, place: Path, expected: dict[str, bytes], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    lose_side_files(place)
+    done: list[Path] = []
+    original = job.finish_partition
+
+    def finish(files: Any, directory: str, *rest: Any) -> Any:
+        if done:
+            raise KeyboardInterrupt
+        done.append(Path(directory))
+        return original(files, directory, *rest)
+
+    state = tmp_path / "state.json"
+    with monkeypatch.context() as patched:
+        patched.setattr(job, "finish_partition", finish)
+        with pytest.raises(KeyboardInterrupt):
+            job.reindex(spark, place, resume=str(state))
+    made = side_files(place)
+    assert made == {
+        name: data for name, data in expected.items() if name.startswith(done[0].name + "/")
+    }
+    assert list(place.rglob(STAGED + "*"))
+    seen: set[str] = set()
+    reports = job.reindex(
+        spark, place, resume=str(state), progress=lambda done, total, name: seen.add(name)
+    )
+    assert done[0].name not in seen
+    assert len(seen) == 3
+    assert all(each.ok and each.written for each in reports)
+    assert side_files(place) == expected
+    assert not list(place.rglob(STAGED + "*"))
+
+
+def test_dry_run_locks_and_mistakes(place: Path, tmp_path: Path, capsys: Any) -> None:
+    before = snapshot(place)
+    assert main(["spark", "reindex", "--dry-run", "--log-dir", str(place)]) == 0
+    assert "segments and write their files anew" in capsys.readouterr().out
+    with kstore.open(place, config=QUIET):
+        words = ["--lock-timeout", "0.1", "--master", "local[1]", "--log-dir", str(place)]
+        assert main(["spark", "reindex", *words]) == 1
+    said = capsys.readouterr().err
+    assert "100 ms" in said
+    assert "--lock-timeout" in said
+    other = tmp_path / "other.json"
+    other.write_text('{"job": {"name": "compact"}, "done": {}}')
+    assert main(["spark", "reindex", "--resume", str(other), "--log-dir", str(place)]) == 1
+    assert "of another job" in capsys.readouterr().err
+    assert {name: data for name, (data, _) in snapshot(place).items()} == {
+        name: data for name, (data, _) in before.items()
+    }

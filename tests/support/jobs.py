@@ -1,0 +1,83 @@
+"""Stores for the jobs that change them: several codecs, formats, transactions, and open ends."""
+
+import shutil
+from pathlib import Path
+
+import kstore
+from kstore.log.log import Log
+from kstore.log.staged import STAGED
+from support.stores import QUIET
+from support.transactions import WHEN, Teller
+
+SIDE_FILES = ("*.index", "*.timeindex", "*.txnindex", "*.snapshot", "kstore.seal.*")
+MARKER = ".kafka_cleanshutdown"
+CHECKPOINTS = ("recovery-point-offset-checkpoint",)
+
+
+def fill(log: Log, rounds: int) -> None:
+    """Transactions that end well and badly, interleaved, and one that stays open."""
+    teller = Teller(log)
+    for n in range(rounds):
+        teller.data(-1, 3, codec=n % 5)
+        teller.data(1000 + n % 3, 4, codec=(n + 2) % 5)
+        if n % 4 == 3:
+            teller.end(1000 + n % 3, commit=n % 8 == 3)
+    teller.data(7, 2)
+
+
+def make_store(place: Path, *, partitions: int = 2, rounds: int = 60) -> None:
+    """``orders`` has producers and transactions, ``clicks`` plain records."""
+    config = kstore.LogConfig(segment_bytes=4000, index_interval_bytes=300, file_delete_delay_ms=0)
+    with kstore.open(place, config=QUIET) as store:
+        orders = store.create_topic("orders", partitions, config=config)
+        clicks = store.create_topic("clicks", partitions, config=config)
+        for number in range(partitions):
+            fill(orders[number], rounds + 7 * number)
+            for n in range(150):
+                clicks[number].append(
+                    b"value %d" % n * 4,
+                    key=b"%d" % (n % 40),
+                    headers=[("n", b"%d" % n), ("none", None)],
+                    timestamp=WHEN + 10 * n,
+                )
+            for log in (orders[number], clicks[number]):
+                log.flush()
+
+
+def lose_side_files(place: Path) -> None:
+    """Take away all that can be made from the logs."""
+    for pattern in SIDE_FILES:
+        for each in place.rglob(pattern):
+            each.unlink()
+
+
+def side_files(place: Path) -> dict[str, bytes]:
+    """Name and content of everything beside the logs; of a seal what does not tell of the inode."""
+    found = {}
+    for pattern in SIDE_FILES:
+        for each in place.rglob(pattern):
+            if each.name.startswith(STAGED):
+                continue
+            data = each.read_bytes()
+            if each.name.startswith("kstore.seal."):
+                data = data[data.index(b"\n") + 1 : -4]
+            found[str(each.relative_to(place))] = data
+    return found
+
+
+def logs(place: Path) -> dict[str, bytes]:
+    return {str(each.relative_to(place)): each.read_bytes() for each in place.rglob("*.log")}
+
+
+def rebuilt_by_recovery(place: Path, copy: Path) -> dict[str, bytes]:
+    """What the engine's recovery makes of a copy that has lost everything beside its logs."""
+    shutil.copytree(place, copy)
+    lose_side_files(copy)
+    for name in (MARKER, *CHECKPOINTS):
+        (copy / name).unlink(missing_ok=True)
+    with kstore.open(copy, config=QUIET) as store:
+        for name in store:
+            for log in store[name]:
+                log.seal()
+    assert logs(copy) == logs(place)
+    return side_files(copy)
