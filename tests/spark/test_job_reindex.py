@@ -97,7 +97,10 @@ def fail_always(task: Any) -> Any:
 
 
 def test_a_task_that_is_tried_again(
-    spark: Any, place: Path, expected: dict[str, bytes], tmp_path: Path,
+    spark: Any,
+    place: Path,
+    expected: dict[str, bytes],
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lose_side_files(place)
