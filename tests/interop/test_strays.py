@@ -12,6 +12,7 @@ from kafka import KafkaAdminClient
 
 import kstore
 from interop.node import Node
+from kstore.errors import SourceError
 from kstore.handover import check_broker, plan_handover
 from kstore.log.identity import format_topic_id, random_uuid
 from kstore.mirror.answers import LATEST
@@ -45,6 +46,16 @@ def end_of(node: Node, topic: str) -> int:
     with KafkaSource(node.address, topic, patience=20) as source:
         source.describe()
         return source.offsets([0], LATEST)[0]
+
+
+def is_served(node: Node, topic: str) -> bool:
+    with KafkaSource(node.address, topic, patience=2) as source:
+        try:
+            source.describe()
+            source.offsets([0], LATEST)
+        except SourceError:
+            return False
+    return True
 
 
 def refusals(node: Node) -> list[str]:
@@ -102,3 +113,56 @@ def test_ids_that_the_cluster_does_not_know(node: Node, tmp_path: Path) -> None:
     assert (away / "moved-0").is_dir()
     assert (folder(node, "lost-0") / "partition.metadata").read_text().endswith(lost)
     assert refusals(node) == []
+
+
+def test_files_that_do_not_parse(node: Node) -> None:
+    """The broker takes a directory offline: what is in it is not served."""
+    place = node.log_dirs[1]
+    if folder(node, "moved-0").parent != place:
+        folder(node, "moved-0").rename(place / "moved-0")
+    for path, said in (
+        (place / "recovery-point-offset-checkpoint", "Error while reading checkpoint file"),
+        (place / "moved-0" / "partition.metadata", "Error while reading partition metadata file"),
+    ):
+        data = path.read_bytes()
+        path.write_text("0\nxx\n")
+        assert [each for each in refusals(node) if str(path.parent) in each and "offline" in each]
+        node.start()
+        assert not is_served(node, "moved")
+        node.stop()
+        assert any(said in line and str(path) in line for line in node.lines())
+        path.write_bytes(data)
+        (place / ".kafka_cleanshutdown").write_bytes(
+            (node.log_dirs[0] / ".kafka_cleanshutdown").read_bytes()
+        )
+    assert refusals(node) == []
+    node.start()
+    assert end_of(node, "moved") == 5
+    node.stop()
+
+
+def test_directories_with_which_it_does_not_start(node: Node) -> None:
+    moved = folder(node, "moved-0")
+    (away,) = (place for place in node.log_dirs if place != moved.parent)
+    shutil.copytree(moved, away / "moved-0")
+    assert any("the same partition is in" in each for each in refusals(node))
+    assert "Duplicate log directories" in not_started(node)
+    shutil.rmtree(away / "moved-0")
+
+    meta = node.log_dirs[1] / "meta.properties"
+    text = meta.read_text()
+    meta.write_text(
+        "".join(
+            f"cluster.id={random_uuid()}\n" if line.startswith("cluster.id") else line + "\n"
+            for line in text.splitlines()
+        )
+    )
+    assert any("a broker takes only its own" in each for each in refusals(node))
+    assert "Invalid cluster.id" in not_started(node)
+    meta.write_text(text)
+
+
+def not_started(node: Node) -> str:
+    with pytest.raises(AssertionError, match="did not start"):
+        node.start()
+    return "\n".join(node.lines())
