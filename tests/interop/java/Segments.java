@@ -19,6 +19,7 @@ import java.nio.ByteBuffer;
 import java.util.Base64;
 import java.util.StringJoiner;
 import java.util.TreeMap;
+import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.storage.internals.log.LogSegment;
 import org.apache.kafka.storage.internals.log.LogStartOffsetIncrementReason;
 import org.apache.kafka.storage.internals.log.ProducerStateEntry;
@@ -124,7 +125,9 @@ public class Segments {
                 System.out.println(answer(line.split(" ")));
             } catch (InvocationTargetException e) {
                 e.getCause().printStackTrace();
-                System.out.println("error:" + named(e.getCause()).getClass().getSimpleName());
+                Throwable error = named(e.getCause());
+                System.out.println("error:" + Errors.forException(error).code() + ":"
+                    + error.getClass().getSimpleName());
             }
         }
         System.out.flush();
