@@ -93,6 +93,8 @@ NATIVE_DISK = {
     "kstore._native.locate",
     "kstore._native.frames",
     "kstore._native.pages",
+    "kstore._native.limits_disk",
+    "kstore._native.limits_sockets",
 }
 NATIVE_DISK_HEADERS = {"unistd.h", "sys/uio.h", "sys/mman.h", "fcntl.h", "stdio.h"}
 NATIVE_DISK_MODULES = ("posix.unistd", "posix.mman", "posix.fcntl", "posix.stat", "libc.stdio")

@@ -1,9 +1,14 @@
 """What a comparison is: several ways of doing one thing, and the ratios that are wanted."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -17,12 +22,17 @@ class Timed:
     result
         Compared as any other contestant's.
     also
-        More figures in seconds, shown and compared as ``"contestant p99"``.
+        More figures in seconds, shown and compared as ``"contestant p99"``. One whose name ends
+        in ``CPU`` is processor time for a piece of the work, shown for each gigabyte.
+    samples
+        Nanoseconds of the single pieces, where they were timed one by one: all rounds' together
+        give the percentiles.
     """
 
     seconds: float
     result: object = None
     also: dict[str, float] = field(default_factory=dict)
+    samples: "Sequence[int] | NDArray[np.int64]" = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +57,11 @@ class Contest:
         Contestants whose result is of another kind (a limit that only reads, say).
     rounds
         How often each is called; less where a call takes seconds.
+    ceiling
+        The contestant that others are shown as a fraction of; without one it is the fastest of
+        the run.
+    size
+        Where it stands in a picture of all contests of a workload: the bytes of one request.
     """
 
     name: str
@@ -57,6 +72,8 @@ class Contest:
     expected: object = None
     unchecked: frozenset[str] = field(default_factory=frozenset)
     rounds: int = 15
+    ceiling: str = ""
+    size: int = 0
 
     def check(self) -> dict[str, float]:
         """Call every contestant once and raise AssertionError if a result is wrong.

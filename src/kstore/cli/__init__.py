@@ -21,6 +21,7 @@ TOOLS = {
     "mirror": "copy a topic of a live Kafka cluster, byte for byte",
     "spark": "verify whole stores on Apache Spark",
     "repair": "save what is sound of a damaged directory into a new one",
+    "bench": "measure this machine and kstore on it: disk, page cache, sockets, engine",
 }
 
 _PIPE_CLOSED = 141  # as a shell reports a program that SIGPIPE ended

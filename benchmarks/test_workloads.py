@@ -1,0 +1,26 @@
+"""Every workload of `kstore bench`, each contest once with its results checked."""
+
+import pytest
+from hdrh.histogram import HdrHistogram
+
+from kstore.bench import results
+from kstore.bench.workload import Setting, workloads
+
+
+@pytest.mark.parametrize("workload", workloads(), ids=lambda workload: workload.title)
+def test_results(workload, tmp_path):
+    setting = Setting(tmp_path, workload.size("quick"), "quick")
+    names = []
+    for contest in workload.contests(setting):
+        contest.check()
+        names.append(contest.name)
+    assert len(names) == len(set(names)) > 0
+    assert len(names) <= 2 * workload.count[0]
+
+
+def test_an_hdr_histogram_holds_every_sample():
+    encoded = results.hdr([range(1000, 2000), [5_000_000]])
+    histogram = HdrHistogram.decode(encoded)
+    assert histogram.get_total_count() == 1001
+    assert histogram.get_value_at_percentile(50) == pytest.approx(1500, rel=0.01)
+    assert histogram.get_max_value() == pytest.approx(5_000_000, rel=0.01)

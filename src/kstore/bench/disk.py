@@ -1,0 +1,369 @@
+"""Writing to a disk: sequential against random, one durable write, stalls of write-back.
+
+Files are new in every round and removed outside the clock, so that no contestant's dirty pages are
+written back during the next. "over zeros" is a file that was written full of zeros and synced
+before: its blocks need no allocation. Figures are durable (they include a last ``fdatasync``)
+unless they say "accepted", which is when the calls had returned.
+"""
+
+import mmap
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+from kstore._native import limits_disk
+from kstore.bench.contest import Contest, Timed
+from kstore.bench.raw_files import (
+    RWF_DONTCACHE,
+    Positions,
+    block_of,
+    check_stamps,
+    fresh,
+    opened,
+    prewrite,
+    refusal,
+    sequential,
+    shuffled,
+)
+from kstore.bench.workload import Setting, Workload
+
+KIB, MIB = 1 << 10, 1 << 20
+DIRECT = 512  # bytes that O_DIRECT wants a multiple of, on nearly every disk
+SYNCED = 400  # writes that each wait for the disk, at most, in a round
+SYNC_SECONDS = 0.2  # that they may take
+CHECKED = 64  # blocks that are read back after a round
+
+
+def size_text(size: int) -> str:
+    """``512 B``, ``4 KiB``, ``1 MiB``."""
+    for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
+        if size >= unit and size % unit == 0:
+            return f"{size // unit} {name}"
+    return f"{size} B"
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way of writing blocks.
+
+    ``flags`` are of open(2), ``rwf`` of pwritev2(2); ``reserve``: blocks are allocated before;
+    ``zeros``: the file is there, full of zeros; ``pieces``: parts of one vector.
+    """
+
+    name: str
+    flags: int = 0
+    rwf: int = 0
+    reserve: bool = False
+    zeros: bool = False
+    pieces: int = 1
+    sync_every: int = 0  # bytes; 1: after each write
+
+    @property
+    def waits(self) -> bool:
+        """Whether each write waits for the disk."""
+        return bool(self.flags & os.O_DSYNC)
+
+
+SEQUENTIAL = (
+    Method("write"),
+    Method("pwritev of 16 parts", pieces=16),
+    Method("write, fallocated", reserve=True),
+    Method("write over zeros", zeros=True),
+    Method("write, fdatasync each 1 MiB", sync_every=MIB),
+    Method("RWF_DONTCACHE", rwf=RWF_DONTCACHE),
+    Method("O_DSYNC", flags=os.O_DSYNC),
+    Method("O_DIRECT", flags=os.O_DIRECT),
+    Method("O_DIRECT over zeros", flags=os.O_DIRECT, zeros=True),
+)
+RANDOM = (
+    Method("write over zeros", zeros=True),
+    Method("O_DIRECT over zeros", flags=os.O_DIRECT, zeros=True),
+    Method("O_DSYNC over zeros", flags=os.O_DSYNC, zeros=True),
+)
+COMMITS = (
+    Method("write, fdatasync", sync_every=1),
+    Method("fallocated, fdatasync", sync_every=1, reserve=True),
+    Method("over zeros, fdatasync", sync_every=1, zeros=True),
+    Method("O_DSYNC", flags=os.O_DSYNC),
+    Method("O_DSYNC over zeros", flags=os.O_DSYNC, zeros=True),
+    Method("O_DIRECT|O_DSYNC", flags=os.O_DIRECT | os.O_DSYNC),
+    Method("O_DIRECT|O_DSYNC over zeros", flags=os.O_DIRECT | os.O_DSYNC, zeros=True),
+)
+
+
+@dataclass
+class Writing:
+    """Blocks to be written into files of one folder, by any method."""
+
+    setting: Setting
+    block: int
+
+    def __post_init__(self) -> None:
+        self.memory = block_of(self.block)
+        self._salt = 0
+        self.synced = self._how_many_syncs()
+        self.file = self.setting.directory / "written"
+        self._zeros: Path | None = None
+
+    @property
+    def zeros(self) -> Path:
+        """The file of zeros, made when it is first needed."""
+        if self._zeros is None:
+            path = self.setting.directory / "zeros"
+            self._zeros = path if path.exists() else prewrite(path, self.setting.size)
+        return self._zeros
+
+    def _how_many_syncs(self) -> int:
+        """So many as the disk does in the time that is meant for them."""
+        with fresh(self.setting.directory / "probe") as fd:
+            started = perf_counter()
+            limits_disk.write_at(fd, self.memory, sequential(5, self.block), sync_every=1)
+            each = (perf_counter() - started) / 5
+        return min(SYNCED, max(20, int(SYNC_SECONDS / each)))
+
+    def why_not(self, method: Method) -> str:
+        """Why a method cannot be used here with this block, or an empty string."""
+        if method.pieces > 1 and self.block // method.pieces < 1:
+            return "too small for a vector"
+        if method.flags & os.O_DIRECT and self.block % DIRECT:
+            return f"O_DIRECT wants multiples of {DIRECT} bytes"
+        if method.flags & os.O_DIRECT or method.rwf:
+            reason = refusal(self.setting.directory, method.flags & os.O_DIRECT, method.rwf)
+            if reason:
+                self.setting.missing[method.name] = reason
+            return reason
+        return ""
+
+    def positions(self, method: Method, *, random: bool) -> Positions:
+        count = self.setting.blocks(self.block, 200_000)
+        if method.sync_every == 1 or method.waits:
+            count = min(count, self.synced)
+        elif method.flags & os.O_DIRECT:
+            count = min(count, 4 * self.synced)
+        if random:
+            return shuffled(count, self.block, self.setting.size)
+        return sequential(count, self.block)
+
+    def write(self, method: Method, positions: Positions, *, each: bool = False) -> Timed:
+        """Write every block and wait for the disk; a block's seconds, and until accepted.
+
+        ``each``: every write is timed by itself instead, with the sync that follows it.
+        """
+        sync_every = method.sync_every
+        if sync_every > 1:
+            sync_every = max(1, sync_every // self.block)
+        took = np.zeros(len(positions), np.int64)
+        count = len(positions)
+        with self._target(method, count * self.block) as fd:
+            salt = self._next_salt()
+            started = perf_counter()
+            limits_disk.write_at(
+                fd,
+                self.memory,
+                positions,
+                sync_every=sync_every,
+                flags=method.rwf,
+                pieces=method.pieces,
+                salt=salt,
+                each=took if each else None,
+            )
+            accepted = perf_counter() - started
+            os.fdatasync(fd)
+            seconds = perf_counter() - started
+            check_stamps(self._path(method), positions, salt, CHECKED)
+        if each:
+            return Timed(float(np.median(took)) / 1e9, result=self.block, samples=took)
+        return Timed(seconds / count, result=self.block, also={"accepted": accepted / count})
+
+    def map_and_store(self, positions: Positions) -> Timed:
+        """Stores into a shared mapping of a new file, then msync and fdatasync."""
+        count = len(positions)
+        with fresh(self.file) as fd:
+            salt = self._next_salt()
+            started = perf_counter()
+            os.ftruncate(fd, count * self.block)
+            with mmap.mmap(fd, count * self.block) as mapping:
+                limits_disk.store_at(mapping, self.memory, positions, stamped=True, salt=salt)
+                accepted = perf_counter() - started
+                mapping.flush()
+                os.fdatasync(fd)
+                seconds = perf_counter() - started
+            check_stamps(self.file, positions, salt, CHECKED)
+        return Timed(seconds / count, result=self.block, also={"accepted": accepted / count})
+
+    def _next_salt(self) -> int:
+        self._salt += 1
+        return self._salt << 48
+
+    def _path(self, method: Method) -> Path:
+        return self.zeros if method.zeros else self.file
+
+    @contextmanager
+    def _target(self, method: Method, size: int) -> Iterator[int]:
+        if method.zeros:
+            with opened(self.zeros, os.O_RDWR | method.flags) as fd:
+                yield fd
+        else:
+            with fresh(self.file, method.flags, size if method.reserve else 0) as fd:
+                yield fd
+
+
+Calls = dict[str, Callable[[], object]]
+
+
+def sequential_writes(setting: Setting) -> Iterator[Contest]:
+    """Every method, by size of block."""
+    for block in setting.pick(
+        (4 * KIB, 64 * KIB, MIB),
+        (512, 4 * KIB, 16 * KIB, 64 * KIB, MIB, 4 * MIB),
+        (512, KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB),
+    ):
+        work = Writing(setting, block)
+        calls: Calls = {}
+        for method in SEQUENTIAL:
+            if not work.why_not(method):
+                positions = work.positions(method, random=False)
+                calls[method.name] = partial(work.write, method, positions)
+        stored = sequential(setting.blocks(block, 200_000), block)
+        calls["mmap stores"] = partial(work.map_and_store, stored)
+        yield Contest(
+            name=f"sequential writes of {size_text(block)}",
+            calls=calls,
+            amount=block,
+            size=block,
+            rounds=setting.pick(3, 5, 9),
+        )
+
+
+def random_writes(setting: Setting) -> Iterator[Contest]:
+    """The same method in order and in no order, over a file of zeros."""
+    for block in setting.pick(
+        (4 * KIB, 64 * KIB),
+        (512, 4 * KIB, 64 * KIB, MIB),
+        (512, KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB),
+    ):
+        work = Writing(setting, block)
+        calls: Calls = {}
+        bars: list[tuple[str, str, float | None]] = []
+        for method in RANDOM:
+            if work.why_not(method):
+                continue
+            for order, random in (("sequential", False), ("random", True)):
+                positions = work.positions(method, random=random)
+                calls[f"{order} {method.name}"] = partial(work.write, method, positions)
+            bars.append((f"sequential {method.name}", f"random {method.name}", None))
+        yield Contest(
+            name=f"sequential against random writes of {size_text(block)}",
+            calls=calls,
+            amount=block,
+            size=block,
+            bars=tuple(bars),
+            rounds=setting.pick(3, 5, 9),
+        )
+
+
+def commits(setting: Setting) -> Iterator[Contest]:
+    """One durable write at a time, each timed."""
+    for block in setting.pick((4 * KIB,), (4 * KIB, 64 * KIB), (4 * KIB, 64 * KIB, MIB)):
+        work = Writing(setting, block)
+        calls: Calls = {}
+        for method in COMMITS:
+            if not work.why_not(method):
+                positions = work.positions(method, random=False)
+                calls[method.name] = partial(work.write, method, positions, each=True)
+        best = "O_DIRECT|O_DSYNC over zeros"
+        bars = [(name, best, None) for name in calls if name != best] if best in calls else []
+        yield Contest(
+            name=f"one durable write of {size_text(block)}",
+            calls=calls,
+            amount=block,
+            size=block,
+            bars=tuple(bars),
+            rounds=setting.pick(3, 5, 9),
+        )
+    yield group_commits(setting)
+
+
+def group_commits(setting: Setting) -> Contest:
+    """What a sync costs when more writes share it."""
+    block = 4 * KIB
+    work = Writing(setting, block)
+    calls: Calls = {}
+    for together in (1, 4, 16, 64, 256):
+        method = Method(f"fdatasync each {together}", sync_every=together * block)
+        count = setting.blocks(block, max(8, work.synced // 4) * together)
+        calls[method.name] = partial(work.write, method, sequential(count, block))
+    return Contest(
+        name=f"writes of {size_text(block)} that share a sync",
+        calls=calls,
+        amount=block,
+        rounds=setting.pick(3, 5, 9),
+    )
+
+
+def stalls(setting: Setting) -> Iterator[Contest]:
+    """Buffered writes, each timed, more of them than the kernel lets be dirty without a thought."""
+    block = 64 * KIB
+    work = Writing(setting, block)
+    count = setting.blocks(block, 1 << 20)
+    calls: Calls = {
+        method.name: partial(work.write, method, sequential(count, block), each=True)
+        for method in (Method("write"), Method("RWF_DONTCACHE", rwf=RWF_DONTCACHE))
+        if not work.why_not(method)
+    }
+    yield Contest(
+        name=f"each of {count} writes of {size_text(block)}, nothing synced",
+        calls=calls,
+        amount=block,
+        rounds=setting.pick(2, 3, 5),
+    )
+
+
+WORKLOADS = (
+    Workload(
+        group="disk",
+        name="sequential",
+        about="new blocks one after another, by method and size of block, durable and accepted",
+        ceiling="the best method of the run",
+        sizes=(64 * MIB, 256 * MIB, 1024 * MIB),
+        contests=sequential_writes,
+        count=(3, 6, 8),
+        weight=4,
+    ),
+    Workload(
+        group="disk",
+        name="random",
+        about="the same blocks in order and in no order, over a file that is there",
+        ceiling="the best method of the run",
+        sizes=(64 * MIB, 256 * MIB, 1024 * MIB),
+        contests=random_writes,
+        count=(2, 4, 8),
+        weight=2,
+    ),
+    Workload(
+        group="disk",
+        name="commit",
+        about="one durable write at a time: percentiles of its latency, and syncs that are shared",
+        ceiling="the best method of the run",
+        sizes=(16 * MIB, 64 * MIB, 256 * MIB),
+        contests=commits,
+        count=(2, 3, 4),
+        weight=2,
+    ),
+    Workload(
+        group="disk",
+        name="stalls",
+        about="buffered writes timed one by one: what write-back does to the slowest",
+        ceiling="the best method of the run",
+        sizes=(256 * MIB, 1024 * MIB, 8192 * MIB),
+        contests=stalls,
+        count=(1, 1, 1),
+        copies=1.5,
+    ),
+)

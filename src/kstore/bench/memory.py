@@ -1,0 +1,206 @@
+"""Memory beside the disk: where the claim holds that a sequential disk beats random memory.
+
+The memory is larger than the caches, in pages of the usual size. What the disk gives is measured
+in the same rounds and shown for items of the same size.
+"""
+
+import mmap
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+from time import perf_counter
+
+import numpy as np
+
+from kstore._native import limits, limits_disk
+from kstore.bench.contest import Contest, Timed
+from kstore.bench.disk import KIB, MIB, size_text
+from kstore.bench.raw_files import (
+    Positions,
+    block_of,
+    drop,
+    fresh,
+    opened,
+    prewrite,
+    refusal,
+    sequential,
+    shuffled,
+)
+from kstore.bench.workload import Setting, Workload
+
+ITEMS = (4, 8, 16, 32, 64, 128, 1024, 4096)
+MOST_ITEMS = 2_000_000  # a round
+Calls = dict[str, Callable[[], object]]
+
+
+def _store(memory: mmap.mmap, item: int, positions: Positions) -> Timed:
+    block = block_of(item)
+    started = perf_counter()
+    limits_disk.store_at(memory, block, positions)
+    seconds = perf_counter() - started
+    for position in positions[:: max(1, len(positions) // 64)].tolist():
+        if memory[position : position + item] != block:
+            raise AssertionError(f"the item at {position} is not what was stored")
+    return Timed(seconds / len(positions), result=item)
+
+
+def _load(memory: mmap.mmap, item: int, positions: Positions) -> Timed:
+    started = perf_counter()
+    limits_disk.load_at(memory, item, positions)
+    return Timed((perf_counter() - started) / len(positions), result=item)
+
+
+class Disk:
+    """One sequential write and one sequential read of the disk, by the best plain means."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.size = min(setting.size, 256 * MIB) // MIB * MIB
+        self.flags = 0 if refusal(setting.directory, os.O_DIRECT) else os.O_DIRECT
+        self.block = block_of(MIB)
+        self.written = setting.directory / "written"
+        self.read_file = prewrite(setting.directory / "read", self.size, zeros=False)
+        self.positions = sequential(self.size // MIB, MIB)
+
+    def write(self, item: int) -> Timed:
+        """Blocks of 1 MiB into a new file, synced; seconds for so many bytes of it."""
+        with fresh(self.written, self.flags) as fd:
+            started = perf_counter()
+            limits_disk.write_at(fd, self.block, self.positions)
+            os.fdatasync(fd)
+            seconds = perf_counter() - started
+            if os.fstat(fd).st_size != self.size:
+                raise AssertionError("not everything was written")
+        return Timed(seconds * item / self.size, result=item)
+
+    def read(self, item: int) -> Timed:
+        """Blocks of 1 MiB of a file that no cache holds."""
+        with opened(self.read_file, os.O_RDONLY | self.flags) as fd:
+            drop(fd)
+            started = perf_counter()
+            limits_disk.read_at(fd, self.block, self.positions)
+            seconds = perf_counter() - started
+        return Timed(seconds * item / self.size, result=item)
+
+
+def items(setting: Setting) -> Iterator[Contest]:
+    """Items of one size stored and read in order and in no order, beside the disk."""
+    disk = Disk(setting)
+    with mmap.mmap(-1, setting.size) as memory:
+        memory.write(bytes(setting.size))  # every page is there
+        for item in setting.pick((4, 64, 1024), ITEMS, ITEMS):
+            count = min(setting.size // item, MOST_ITEMS)
+            ordered = sequential(count, item)
+            scattered = shuffled(count, item, setting.size)
+            calls: Calls = {
+                "random memory writes": partial(_store, memory, item, scattered),
+                "sequential memory writes": partial(_store, memory, item, ordered),
+                "random memory reads": partial(_load, memory, item, scattered),
+                "sequential memory reads": partial(_load, memory, item, ordered),
+                "sequential disk writes, durable": partial(disk.write, item),
+                "sequential disk reads, cold": partial(disk.read, item),
+            }
+            yield Contest(
+                name=f"items of {size_text(item)} in {size_text(setting.size)} of memory, and disk",
+                calls=calls,
+                amount=item,
+                size=item,
+                bars=(
+                    ("sequential disk writes, durable", "random memory writes", None),
+                    ("sequential disk reads, cold", "random memory reads", None),
+                ),
+                rounds=setting.pick(3, 5, 9),
+            )
+
+
+def bandwidth(setting: Setting) -> Iterator[Contest]:
+    """Reading and copying memory, by how much of it: the roofs of everything else."""
+    for size in setting.pick(
+        (32 * KIB, MIB, 64 * MIB),
+        (32 * KIB, 256 * KIB, MIB, 64 * MIB),
+        (32 * KIB, 256 * KIB, MIB, 8 * MIB, 64 * MIB, 512 * MIB),
+    ):
+        if size > setting.size:
+            continue
+        source, target = block_of(size), block_of(size)
+        yield Contest(
+            name=f"{size_text(size)} of memory, again and again",
+            calls={
+                "read every byte": partial(limits.read_all, source),
+                "memcpy": partial(limits.copy, target, source),
+            },
+            unchecked=frozenset(["read every byte"]),
+            amount=size,
+            size=size,
+            rounds=setting.pick(5, 9, 15),
+        )
+
+
+def chains(setting: Setting) -> Iterator[Contest]:
+    """Loads of which each names the next, in no order and in order."""
+    sizes = setting.pick((MIB, 64 * MIB), (MIB, 64 * MIB, 256 * MIB), (MIB, 64 * MIB, 1024 * MIB))
+    for size in sorted({min(size, setting.size) for size in sizes}):
+        count = size // 8
+        steps = min(count, MOST_ITEMS)
+        order = np.random.default_rng(5).permutation(count)
+        slots = np.empty(count, np.int64)
+        slots[order] = np.roll(order, -1)
+        neighbours = (np.arange(count, dtype=np.int64) + 1) % count
+        start = int(order[0])
+        calls: Calls = {
+            "random": partial(_chase, slots, start, steps, int(order[steps % count])),
+            "neighbours": partial(_chase, neighbours, 0, steps, steps % count),
+        }
+        yield Contest(
+            name=f"a chain of 8-byte loads through {size_text(size)}",
+            calls=calls,
+            amount=1,
+            unit="loads",
+            size=size,
+            bars=(("neighbours", "random", None),),
+            rounds=setting.pick(3, 5, 9),
+        )
+
+
+def _chase(slots: Positions, start: int, steps: int, end: int) -> Timed:
+    started = perf_counter()
+    found = limits_disk.chase(slots, start, steps)
+    seconds = perf_counter() - started
+    if found != end:
+        raise AssertionError(f"the chain ended at {found}, not {end}")
+    return Timed(seconds / steps, result=steps)
+
+
+WORKLOADS = (
+    Workload(
+        group="memory",
+        name="bandwidth",
+        about="reading and copying memory, by how much of it is used",
+        ceiling="reading every byte",
+        sizes=(64 * MIB, 256 * MIB, 1024 * MIB),
+        contests=bandwidth,
+        count=(3, 4, 6),
+        copies=0,
+        weight=0.5,
+    ),
+    Workload(
+        group="memory",
+        name="items",
+        about="items of 4 B to 4 KiB in memory, in order and in no order, beside a sequential disk",
+        ceiling="the best of the run",
+        sizes=(128 * MIB, 512 * MIB, 2048 * MIB),
+        contests=items,
+        count=(3, 8, 8),
+        weight=2,
+    ),
+    Workload(
+        group="memory",
+        name="chains",
+        about="loads that each wait for the one before",
+        ceiling="neighbours in order",
+        sizes=(64 * MIB, 256 * MIB, 1024 * MIB),
+        contests=chains,
+        count=(2, 3, 3),
+        copies=0,
+        weight=0.5,
+    ),
+)

@@ -1,0 +1,54 @@
+"""What this machine calls the same: one contestant against itself, before anything is measured."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from kstore._native import limits
+from kstore._native.checksum import crc32c
+from kstore.bench.contest import Contest, scaled
+from kstore.bench.raw_files import block_of, fresh
+from kstore.bench.runner import run
+from kstore.bench.statistic import paired
+
+MIB = 1 << 20
+# Which of the three a group's figures are like.
+KINDS = {
+    "disk": ("disk",),
+    "memory": ("memory",),
+    "page-cache": ("memory",),
+    "sockets": ("cpu", "memory"),
+    "engine": ("cpu", "memory"),
+}
+
+
+def measure(directory: Path, rounds: int) -> dict[str, float]:
+    """By kind of work, how far from 1 the ratio of a thing and itself came out (0.02: 2 %).
+
+    It is the farther end of the bootstrap interval of the median of the rounds' ratios.
+    """
+    small, large = block_of(64 << 10), block_of(scaled(64 * MIB, MIB))
+    block = block_of(scaled(4 * MIB, 4096) // 4096 * 4096)
+
+    def write() -> int:
+        with fresh(directory / "noise") as fd:
+            written = os.pwrite(fd, block, 0)
+            os.fdatasync(fd)
+        return written
+
+    works: dict[str, Callable[[], object]] = {
+        "cpu": lambda: crc32c(small),
+        "memory": lambda: limits.read_all(large),
+        "disk": write,
+    }
+    found = {}
+    for kind, work in works.items():
+        outcome = run(Contest(name=f"A/A, {kind}", calls={"A": work, "B": work}, rounds=rounds))
+        ratio = paired(outcome.times["A"], outcome.times["B"])
+        found[kind] = max(abs(ratio.low - 1), abs(ratio.high - 1))
+    return found
+
+
+def of_group(noise: dict[str, float], group: str) -> float:
+    """The noise that a group's figures are held against."""
+    return max(noise.get(kind, 0.0) for kind in KINDS.get(group, tuple(noise)))

@@ -1,0 +1,210 @@
+"""Results as one HTML page that needs nothing else: tables and pictures (SVG, by matplotlib)."""
+
+import io
+from collections.abc import Iterator
+from html import escape
+from importlib import import_module
+from itertools import groupby
+from typing import Any
+
+from kstore.bench import table
+from kstore.bench.results import Tree
+
+STYLE = """
+body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem;
+  color: #1c2733; background: #fff }
+h1 { font-size: 1.6rem } h2 { margin-top: 2.5rem; border-bottom: 1px solid #d5dde5 }
+h3 { margin-bottom: .3rem } table { border-collapse: collapse; width: 100%; font-size: 14px }
+td, th { text-align: left; padding: .15rem .6rem .15rem 0; vertical-align: top }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
+tr.ceiling { font-weight: 600 } .also { color: #5b6b7a } svg { max-width: 100%; height: auto }
+.bar { background: #e8edf2; width: 9rem; height: .7rem; display: inline-block }
+.bar i { background: #2a6fb0; height: 100%; display: block } .short { color: #b3261e }
+"""
+_INCHES = (8.5, 3.6)
+
+
+def html(tree: Tree) -> str:
+    """The page of a run."""
+    parts = [
+        "<!doctype html><html lang='en'><meta charset='utf-8'>",
+        f"<title>kstore bench, {escape(tree['started'])}</title><style>{STYLE}</style>",
+        f"<h1>kstore bench</h1><p>{escape(tree['started'])}, {escape(tree['level'])} sizes, "
+        f"{tree.get('seconds', 0):.0f} s. Medians of interleaved rounds with 95 % bootstrap "
+        "intervals; every result was checked. A fraction is that of the ceiling in the same round."
+        "</p>",
+        *_environment(tree),
+    ]
+    pictures = _pictures_or_none()
+    if pictures is None:
+        parts.append("<p>Without pictures: matplotlib is not installed.</p>")
+    for group, results in groupby(tree["results"], key=lambda result: result["group"]):
+        parts.append(f"<h2>{escape(group)}</h2>")
+        here = list(results)
+        if pictures is not None:
+            parts.append(pictures.fractions(here))
+        for title, some in groupby(here, key=lambda result: result["workload"]):
+            contests = list(some)
+            parts.append(f"<h3>{escape(title)}</h3>")
+            if pictures is not None:
+                parts += [pictures.by_size(contests), pictures.latencies(contests)]
+            parts += [_table(result) for result in contests]
+    return "\n".join(part for part in parts if part) + "\n"
+
+
+def _environment(tree: Tree) -> Iterator[str]:
+    yield "<h2>Where</h2><table>"
+    for subject, facts in tree["environment"].items():
+        told = "; ".join(f"{name} {value}" for name, value in facts.items() if value)
+        yield f"<tr><th>{escape(subject)}</th><td>{escape(told)}</td></tr>"
+    noises = ", ".join(f"{kind} {value:.1%}" for kind, value in tree["noise"].items())
+    yield f"<tr><th>noise</th><td>a thing against itself differs by: {escape(noises)}</td></tr>"
+    for name, reason in tree["missing"].items():
+        yield f"<tr><th>missing</th><td>{escape(name)}: {escape(reason)}</td></tr>"
+    for failed in tree["failed"]:
+        told = escape(f"{failed['workload']}: {failed['reason']}")
+        yield f"<tr class='short'><th>failed</th><td>{told}</td></tr>"
+    yield "</table>"
+
+
+def _table(result: Tree) -> str:
+    rows = []
+    for entry in result["contestants"]:
+        share = entry.get("of_ceiling")
+        kind = "ceiling" if entry["name"] == result["ceiling"] else ""
+        if entry["name"] != entry["contestant"]:
+            kind = "also"
+        fraction, bar = "", ""
+        if share is not None:
+            width = 100 * min(max(share["median"], 0.0), 1.0)
+            fraction = f"{share['median']:.2f}"
+            bar = f"<span class='bar'><i style='width:{width:.0f}%'></i></span>"
+        latency = ", ".join(
+            f"{name} {table.duration(ns / 1e9)}" for name, ns in entry.get("latency_ns", {}).items()
+        )
+        rows.append(
+            f"<tr class='{kind}'><td>{escape(entry['name'])}</td>"
+            f"<td class='n'>{escape(table.figure(entry, result))}</td>"
+            f"<td class='n'>{escape(table.spread(entry))}</td><td class='n'>{fraction}</td>"
+            f"<td>{bar} {escape(latency)}</td></tr>"
+        )
+    for bar in result["bars"]:
+        if bar["wanted"] is not None:
+            short = "" if bar["ratio"] >= bar["wanted"] else " class='short'"
+            told = f"{bar['ours']} against {bar['peer']}: {bar['ratio']:.3g}x"
+            rows.append(
+                f"<tr{short}><td colspan='5'>{escape(told)}, wanted {bar['wanted']:g}x</td></tr>"
+            )
+    return (
+        f"<p><b>{escape(result['contest'])}</b>, {result['rounds']} rounds</p><table>"
+        "<tr><th></th><th class='n'>figure</th><th class='n'>interval</th>"
+        "<th class='n'>of ceiling</th><th></th></tr>" + "".join(rows) + "</table>"
+    )
+
+
+def _pictures_or_none() -> "_Pictures | None":
+    try:
+        return _Pictures()
+    except ImportError:
+        return None
+
+
+class _Pictures:
+    """SVG drawn by matplotlib; ImportError where that is not installed."""
+
+    def __init__(self) -> None:
+        matplotlib: Any = import_module("matplotlib")
+        self._figure: Any = import_module("matplotlib.figure").Figure
+        matplotlib.rcParams.update(
+            {"svg.fonttype": "none", "font.size": 9, "axes.grid": True, "grid.alpha": 0.3}
+        )
+
+    def _axes(self, height: float = _INCHES[1]) -> tuple[Any, Any]:
+        figure = self._figure(figsize=(_INCHES[0], height), layout="constrained")
+        return figure, figure.subplots()
+
+    def _svg(self, figure: Any) -> str:
+        out = io.StringIO()
+        figure.savefig(out, format="svg", metadata={"Date": None})
+        text = out.getvalue()
+        return text[text.index("<svg") :]
+
+    def fractions(self, results: list[Tree]) -> str:
+        """Every contestant's part of its ceiling, a line a contest."""
+        figure, axes = self._axes(1.2 + 0.28 * len(results))
+        for row, result in enumerate(reversed(results)):
+            for entry in result["contestants"]:
+                share = entry.get("of_ceiling")
+                if share is None or entry["name"] != entry["contestant"]:
+                    continue
+                ours = entry["name"].startswith("kstore")
+                axes.plot(
+                    [max(share["low"], 1e-4), max(share["high"], 1e-4)], [row, row], color="#9db4c8"
+                )
+                axes.plot(
+                    max(share["median"], 1e-4),
+                    row,
+                    marker="D" if ours else "o",
+                    color="#b3261e" if ours else "#2a6fb0",
+                    markersize=5 if ours else 4,
+                )
+        axes.axvline(1, color="#1c2733", linewidth=1)
+        axes.set_xscale("log")
+        axes.set_yticks(range(len(results)), [result["contest"] for result in reversed(results)])
+        axes.set_xlabel("fraction of the ceiling (red: kstore)")
+        return self._svg(figure)
+
+    def by_size(self, results: list[Tree]) -> str:
+        """Throughput over the size of a request, the ceiling of each size above it."""
+        sized = sorted((each for each in results if each["size"]), key=lambda each: each["size"])
+        if len(sized) < 2:
+            return ""
+        figure, axes = self._axes()
+        names = dict.fromkeys(
+            entry["name"]
+            for result in sized
+            for entry in result["contestants"]
+            if entry["name"] == entry["contestant"] and "rate" in entry
+        )
+        roof = [max(entry.get("rate", 0) for entry in each["contestants"]) for each in sized]
+        axes.plot([each["size"] for each in sized], roof, color="#c8d2dc", linewidth=5, zorder=0)
+        for name in names:
+            points = [
+                (result["size"], entry["rate"])
+                for result in sized
+                for entry in result["contestants"]
+                if entry["name"] == name
+            ]
+            axes.plot(*zip(*points, strict=True), marker=".", label=name)
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        axes.set_xlabel("bytes of a request")
+        axes.set_ylabel(f"{sized[0]['unit']} a second")
+        axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
+        return self._svg(figure)
+
+    def latencies(self, results: list[Tree]) -> str:
+        """Percentiles, spaced by nines, of everything that was timed piece by piece."""
+        drawn = [
+            self._latency(result)
+            for result in results
+            if any("curve" in entry for entry in result["contestants"])
+        ]
+        return "\n".join(drawn)
+
+    def _latency(self, result: Tree) -> str:
+        figure, axes = self._axes()
+        for entry in result["contestants"]:
+            if "curve" in entry:
+                beyond = [100 / max(100 - share, 1e-4) for share, _ in entry["curve"]]
+                axes.plot(beyond, [ns / 1e3 for _, ns in entry["curve"]], label=entry["name"])
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        ticks = (50, 90, 99, 99.9, 99.99, 99.999)
+        axes.set_xticks(
+            [100 / (100 - share) for share in ticks], [f"{share:g}%" for share in ticks]
+        )
+        axes.set_title(result["contest"], fontsize=9)
+        axes.set_ylabel("microseconds")
+        axes.legend(fontsize=7)
+        return self._svg(figure)

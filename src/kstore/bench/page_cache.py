@@ -1,0 +1,331 @@
+"""Reading files: what is in the page cache, what is not, and what is being written.
+
+Every byte that a contestant reads is summed (exclusive-or of all words), so that a mapping pays for
+its faults and all results can be compared; those named "not summed" show the copy alone.
+"""
+
+import mmap
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+from threading import Thread
+from time import perf_counter, sleep
+
+from kstore._native import limits, limits_disk
+from kstore.bench.contest import Contest, Timed
+from kstore.bench.disk import KIB, MIB, size_text
+from kstore.bench.raw_files import (
+    PAGE,
+    block_of,
+    drop,
+    fresh,
+    opened,
+    prewrite,
+    refusal,
+    sequential,
+    shuffled,
+)
+from kstore.bench.workload import Setting, Workload
+
+AHEAD = 8 * MIB  # what a reader asks the kernel to fetch before it needs it
+Calls = dict[str, Callable[[], object]]
+
+
+class Reading:
+    """A file of random bytes, read by any method; results are the exclusive or of its words."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.size = setting.size // MIB * MIB or MIB
+        self.path = prewrite(setting.directory / "read", self.size, zeros=False)
+        self.words = self.mapped()
+
+    def warm(self) -> None:
+        """Every page is in the cache."""
+        with opened(self.path, os.O_RDONLY) as fd:
+            limits_disk.read_at(fd, block_of(MIB), sequential(self.size // MIB, MIB))
+            with mmap.mmap(fd, self.size, prot=mmap.PROT_READ) as mapping:
+                found = limits_disk.resident(mapping, PAGE)
+        if found < self.size // PAGE:
+            raise AssertionError(f"{found} of {self.size // PAGE} pages are in the cache")
+
+    def cool(self, fd: int) -> None:
+        """No page is in the cache, or as few as the kernel can be talked into."""
+        drop(fd)
+        with mmap.mmap(fd, self.size, prot=mmap.PROT_READ) as mapping:
+            found = limits_disk.resident(mapping, PAGE)
+        if found > self.size // PAGE // 20:
+            raise AssertionError(f"{found} of {self.size // PAGE} pages stayed in the cache")
+
+    def pread(self, block: int, *, pieces: int = 1, summed: bool = True) -> int:
+        """preadv of blocks into one buffer."""
+        with opened(self.path, os.O_RDONLY) as fd:
+            found = limits_disk.read_at(
+                fd,
+                block_of(block),
+                sequential(self.size // block, block),
+                summed=summed,
+                pieces=pieces,
+            )
+        return found if summed else 0
+
+    def mapped(self, flags: int = mmap.MAP_SHARED, advice: int | None = None) -> int:
+        """A new mapping, every byte read: faults included."""
+        with (
+            opened(self.path, os.O_RDONLY) as fd,
+            mmap.mmap(fd, self.size, flags=flags, prot=mmap.PROT_READ) as mapping,
+        ):
+            if advice is not None:
+                mapping.madvise(advice)
+            return limits.read_all(mapping)
+
+    def cold(self, call: Callable[[int], int], flags: int = 0) -> Timed:
+        """A reader of a descriptor, after the cache has forgotten the file."""
+        with opened(self.path, os.O_RDONLY | flags) as fd:
+            self.cool(fd)
+            started = perf_counter()
+            found = call(fd)
+            seconds = perf_counter() - started
+        if found != self.words:
+            raise AssertionError("other bytes were read")
+        return Timed(seconds, result=found)
+
+    def blocks(self, fd: int, block: int, advice: int | None = None) -> int:
+        """preads of a descriptor, every byte summed."""
+        if advice is not None:
+            os.posix_fadvise(fd, 0, 0, advice)
+        positions = sequential(self.size // block, block)
+        return limits_disk.read_at(fd, block_of(block), positions, summed=True)
+
+    def fetched_ahead(self, fd: int) -> int:
+        """preads of 1 MiB; the kernel is always asked for what comes some MiB later."""
+        buffer, found = block_of(MIB), 0
+        os.posix_fadvise(fd, 0, AHEAD, os.POSIX_FADV_WILLNEED)
+        for position in range(0, self.size, MIB):
+            os.posix_fadvise(fd, position + AHEAD, MIB, os.POSIX_FADV_WILLNEED)
+            found ^= limits_disk.read_at(fd, buffer, sequential(1, 1) + position, summed=True)
+        return found
+
+    def mapped_cold(self, fd: int, advice: int | None = None) -> int:
+        """A mapping of a descriptor, every byte summed."""
+        with mmap.mmap(fd, self.size, prot=mmap.PROT_READ) as mapping:
+            if advice is not None:
+                mapping.madvise(advice)
+            return limits.read_all(mapping)
+
+
+def warm_reads(setting: Setting) -> Iterator[Contest]:
+    """Every way of reading a file that is in the cache."""
+    work = Reading(setting)
+    work.warm()
+    with (
+        opened(work.path, os.O_RDONLY) as fd,
+        mmap.mmap(fd, work.size, prot=mmap.PROT_READ) as kept,
+    ):
+        limits.read_all(kept)
+        kept_calls: Calls = {"mmap, mapped before": lambda: limits.read_all(kept)}
+        mapped: Calls = {
+            "mmap, first touch": work.mapped,
+            "mmap, MAP_POPULATE": partial(work.mapped, mmap.MAP_SHARED | mmap.MAP_POPULATE),
+            **kept_calls,
+        }
+        huge = getattr(mmap, "MADV_HUGEPAGE", None)
+        if huge is not None:
+            mapped["mmap, MADV_HUGEPAGE"] = partial(_advised, setting, work, huge)
+        for block in setting.pick(
+            (4 * KIB, 64 * KIB, MIB),
+            (4 * KIB, 16 * KIB, 64 * KIB, MIB),
+            (4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB),
+        ):
+            name = size_text(block)
+            calls: Calls = {
+                "pread": partial(work.pread, block),
+                "preadv of 16 parts": partial(work.pread, block, pieces=16),
+                "pread, not summed": partial(work.pread, block, summed=False),
+                **mapped,
+            }
+            yield Contest(
+                name=f"warm reads of {size_text(work.size)} by {name}",
+                calls=calls,
+                amount=work.size,
+                expected=work.words,
+                unchecked=frozenset(["pread, not summed"]),
+                ceiling="mmap, mapped before",
+                size=block,
+                bars=(("mmap, first touch", "pread", None),),
+                rounds=setting.pick(3, 7, 15),
+            )
+        yield random_reads(setting, work, kept)
+
+
+def _advised(setting: Setting, work: Reading, advice: int) -> int:
+    try:
+        return work.mapped(mmap.MAP_SHARED, advice)
+    except OSError as error:  # file systems without huge pages
+        setting.missing["mmap, MADV_HUGEPAGE"] = str(error)
+        return work.mapped()
+
+
+def random_reads(setting: Setting, work: Reading, kept: mmap.mmap) -> Contest:
+    """Small reads in no order."""
+    item = 64
+    positions = shuffled(setting.pick(50_000, 200_000, 1_000_000), item, work.size)
+
+    def by_pread() -> Timed:
+        with opened(work.path, os.O_RDONLY) as fd:
+            started = perf_counter()
+            found = limits_disk.read_at(fd, block_of(item), positions, summed=True)
+            seconds = perf_counter() - started
+        return Timed(seconds / len(positions), result=found)
+
+    def by_map() -> Timed:
+        started = perf_counter()
+        found = limits_disk.load_at(kept, item, positions)
+        return Timed((perf_counter() - started) / len(positions), result=found)
+
+    return Contest(
+        name=f"warm reads of {item} B in no order",
+        calls={"pread": by_pread, "mmap, mapped before": by_map},
+        amount=1,
+        unit="reads",
+        ceiling="mmap, mapped before",
+        bars=(("mmap, mapped before", "pread", None),),
+        rounds=setting.pick(3, 7, 15),
+    )
+
+
+def cold_reads(setting: Setting) -> Iterator[Contest]:
+    """Every way of reading a file that the cache has forgotten."""
+    work = Reading(setting)
+    calls: Calls = {}
+    plain = "pread of 1 MiB"
+    for name, call in (
+        ("pread of 64 KiB", partial(work.blocks, block=64 * KIB)),
+        (plain, partial(work.blocks, block=MIB)),
+        (
+            "pread of 1 MiB, FADV_SEQUENTIAL",
+            partial(work.blocks, block=MIB, advice=os.POSIX_FADV_SEQUENTIAL),
+        ),
+        ("pread of 1 MiB, FADV_WILLNEED 8 MiB ahead", work.fetched_ahead),
+        ("mmap", work.mapped_cold),
+        ("mmap, MADV_SEQUENTIAL", partial(work.mapped_cold, advice=mmap.MADV_SEQUENTIAL)),
+        ("mmap, MADV_WILLNEED", partial(work.mapped_cold, advice=mmap.MADV_WILLNEED)),
+    ):
+        calls[name] = partial(work.cold, call)
+    if reason := refusal(setting.directory, os.O_DIRECT):
+        setting.missing["O_DIRECT"] = reason
+    else:
+        for block in (MIB, 8 * MIB):
+            if work.size % block == 0:
+                direct = partial(work.blocks, block=block)
+                calls[f"O_DIRECT of {size_text(block)}"] = partial(
+                    work.cold, direct, flags=os.O_DIRECT
+                )
+    yield Contest(
+        name=f"cold reads of {size_text(work.size)}",
+        calls=calls,
+        amount=work.size,
+        bars=tuple((name, plain, None) for name in calls if name != plain),
+        rounds=setting.pick(3, 5, 9),
+    )
+
+
+class Tail:
+    """A file that grows while it is read."""
+
+    def __init__(self, setting: Setting, block: int) -> None:
+        self.path = setting.directory / "tail"
+        self.block = block
+        self.count = setting.blocks(block, 1 << 20)
+
+    def written(self, *, read: bool, mapped: bool = False) -> Timed:
+        """Append every block; another thread reads whatever there is. Seconds a block."""
+        with fresh(self.path) as fd:
+            seen: list[tuple[float, int]] = []
+            reader = Thread(target=self._follow, args=(seen, mapped))
+            if read:
+                reader.start()
+            started = perf_counter()
+            limits_disk.write_at(fd, block_of(self.block), sequential(self.count, self.block))
+            wrote = perf_counter() - started
+            also = {}
+            if read:
+                reader.join()
+                ended, size = seen[0]
+                if size != self.count * self.block:
+                    raise AssertionError(f"the reader saw {size} bytes")
+                also = {"reader": (ended - started) / self.count}
+        return Timed(wrote / self.count, result=self.count, also=also)
+
+    def _follow(self, seen: list[tuple[float, int]], mapped: bool) -> None:
+        at, end = 0, self.count * self.block
+        buffer = block_of(self.block)
+        with opened(self.path, os.O_RDONLY) as fd:
+            while at < end:
+                there = os.fstat(fd).st_size // self.block
+                if there * self.block == at:
+                    sleep(0)
+                    continue
+                positions = sequential(there - at // self.block, self.block) + at
+                if mapped:
+                    self._sum_mapped(fd, at, there * self.block)
+                else:
+                    limits_disk.read_at(fd, buffer, positions, summed=True)
+                at = there * self.block
+        seen.append((perf_counter(), at))
+
+    def _sum_mapped(self, fd: int, start: int, stop: int) -> None:
+        base = start // PAGE * PAGE
+        with mmap.mmap(fd, stop - base, prot=mmap.PROT_READ, offset=base) as mapping:
+            limits.read_all(mapping)
+
+
+def tails(setting: Setting) -> Iterator[Contest]:
+    """A reader right behind a writer."""
+    for block in setting.pick((64 * KIB,), (4 * KIB, 64 * KIB), (4 * KIB, 64 * KIB, MIB)):
+        work = Tail(setting, block)
+        yield Contest(
+            name=f"appends of {size_text(block)} and a reader of the tail",
+            calls={
+                "nobody reads": partial(work.written, read=False),
+                "pread behind": partial(work.written, read=True),
+                "mmap behind": partial(work.written, read=True, mapped=True),
+            },
+            amount=block,
+            size=block,
+            ceiling="nobody reads",
+            bars=(("pread behind", "nobody reads", None), ("mmap behind", "nobody reads", None)),
+            rounds=setting.pick(3, 7, 15),
+        )
+
+
+WORKLOADS = (
+    Workload(
+        group="page-cache",
+        name="warm",
+        about="reading a file that is in memory: pread, preadv, mmap touched first and again",
+        ceiling="reading every byte of a mapping that is there",
+        sizes=(64 * MIB, 256 * MIB, 1024 * MIB),
+        contests=warm_reads,
+        count=(4, 5, 6),
+        weight=1.5,
+    ),
+    Workload(
+        group="page-cache",
+        name="cold",
+        about="reading a file that the cache has forgotten, with every advice, and past the cache",
+        ceiling="the best method of the run",
+        sizes=(64 * MIB, 256 * MIB, 1024 * MIB),
+        contests=cold_reads,
+        count=(1, 1, 1),
+        weight=1.5,
+    ),
+    Workload(
+        group="page-cache",
+        name="tail",
+        about="a reader behind a writer: what each costs the other",
+        ceiling="the writer alone",
+        sizes=(64 * MIB, 256 * MIB, 1024 * MIB),
+        contests=tails,
+        count=(1, 2, 3),
+    ),
+)

@@ -1,0 +1,94 @@
+"""Results as data: what a run's JSON file holds, and how it is read back.
+
+Times are seconds of one piece of the work, one figure a round. A contestant's ``of_ceiling`` is the
+median of its rounds' fractions of the ceiling in the same round (1.0: as fast), with its interval.
+"""
+
+import json
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kstore.bench.runner import Outcome
+from kstore.bench.statistic import Estimate, curve, estimate, paired, percentiles
+from kstore.bench.workload import Workload
+from kstore.errors import KStoreError
+
+FORMAT = 1
+Tree = dict[str, Any]
+
+
+def as_tree(workload: Workload, outcome: Outcome) -> Tree:
+    """One contest's results."""
+    contest, ceiling = outcome.contest, outcome.ceiling
+    contestants = []
+    for name, seconds in outcome.times.items():
+        owner = next(own for own in sorted(contest.calls, key=len, reverse=True) if _of(name, own))
+        entry: Tree = {"name": name, "contestant": owner, "seconds": seconds}
+        entry |= _interval("median", estimate(seconds))
+        if contest.amount and name == owner:
+            entry["rate"] = contest.amount / entry["median"]
+        if not name.endswith("CPU"):
+            entry["of_ceiling"] = _interval("median", paired(outcome.times[ceiling], seconds))
+        if name in outcome.samples:
+            samples = outcome.samples[name]
+            entry["latency_ns"] = percentiles(samples)
+            entry["curve"] = curve(samples)
+            entry["hdr"] = hdr(samples)
+        contestants.append(entry)
+    return {
+        "group": workload.group,
+        "workload": workload.title,
+        "contest": contest.name,
+        "unit": contest.unit,
+        "amount": contest.amount,
+        "size": contest.size,
+        "ceiling": ceiling,
+        "rounds": len(outcome.times[ceiling]),
+        "contestants": contestants,
+        "bars": [
+            {"ours": ours, "peer": peer, "wanted": wanted, "ratio": outcome.ratio(ours, peer)}
+            for ours, peer, wanted in contest.bars
+        ],
+    }
+
+
+def _of(name: str, owner: str) -> bool:
+    return name == owner or name.startswith(owner + " ")
+
+
+def _interval(name: str, found: Estimate) -> dict[str, float]:
+    return {name: found.median, "low": found.low, "high": found.high}
+
+
+def hdr(samples: list[Any]) -> str | None:
+    """The samples as an encoded HdrHistogram (1 ns to a minute, three digits), where the package
+    hdrhistogram is installed: other tools read it, and merge it with others'."""
+    try:
+        module = import_module("hdrh.histogram")
+    except ImportError:
+        return None
+    histogram = module.HdrHistogram(1, 60_000_000_000, 3)
+    values, counts = np.unique(np.concatenate(samples), return_counts=True)
+    for value, count in zip(values.tolist(), counts.tolist(), strict=True):
+        histogram.record_value(value, count)
+    return str(histogram.encode().decode("ascii"))
+
+
+def write(path: Path, tree: Mapping[str, Any]) -> None:
+    """A run's JSON file."""
+    path.write_text(json.dumps(tree, indent=1) + "\n")
+
+
+def read(path: Path) -> Tree:
+    """A file that ``write`` made; KStoreError where it is something else."""
+    try:
+        tree = json.loads(path.read_text())
+    except (ValueError, UnicodeDecodeError) as error:
+        raise KStoreError(f"{path} is no result of 'kstore bench --json': {error}") from None
+    if not isinstance(tree, dict) or tree.get("kstore_bench") != FORMAT:
+        raise KStoreError(f"{path} is no result of this version of 'kstore bench --json'")
+    return tree

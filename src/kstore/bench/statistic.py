@@ -1,0 +1,82 @@
+"""Medians with what is known of them: bootstrap intervals and percentiles."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+RESAMPLES = 2000
+CONFIDENCE = 0.95
+PERCENTILES = (50.0, 90.0, 99.0, 99.9, 99.99)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A median, and the interval in which it is with a confidence of 95 %.
+
+    The interval is a percentile bootstrap with a fixed seed: the same figures give the same
+    interval. Of fewer than five values it is simply their range.
+    """
+
+    median: float
+    low: float
+    high: float
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """The median of the rounds."""
+    found = np.asarray(values, float)
+    if found.size < 5:
+        return Estimate(float(np.median(found)), float(found.min()), float(found.max()))
+    low, high = np.quantile(_medians(found, 1), _tails())
+    return Estimate(float(np.median(found)), float(low), float(high))
+
+
+def quotient(over: Sequence[float], under: Sequence[float]) -> Estimate:
+    """The ratio of the medians of two runs that were not interleaved."""
+    a, b = np.asarray(over, float), np.asarray(under, float)
+    middle = float(np.median(a) / np.median(b))
+    if min(a.size, b.size) < 5:
+        return Estimate(middle, float(a.min() / b.max()), float(a.max() / b.min()))
+    low, high = np.quantile(_medians(a, 1) / _medians(b, 2), _tails())
+    return Estimate(middle, float(low), float(high))
+
+
+def paired(over: Sequence[float], under: Sequence[float]) -> Estimate:
+    """The median of the rounds' ratios of two contestants of one run."""
+    return estimate([a / b for a, b in zip(over, under, strict=True)])
+
+
+def _medians(values: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
+    drawn = np.random.default_rng(seed).integers(0, values.size, (RESAMPLES, values.size))
+    return np.asarray(np.median(values[drawn], axis=1), float)
+
+
+def _tails() -> tuple[float, float]:
+    return (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2
+
+
+def percentiles(samples: Sequence[ArrayLike]) -> dict[str, float]:
+    """p50 to p99.99 and the maximum of nanoseconds, all rounds together, exactly.
+
+    A percentile that fewer than ten samples lie beyond is left out: it would be an anecdote.
+    """
+    together = np.concatenate([np.asarray(some, np.int64) for some in samples])
+    found = {
+        f"p{share:g}": float(np.percentile(together, share, method="higher"))
+        for share in PERCENTILES
+        if together.size * (1 - share / 100) >= 10 or share == 50.0
+    }
+    return found | {"max": float(together.max())}
+
+
+def curve(samples: Sequence[ArrayLike], points: int = 200) -> list[tuple[float, float]]:
+    """Percentile and nanoseconds for a picture, spaced as an HDR histogram's: by nines."""
+    together = np.sort(np.concatenate([np.asarray(some, np.int64) for some in samples]))
+    beyond = np.geomspace(1, max(1 / together.size, 1e-6), points)
+    at = np.minimum((together.size * (1 - beyond)).astype(int), together.size - 1)
+    return [
+        (round(100 * (1 - float(share)), 6), float(together[index]))
+        for share, index in zip(beyond, at, strict=True)
+    ]

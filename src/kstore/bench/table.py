@@ -1,0 +1,83 @@
+"""Results as text: every figure with its interval, and as a fraction of its ceiling."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+_COUNTS = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+
+
+def duration(seconds: float) -> str:
+    """``1.23 ms``."""
+    for unit, name in _TIMES:
+        if seconds >= unit:
+            return f"{seconds / unit:.3g} {name}"
+    return f"{seconds / 1e-9:.2g} ns"
+
+
+def rate(per_second: float, unit: str) -> str:
+    """``2.5 GB/s``, ``1.3 M records/s``."""
+    for factor, name in _COUNTS:
+        if per_second >= factor:
+            text = f"{per_second / factor:.3g}"
+            return f"{text} {name}{unit}/s" if unit == "B" else f"{text} {name} {unit}/s"
+    return f"{per_second:.2g} {unit}/s"
+
+
+def figure(entry: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+    """The one figure of a contestant that is looked at first."""
+    if entry["name"].endswith("CPU"):
+        if result["unit"] == "B" and result["amount"]:
+            return f"{entry['median'] / result['amount'] * 1e9:.3g} s/GB"
+        return duration(entry["median"])
+    if "latency_ns" in entry or not result["amount"]:
+        return duration(entry["median"])
+    return rate(result["amount"] / entry["median"], result["unit"])
+
+
+def beside(name: str, result: Mapping[str, Any]) -> str:
+    """A contestant's further figures."""
+    told = [
+        f"{entry['name'].removeprefix(name).strip()} {figure(entry, result)}"
+        for entry in result["contestants"]
+        if entry["contestant"] == name and entry["name"] != name
+    ]
+    return f"  ({', '.join(told)})" if told else ""
+
+
+def spread(entry: Mapping[str, Any]) -> str:
+    """The interval, as percent of the median."""
+    low, high = (entry[name] / entry["median"] - 1 for name in ("low", "high"))
+    return f"{low:+.0%} {high:+.0%}"
+
+
+def lines(result: Mapping[str, Any]) -> Iterator[str]:
+    """A contest as a table."""
+    yield f"{result['workload']}: {result['contest']} ({result['rounds']} rounds)"
+    entries = result["contestants"]
+    width = max(len(name) for name in ("contestant", *(entry["contestant"] for entry in entries)))
+    yield f"  {'contestant':<{width}}  {'figure':>18}  {'interval':>11}  of ceiling"
+    for entry in entries:
+        if entry["name"] != entry["contestant"]:
+            continue
+        share = entry["of_ceiling"]["median"]
+        told = "the ceiling".ljust(20) if entry["name"] == result["ceiling"] else bar(share)
+        row = f"  {entry['name']:<{width}}  {figure(entry, result):>18}  {spread(entry):>11}  "
+        yield f"{row}{share:>6.2f} {told}{beside(entry['name'], result)}".rstrip()
+        if latency := entry.get("latency_ns"):
+            told = ", ".join(f"{name} {duration(ns / 1e9)}" for name, ns in latency.items())
+            yield f"  {'':<{width}}    {told}"
+    for wanted in result["bars"]:
+        if wanted["wanted"] is None:
+            continue
+        verdict = "met" if wanted["ratio"] >= wanted["wanted"] else "SHORT"
+        yield (
+            f"  {wanted['ours']} against {wanted['peer']}: {wanted['ratio']:.3g}x, "
+            f"wanted {wanted['wanted']:g}x: {verdict}"
+        )
+
+
+def bar(share: float, width: int = 20) -> str:
+    """A fraction as a bar; what goes beyond the ceiling is a +."""
+    filled = round(min(max(share, 0.0), 1.0) * width)
+    return "#" * filled + "." * (width - filled) + ("+" if share > 1.05 else "")

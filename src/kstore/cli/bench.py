@@ -1,0 +1,182 @@
+"""``kstore bench``: what this machine can do, and what kstore makes of it."""
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kstore.cli.common import ToolParser, WrongOptionsError, complain
+
+if TYPE_CHECKING:
+    from kstore.bench.environment import Environment
+    from kstore.bench.results import Tree
+    from kstore.bench.suite import Suite
+    from kstore.bench.workload import Workload
+
+EPILOG = """\
+examples:
+  kstore bench --quick --dir /mnt/nvme
+  kstore bench disk page-cache --json before.json --html before.html
+  kstore bench --list
+  kstore bench compare before.json after.json
+
+Measures sequential and random writes, reads through the page cache, sends to sockets, and what the
+engine makes of them, each beside its ceiling, in interleaved rounds; every result is checked. The
+environment and the noise of the machine (a thing against itself) come before any figure. Files are
+made in a new folder below --dir and removed in the end, after an interrupt too. --quick takes under
+two minutes, the default under ten, --full an hour at most. What stands beside kstore and is not
+installed is named; 'pip install kstore[bench]' brings most of it.
+
+compare tells what changed between two runs beyond their noise: a contestant by its fraction of the
+ceiling of its own run, a ceiling by its time (--absolute: all by time).
+Exit status: 0, nothing is slower (of compare) or every workload ran; 3, something is slower; 1, a
+workload failed, or results cannot be read.
+"""
+SLOWER = 3
+
+
+def describe(parser: ToolParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="GROUP",
+        help="groups (disk, memory, page-cache, sockets, engine) or single workloads "
+        "(disk/commit), default: all; or: compare A.json B.json",
+    )
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="small data, under two minutes")
+    size.add_argument("--full", action="store_true", help="large data, an hour at most")
+    parser.add_argument(
+        "--dir",
+        type=Path,
+        default=Path(tempfile.gettempdir()),
+        metavar="DIR",
+        help="a directory on the disk to test (default: %(default)s)",
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to FILE")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a report to FILE")
+    parser.add_argument(
+        "--force", action="store_true", help="--json and --html may replace files that exist"
+    )
+    parser.add_argument("--list", action="store_true", help="tell what would be measured")
+    parser.add_argument("--rounds", type=int, metavar="N", help="rounds of every contest")
+    parser.add_argument("--absolute", action="store_true", help="compare: all by time")
+    parser.add_argument("--all", action="store_true", help="compare: also what did not change")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    words = list(arguments.words)
+    if words[:1] == ["compare"]:
+        return compare(words[1:], arguments)
+    if arguments.rounds is not None and arguments.rounds < 1:
+        raise WrongOptionsError("--rounds must be at least 1")
+    from kstore.bench.workload import workloads
+
+    try:
+        chosen = workloads(words)
+    except ValueError as error:
+        raise WrongOptionsError(str(error)) from None
+    level = "quick" if arguments.quick else "full" if arguments.full else "default"
+    if arguments.list:
+        tell_workloads(chosen, level)
+        return 0
+    for path in (arguments.json, arguments.html):
+        refuse_to_replace(path, arguments.force)
+    return measure(chosen, level, arguments)
+
+
+def refuse_to_replace(path: Path | None, force: bool) -> None:
+    """Before anything is measured: an hour's run must not end at a file that is in the way."""
+    if path is None:
+        return
+    if path.exists() and not force:
+        raise WrongOptionsError(f"{path} exists; --force replaces it")
+    if not path.absolute().parent.is_dir():
+        raise WrongOptionsError(f"there is no directory {path.absolute().parent} for {path.name}")
+
+
+def tell_workloads(chosen: "list[Workload]", level: str) -> None:
+    for workload in chosen:
+        print(f"{workload.title}: {workload.about}")
+        print(f"    ceiling: {workload.ceiling}")
+        if workload.peers:
+            print(f"    beside it, where they are: {', '.join(workload.peers)}")
+        sizes = " / ".join(f"{size >> 20:,} MiB" for size in workload.sizes)
+        print(f"    data a round, quick / default / full: {sizes} (now: {level})")
+
+
+def measure(chosen: "list[Workload]", level: str, arguments: argparse.Namespace) -> int:
+    from kstore.bench import results
+    from kstore.bench.suite import Suite, left_behind
+
+    suite = Suite(chosen, arguments.dir, level, arguments.rounds)
+    listen(suite)
+    for folder in left_behind(arguments.dir):
+        complain(f"{folder} is of another run; if that was killed, remove the folder")
+    tree = suite.run()
+    clear()
+    for name, reason in tree["missing"].items():
+        print(f"missing: {name}: {reason}")
+    print(f"{len(tree['results'])} contests in {tree['seconds']:.0f} s")
+    if arguments.json:
+        results.write(arguments.json, tree)
+    if arguments.html:
+        from kstore.bench import page
+
+        arguments.html.write_text(page.html(tree), encoding="utf-8")
+    return 1 if tree["failed"] else 0
+
+
+def listen(suite: "Suite") -> None:
+    """Tables on standard output as they are done, one line of progress on a terminal."""
+    from kstore.bench import environment, table
+
+    def begun(found: "Environment", noises: dict[str, float]) -> None:
+        clear()
+        print("\n".join(environment.lines(found)))
+        told = ", ".join(f"{kind} {value:.1%}" for kind, value in noises.items())
+        print(f"noise     a thing against itself differs by: {told}\n", flush=True)
+
+    def finished(result: "Tree") -> None:
+        clear()
+        print("\n".join(table.lines(result)), end="\n\n", flush=True)
+
+    def failed(title: str, reason: str) -> None:
+        clear()
+        complain(f"{title} failed: {reason}")
+
+    listener = suite.listener
+    listener.begun, listener.finished, listener.failed = begun, finished, failed
+    listener.progress = progress
+
+
+def progress(text: str) -> None:
+    if sys.stderr.isatty():
+        width = os.get_terminal_size(sys.stderr.fileno()).columns - 1
+        sys.stderr.write(f"\r{text[:width]:<{width}}")
+        sys.stderr.flush()
+
+
+def clear() -> None:
+    progress("")
+    if sys.stderr.isatty():
+        sys.stderr.write("\r")
+
+
+def compare(files: list[str], arguments: argparse.Namespace) -> int:
+    from kstore.bench import compare as comparison
+    from kstore.bench import results
+
+    if len(files) != 2:
+        raise WrongOptionsError("compare wants two files that --json wrote")
+    before, after = (results.read(Path(name)) for name in files)
+    for told in comparison.differences(before, after):
+        print(f"not the same: {told}")
+    found = list(comparison.changes(before, after, absolute=arguments.absolute))
+    if not found:
+        raise WrongOptionsError("the two files have no contest in common")
+    print("\n".join(comparison.lines(found, every=arguments.all)))
+    return SLOWER if any(change.verdict == "slower" for change in found) else 0

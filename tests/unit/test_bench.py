@@ -1,0 +1,398 @@
+"""``kstore bench``: statistics, what is compared with what, files that are nobody's but its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from array import array
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from kstore._native import limits_disk
+from kstore.bench import compare, environment, noise, page, results, statistic, suite, table
+from kstore.bench.contest import Contest, Timed
+from kstore.bench.raw_files import block_of, check_stamps, fresh, prewrite, sequential, shuffled
+from kstore.bench.runner import run
+from kstore.bench.workload import GROUPS, LEVELS, Setting, Workload, workloads
+from kstore.cli import main
+from kstore.errors import KStoreError
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch):
+    monkeypatch.setenv("KSTORE_BENCH_SCALE", "0.001")
+
+
+def timed(**seconds):
+    """Contestants that say how long they took."""
+    return {name: lambda taken=taken: Timed(taken, result=1) for name, taken in seconds.items()}
+
+
+def contests(setting):
+    calls = timed(roof=1.0, ours=2.0)
+    calls["ours"] = lambda: Timed(2.0, result=1, also={"wait": 4.0}, samples=range(1, 2001))
+    yield Contest(name="one", calls=calls, amount=10, bars=(("ours", "roof", 0.4),), size=4)
+    (setting.directory / "left").write_bytes(b"x")
+
+
+def broken(setting):
+    calls = timed(roof=1.0) | {"wrong": lambda: 2}
+    yield Contest(name="two", calls=calls)
+
+
+def workload(name="some", make=contests):
+    return Workload(
+        group="disk", name=name, about="", ceiling="", sizes=(1, 2, 3), contests=make, copies=1
+    )
+
+
+def tree_of(*given, rounds=5, directory):
+    return suite.Suite(given, directory, "quick", rounds).run()
+
+
+# --- definitions ------------------------------------------------------------------------------
+
+
+def test_every_workload_says_what_it_is():
+    found = workloads()
+    assert {each.group for each in found} == set(GROUPS)
+    assert len({each.title for each in found}) == len(found)
+    for each in found:
+        assert each.about
+        assert each.ceiling
+        assert list(each.sizes) == sorted(each.sizes)
+        assert len(each.count) == len(LEVELS)
+
+
+def test_groups_and_single_workloads_are_chosen():
+    assert {each.group for each in workloads(["disk"])} == {"disk"}
+    assert [each.title for each in workloads(["disk/commit"])] == ["disk/commit"]
+    with pytest.raises(ValueError, match="no group cheese; there are disk"):
+        workloads(["cheese"])
+    with pytest.raises(ValueError, match="no workload disk/cheese"):
+        workloads(["disk/cheese"])
+
+
+# --- statistics -------------------------------------------------------------------------------
+
+
+def test_an_interval_holds_the_median_and_is_the_same_again():
+    values = [1.0, 1.1, 0.9, 1.3, 1.05, 1.2, 5.0]
+    found = statistic.estimate(values)
+    assert found.low <= found.median == 1.1 <= found.high < 5.0
+    assert found == statistic.estimate(values)
+
+
+def test_few_values_have_their_range():
+    assert statistic.estimate([3.0, 1.0, 2.0]) == statistic.Estimate(2.0, 1.0, 3.0)
+    assert statistic.quotient([2.0, 4.0], [1.0, 1.0]) == statistic.Estimate(3.0, 2.0, 4.0)
+
+
+def test_pairs_cancel_what_slows_both():
+    slow = [1.0, 7.0, 2.0, 30.0, 4.0]
+    found = statistic.paired([2 * value for value in slow], slow)
+    assert (found.low, found.median, found.high) == (2.0, 2.0, 2.0)
+
+
+def test_percentiles_are_exact_and_leave_anecdotes_out():
+    found = statistic.percentiles([range(1, 501), range(501, 1001)])
+    assert found == {"p50": 501, "p90": 901, "p99": 991, "max": 1000}
+    steps = statistic.curve([range(1, 1001)])
+    assert steps[0] == (0.0, 1.0)
+    assert steps[-1][1] == 1000
+    assert steps == sorted(steps)
+
+
+# --- the runner -------------------------------------------------------------------------------
+
+
+def test_the_fastest_is_the_ceiling_unless_one_is_named():
+    assert run(Contest(name="a", calls=timed(slow=2.0, quick=1.0), rounds=3)).ceiling == "quick"
+    named = Contest(name="a", calls=timed(slow=2.0, quick=1.0), rounds=3, ceiling="slow")
+    assert run(named).ceiling == "slow"
+
+
+def test_rounds_end_with_the_time():
+    def slow():
+        time.sleep(0.01)
+        return Timed(0.01)
+
+    contest = Contest(name="a", calls={"slow": slow}, rounds=1000)
+    told = []
+    assert len(run(contest, seconds=0.05, progress=lambda *at: told.append(at)).times["slow"]) < 100
+    assert told[0] == (0, 1000)
+    assert len(run(contest, rounds=2).times["slow"]) == 2
+
+
+def test_a_wrong_result_is_no_figure(tmp_path):
+    tree = tree_of(workload(), workload("other", broken), directory=tmp_path)
+    assert [result["workload"] for result in tree["results"]] == ["disk/some"]
+    (failed,) = tree["failed"]
+    assert failed["workload"] == "disk/other"
+    assert "wrong gave 2, not 1" in failed["reason"]
+
+
+# --- results ----------------------------------------------------------------------------------
+
+
+def test_results_as_data_text_and_page(tmp_path):
+    tree = tree_of(workload(), directory=tmp_path)
+    (result,) = tree["results"]
+    assert result["ceiling"] == "roof"
+    roof, ours, wait = result["contestants"]
+    assert ours["of_ceiling"] == {"median": 0.5, "low": 0.5, "high": 0.5}
+    assert (roof["rate"], ours["rate"]) == (10.0, 5.0)
+    assert (wait["name"], wait["contestant"], wait["median"]) == ("ours wait", "ours", 4.0)
+    assert ours["latency_ns"]["p99"] == 1981
+    text = "\n".join(table.lines(result))
+    assert "ours against roof: 0.5x, wanted 0.4x: met" in text
+    assert "0.50 ##########.........." in text
+    assert "(wait 2.5 B/s)" in text
+    written = tmp_path / "a.json"
+    results.write(written, tree)
+    assert results.read(written) == json.loads(json.dumps(tree))
+    html = page.html(tree)
+    drawn = find_spec("matplotlib") is not None
+    assert html.count("<svg") == 2 * drawn  # fractions and percentiles; one size makes no line
+    assert ("Without pictures" in html) is not drawn
+    for outside in ("<script", "<link", "src=", "@import"):
+        assert outside not in html
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"a": 1}', '{"kstore_bench": 99}'])
+def test_another_file_is_no_result(tmp_path, text):
+    path = tmp_path / "other.json"
+    path.write_text(text)
+    with pytest.raises(KStoreError, match="is no result"):
+        results.read(path)
+
+
+def test_numbers_as_people_read_them():
+    assert [table.duration(value) for value in (2.5, 0.0012, 3.4e-6, 5e-9)] == [
+        "2.5 s",
+        "1.2 ms",
+        "3.4 us",
+        "5 ns",
+    ]
+    assert table.rate(2.5e9, "B") == "2.5 GB/s"
+    assert table.rate(1.3e6, "records") == "1.3 M records/s"
+    assert table.bar(0.5, 4) == "##.."
+    assert table.bar(1.2, 4) == "####+"
+
+
+# --- comparison -------------------------------------------------------------------------------
+
+
+def run_like(ours, roof, noise=0.01, level="quick"):
+    entries = [
+        {"name": name, "contestant": name, "seconds": [value] * 5}
+        for name, value in (("roof", roof), ("ours", ours))
+    ]
+    return {
+        "kstore_bench": results.FORMAT,
+        "level": level,
+        "noise": {"disk": noise},
+        "environment": {"cpu": {"model": "a"}},
+        "results": [
+            {
+                "workload": "disk/some",
+                "group": "disk",
+                "contest": "one",
+                "ceiling": "roof",
+                "contestants": entries,
+            }
+        ],
+    }
+
+
+def verdicts(before, after, **options):
+    return {change.name: change.verdict for change in compare.changes(before, after, **options)}
+
+
+def test_a_machine_that_is_slower_slows_nothing():
+    before, after = run_like(2.0, 1.0), run_like(4.0, 2.0)
+    assert verdicts(before, after) == {"roof": "slower", "ours": "same"}
+    assert verdicts(before, after, absolute=True) == {"roof": "slower", "ours": "slower"}
+
+
+def test_slower_than_its_ceiling_says():
+    assert verdicts(run_like(2.0, 1.0), run_like(2.2, 1.0))["ours"] == "slower"
+    assert verdicts(run_like(2.2, 1.0), run_like(2.0, 1.0))["ours"] == "faster"
+
+
+def test_noise_hides_what_is_no_change():
+    assert verdicts(run_like(2.0, 1.0), run_like(2.2, 1.0, noise=0.2))["ours"] == "same"
+    assert verdicts(run_like(2.0, 1.0), run_like(2.04, 1.0))["ours"] == "same"  # 2 %: never sure
+
+
+def test_compare_on_the_command_line(tmp_path, capsys):
+    paths = []
+    for name, ours in (("a", 2.0), ("b", 2.6)):
+        paths.append(str(tmp_path / name))
+        results.write(Path(paths[-1]), run_like(ours, 1.0, level=name))
+    assert main(["bench", "compare", *paths]) == 3
+    out = capsys.readouterr().out
+    assert "not the same: level: a; then b" in out
+    assert "slower: ours: 0.769x as fast of its ceiling" in out
+    assert "2 figures compared: 1 slower, 0 faster, 1 the same within the noise" in out
+    assert main(["bench", "compare", paths[0], paths[0], "--all"]) == 0
+    assert "same: roof" in capsys.readouterr().out
+    assert main(["bench", "compare", paths[0]]) == 1
+    assert "compare wants two files" in capsys.readouterr().err
+
+
+# --- the command ------------------------------------------------------------------------------
+
+
+def test_the_list_measures_nothing(capsys, tmp_path):
+    assert main(["bench", "--list", "--dir", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "disk/sequential: " in out
+    assert "ceiling: " in out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_small_run(capsys, tmp_path):
+    given, there = tmp_path / "disk", tmp_path / "result.json"
+    given.mkdir()
+    words = ["memory/bandwidth", "disk/stalls", "--quick", "--rounds", "1"]
+    html = tmp_path / "result.html"
+    assert (
+        main(["bench", *words, "--dir", str(given), "--json", str(there), "--html", str(html)]) == 0
+    )
+    out = capsys.readouterr().out
+    first = out.index("cpu "), out.index("noise "), out.index("of ceiling")
+    assert list(first) == sorted(first)  # the environment and the noise before any figure
+    tree = results.read(there)
+    assert {result["workload"] for result in tree["results"]} == {"memory/bandwidth", "disk/stalls"}
+    assert tree["failed"] == []
+    assert html.read_text().startswith("<!doctype html>")
+    assert list(given.iterdir()) == []
+    assert main(["bench", *words, "--dir", str(given), "--json", str(there)]) == 1
+    assert "exists; --force replaces it" in capsys.readouterr().err
+    assert main(["bench", *words, "--dir", str(given), "--json", str(tmp_path / "no" / "a")]) == 1
+    assert "there is no directory" in capsys.readouterr().err
+
+
+def test_wrong_words_are_named(capsys, tmp_path):
+    assert main(["bench", "cheese"]) == 1
+    assert "no group cheese" in capsys.readouterr().err
+    assert main(["bench", "--rounds", "0"]) == 1
+    assert main(["bench", "memory/chains", "--dir", str(tmp_path / "none")]) == 1
+    assert "there is no directory" in capsys.readouterr().err
+
+
+def test_no_room_is_said_before_anything_is_written(tmp_path):
+    with (
+        pytest.raises(KStoreError, match="bytes free and"),
+        suite.workspace(tmp_path, 1 << 60),
+    ):
+        pytest.fail("there was no room")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_nothing(tmp_path, number):
+    (tmp_path / "mine").write_text("stays")
+    code = (
+        "import sys, time; from pathlib import Path; from kstore.bench import suite\n"
+        "try:\n"
+        " with suite.workspace(Path(sys.argv[1]), 0) as folder:\n"
+        "  (folder / 'data').write_bytes(bytes(100)); print('in', flush=True); time.sleep(60)\n"
+        "except KeyboardInterrupt: sys.exit(130)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, env=os.environ
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"in\n"
+        assert len(suite.left_behind(tmp_path)) == 1
+        process.send_signal(number)
+        assert process.wait(30) == 130
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_the_environment_is_told_by_subject(tmp_path):
+    found = environment.environment(tmp_path)
+    assert set(found) == {"cpu", "memory", "system", "disk", "network", "software"}
+    assert found["disk"]["file system"]
+    assert found["cpu"]["cores"].endswith(f"of {os.cpu_count()}")
+    assert len(environment.lines(found)) == len(found)
+
+
+def test_noise_of_a_thing_against_itself(tmp_path):
+    found = noise.measure(tmp_path, 3)
+    assert set(found) == {"cpu", "memory", "disk"}
+    assert noise.of_group({"cpu": 0.1, "memory": 0.2, "disk": 0.9}, "engine") == 0.2
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- the loops in C ---------------------------------------------------------------------------
+
+
+def test_blocks_arrive_where_they_were_sent(tmp_path):
+    block, positions = block_of(512), shuffled(7, 512, 8 * 512)
+    path = tmp_path / "file"
+    took = array("q", [0] * 7)
+    with fresh(path) as fd:
+        limits_disk.write_at(fd, block, positions, sync_every=2, pieces=4, salt=9 << 48, each=took)
+        check_stamps(path, positions, 9 << 48, 100)
+        with pytest.raises(AssertionError, match="is not what was put"):
+            check_stamps(path, positions, 8 << 48, 100)
+        body = os.pread(fd, 504, int(positions[0]) + 8)
+        assert body == bytes(block[8:])
+    assert all(value > 0 for value in took)
+
+
+def test_reads_and_loads_agree(tmp_path):
+    path = prewrite(tmp_path / "file", 1 << 16, zeros=False)
+    data = path.read_bytes()
+    expected = 0
+    for at in range(0, len(data), 8):
+        expected ^= int.from_bytes(data[at : at + 8], sys.byteorder)
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        found = limits_disk.read_at(fd, block_of(4096), sequential(16, 4096), summed=True, pieces=2)
+        with pytest.raises(OSError, match="No data"):
+            limits_disk.read_at(fd, block_of(4096), sequential(17, 4096))
+    finally:
+        os.close(fd)
+    assert found == expected == limits_disk.load_at(data, 8, sequential(len(data) // 8, 8))
+    assert limits_disk.load_at(data, 64, sequential(len(data) // 64, 64)) == expected
+
+
+@pytest.mark.parametrize("size", [4, 8, 16, 32, 64, 128, 24, 512])
+def test_stores_fill_memory(size):
+    memory, block = (
+        bytearray(size * 8),
+        bytes(range(1, size % 251 + 1)) * (size // (size % 251) or 1),
+    )
+    block = (block * size)[:size]
+    limits_disk.store_at(memory, block, shuffled(8, size, size * 8))
+    assert memory == block * 8
+
+
+@pytest.mark.parametrize("position", [-1, 57, 1 << 62, -(1 << 63)])
+def test_nothing_is_stored_or_read_outside(position):
+    at = array("q", [position])
+    with pytest.raises(ValueError, match="do not fit"):
+        limits_disk.store_at(bytearray(64), bytes(8), at)
+    with pytest.raises(ValueError, match="do not fit"):
+        limits_disk.load_at(bytes(64), 8, at)
+
+
+def test_a_chain_is_followed_and_kept_inside():
+    assert limits_disk.chase(array("q", [2, 0, 1]), 0, 4) == 2
+    with pytest.raises(ValueError, match="outside"):
+        limits_disk.chase(array("q", [5]), 0, 2)
+
+
+def test_settings_pick_by_level(tmp_path):
+    assert [Setting(tmp_path, 100, level).pick(1, 2, 3) for level in LEVELS] == [1, 2, 3]
+    assert Setting(tmp_path, 100).blocks(30, 10) == 3
+    assert Setting(tmp_path, 100).blocks(300, 10) == 1
