@@ -445,6 +445,13 @@ class Consumer:
                 offset=lost,
             )
         position = log.start_offset if self._reset == "earliest" else self._end(log)
+        if lost is not None:
+            _LOGGER.warning(
+                "offset %d is out of range: %s-%d holds offsets from %d up to %d; it is read from "
+                "offset %d on (auto.offset.reset=%s)",
+                lost, place.topic, place.partition, log.start_offset, log.end_offset,
+                position, self._reset,
+            )  # fmt: skip
         self._positions[place] = position
         return position
 

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 from kstore.config import CODECS, LogConfig
 from kstore.errors import (
     ClosedError,
+    CorruptFileError,
+    CorruptRecordError,
     ForkedError,
     InvalidConfigError,
     InvalidProducerEpochError,
@@ -24,6 +26,7 @@ from kstore.errors import (
     InvalidTxnStateError,
     KStoreError,
     ProducerFencedError,
+    RecoveryNeededError,
     TransactionCoordinatorFencedError,
     UnknownTopicOrPartitionError,
 )
@@ -40,6 +43,7 @@ from kstore.txn.messages import (
     SEQUENCES,
     Metadata,
     Place,
+    State,
     decode_key,
     decode_value,
     encode_key,
@@ -63,6 +67,12 @@ STATE_PROPERTIES = {"cleanup.policy": "compact", "segment.bytes": "104857600"}
 # transaction.abort.timed.out.transaction.cleanup.interval.ms
 CHECK_INTERVAL_MS = 10_000
 _TRANSACTIONAL = 0x10
+_UNREADABLE = (
+    "Until the states of transactions can be read, nothing in this store is written: what was "
+    "decided there might be lost. Reading goes on with mode='r'; restore the folder {0}, or let "
+    "`kstore repair` make a copy of the store without what is damaged; or move {0} away, if what "
+    "was decided and not finished may count as aborted"
+)
 
 
 class StoreTransactions:
@@ -93,24 +103,37 @@ class StoreTransactions:
         What a Kafka broker's producers had decided is the broker's to finish, unless one of its
         ids is used here.
         """
-        states: dict[bytes | None, bytes | None] = {}
-        commits: dict[bytes | None, bytes] = {}
         for place, end in self._store.end_offsets(STATE_TOPIC).items():
             if end > 0:
-                for columns in self._store._log(*place).view().scan():
-                    rows = list(zip(columns.keys, columns.values, strict=True))
-                    states.update(rows)
-                    for key, value in rows:
-                        if value is not None and is_commit(value):
-                            commits[key] = value
+                try:
+                    self._take_states(self._store._log(*place))
+                except (CorruptRecordError, CorruptFileError, RecoveryNeededError) as error:
+                    name = f"{place.topic}-{place.partition}"
+                    raise type(error)(
+                        f"{error.reason}. {_UNREADABLE.format(name)}",
+                        path=error.path or name,
+                        position=error.position,
+                        offset=error.offset,
+                    ) from error
+        self.coordinator.finish()
+        self.do_upkeep()
+
+    def _take_states(self, log: "Log") -> None:
+        """The last state of every id that has its states in this partition."""
+        states: dict[bytes | None, bytes | None] = {}
+        commits: dict[bytes | None, bytes] = {}
+        for columns in log.view().scan():
+            rows = list(zip(columns.keys, columns.values, strict=True))
+            states.update(rows)
+            for key, value in rows:
+                if value is not None and is_commit(value):
+                    commits[key] = value
         for key, value in states.items():
             transactional_id = None if key is None else decode_key(key)
             if transactional_id is not None and value is not None:
                 self.coordinator.load(decode_value(transactional_id, value))
                 if key in commits:
                     self._decided[transactional_id] = decode_value(transactional_id, commits[key])
-        self.coordinator.finish()
-        self.do_upkeep()
 
     def do_upkeep(self) -> None:
         """Abort what ran into its timeout; forget ids that were not used for a week."""
@@ -314,10 +337,13 @@ class TransactionalProducer:
         return self._open
 
     def begin_transaction(self) -> None:
-        """Begin; raises InvalidTxnStateError where one is open already."""
+        """Begin; raises InvalidTxnStateError where one is open already.
+
+        One whose commit or abort failed after it was decided is finished first.
+        """
         with self._lock:
             self._check()
-            if self._open:
+            if self._open and not self._finish_decided():
                 raise InvalidTxnStateError("the producer has a transaction open already")
             self._coordinator.check(self.transactional_id, self.producer_id, self.producer_epoch)
             self._open, self._failed = True, None
@@ -325,9 +351,11 @@ class TransactionalProducer:
     def commit_transaction(self) -> None:
         """Write what is still gathered and commit: all of it counts from now on, or none.
 
-        With ``acks="all"`` it survives a power cut when this returns. May be called again after
-        a StorageError. Raises ProducerFencedError, and InvalidTxnStateError without a
-        transaction or where an earlier ``send`` failed: then it can only be aborted.
+        With ``acks="all"`` it survives a power cut when this returns. After a StorageError it may
+        be called again; where that came once the decision was written, nothing can take it back,
+        and the next transaction, ``close`` or the next opening of the store finishes it.
+        Raises ProducerFencedError, and InvalidTxnStateError without a transaction or where an
+        earlier ``send`` failed: then it can only be aborted.
         """
         with self._lock:
             self._check_open()
@@ -374,6 +402,22 @@ class TransactionalProducer:
                 with suppress(KStoreError):  # the first error tells more
                     self.abort_transaction()
             raise
+
+    def _finish_decided(self) -> bool:
+        """Finish a commit or abort that failed after it was decided; False: none was."""
+        if not self._joined:
+            return False
+        state = self._coordinator.check(
+            self.transactional_id, self.producer_id, self.producer_epoch
+        ).state
+        if state is State.ONGOING:
+            return False
+        self._coordinator.end(
+            self.transactional_id, self.producer_id, self.producer_epoch,
+            commit=state in (State.PREPARE_COMMIT, State.COMPLETE_COMMIT), durable=self._durable,
+        )  # fmt: skip
+        self._clear()
+        return True
 
     def _clear(self) -> None:
         self._open, self._failed, self._rewound = False, None, None
@@ -518,7 +562,8 @@ class TransactionalProducer:
             try:
                 if self._open:
                     with suppress(ProducerFencedError, InvalidProducerIdMappingError):
-                        self.abort_transaction()
+                        if not self._finish_decided():
+                            self.abort_transaction()
             finally:
                 self._closed = True
 

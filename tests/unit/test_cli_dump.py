@@ -207,7 +207,7 @@ def test_a_transaction_index_is_dumped_up_to_its_hole(tmp_path, capfdbinary):
 def test_unknown_files_are_ignored_by_name(tmp_path, capfdbinary):
     path = tmp_path / "something.else"
     status, _, complaints = dumped(capfdbinary, "--files", path)
-    assert (status, complaints) == (0, [f"Ignoring unknown file {path}"])
+    assert (status, complaints) == (1, [f"Ignoring unknown file {path}"])
     _, _, (complaint,) = dumped(capfdbinary, "--files", tmp_path)
     assert complaint.endswith("; it is a directory: name the files in it")
 

@@ -268,6 +268,27 @@ def test_wrong_use_of_the_consumer(filled, words, text):
     assert any(text in line for line in complaints)
 
 
+@pytest.mark.parametrize("reset", ["latest", "earliest"])
+def test_an_offset_beyond_the_end_is_told(filled, caplog, reset):
+    """Kafka's consumer goes on by auto.offset.reset, and so does this one, but says so."""
+    words = ("--topic", "orders", "--partition", 1, "--offset", 99)
+    if reset == "latest":
+        assert consumed(filled, *words) == []
+    else:
+        with (
+            kstore.open(filled.path, mode="r") as store,
+            store.consumer(None, assignment=[("orders", 1)], auto_offset_reset=reset) as consumer,
+        ):
+            consumer.seek(("orders", 1), 99)
+            (batch,) = consumer.batches(timeout=0)
+            assert len(list(batch)) == 5
+    start = {"latest": 5, "earliest": 0}[reset]
+    assert caplog.messages == [
+        "offset 99 is out of range: orders-1 holds offsets from 0 up to 5; it is read from offset "
+        f"{start} on (auto.offset.reset={reset})"
+    ]
+
+
 def spawn(*words):
     return subprocess.Popen(
         [sys.executable, "-m", "kstore", *map(str, words)],

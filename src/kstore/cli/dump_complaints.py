@@ -18,7 +18,9 @@ class Complaints:
     time_out_of_order: Pairs = field(default_factory=dict)
     offsets_not_found: Pairs = field(default_factory=dict)
     gaps: Pairs = field(default_factory=dict)
+    unpublished: list[str] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
+    unknown: int = 0  # files
 
     def tell(self) -> None:
         """In Kafka's words and order."""
@@ -45,7 +47,7 @@ class Complaints:
                 complain(title.format(path))
                 for pair in found:
                     complain(line.format(*pair))
-        for sentence in self.damage:
+        for sentence in (*self.unpublished, *self.damage):
             complain(sentence)
 
 

@@ -11,6 +11,7 @@ from kstore.cli import dump_index
 from kstore.cli.common import Output, ToolParser, complain
 from kstore.cli.dump_complaints import Complaints, base_offset
 from kstore.errors import CorruptFileError
+from kstore.log.fence import read_fence
 from kstore.log.files import DISK
 
 _PIECE = 16 << 20  # bytes of a log that are looked at together
@@ -31,8 +32,10 @@ examples:
   kstore dump-log --index-sanity-check --files data/orders-0/00000000000000000000.index
 
 Reads the files as they lie there, beside a running broker or writer, and changes nothing.
-What does not fit together is told on stderr at the end, as Kafka does; the exit status is 1
-only where bytes could not be read as what they claim to be.
+What does not fit together is told on stderr at the end, as Kafka does, and so is where a
+publication of the Spark sink begins that is not finished: readers show nothing from there on. The
+exit status is 1 where bytes could not be read as what they claim to be, or a file is of no kind
+that is known.
 """
 
 
@@ -132,10 +135,11 @@ def run(arguments: argparse.Namespace) -> int:
                     output.flush()
                     hint = "; it is a directory: name the files in it" * os.path.isdir(name)
                     complain(f"Ignoring unknown file {name}{hint}")
+                    complaints.unknown += 1
             except CorruptFileError as error:
                 complaints.damage.append(str(error))
     complaints.tell()
-    return 1 if complaints.damage else 0
+    return 1 if complaints.damage or complaints.unknown else 0
 
 
 def dump_log(
@@ -176,6 +180,23 @@ def dump_log(
         )
     if dumper.gaps:
         complaints.gaps[name] = dumper.gaps
+    note_fence(name, whole, complaints)
+
+
+def note_fence(name: str, size: int, complaints: Complaints) -> None:
+    """Say where what a log holds is not published: the file is dumped as it lies there."""
+    folder, file_name = os.path.split(os.path.abspath(name))
+    fence = read_fence(DISK, folder)
+    if fence is None or PurePath(name).suffix != ".log":
+        return
+    base = base_offset(file_name)
+    start = fence.position if base == fence.segment else 0
+    if base >= fence.segment and start < size:
+        complaints.unpublished.append(
+            f"Not published from position {start} of {name} on: the publication of "
+            f"{fence.manifest} is under way or was cut short, and the next writer goes on with "
+            "it or undoes it"
+        )
 
 
 def first_line(name: str) -> str:

@@ -32,7 +32,8 @@ examples:
 Checks every checksum, every record, the order of offsets, every entry of the offset and time
 indexes, the leader epochs, transaction indexes and producer snapshots against the markers, and of
 sealed segments the bytes that checksums leave out. Changes nothing and works beside a running
-broker or writer: an incomplete batch at the very end is not damage, it is not there yet. --seal
+broker or writer: an incomplete batch at the very end is not damage, it is not there yet. What a
+publication of the Spark sink has written and not finished is checked, too, and counted. --seal
 opens the directory for writing, and seals the rolled segments of partitions that are all right
 (kstore seals its own as it goes). Exit status: 0 if all is well, 1 if not; what is wrong is told
 by file, position and offset.
@@ -122,6 +123,8 @@ def tell(reports: "list[tuple[Log, VerifyReport]]") -> None:
         bare = report.unsealed_batches
         sealed = f", {_count(bare, 'batch', 'es')} without a seal" if bare else ""
         tail = f", {report.not_yet_there} bytes not there yet" if report.not_yet_there else ""
+        if report.unpublished:
+            tail += f", {report.unpublished} bytes not published"
         print(
             f"{log.topic}-{log.partition}: {state} ({_count(report.segments, 'segment')}, "
             f"{_count(report.batches, 'batch', 'es')}, {report.bytes} bytes{tail}{sealed})"

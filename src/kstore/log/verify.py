@@ -1,7 +1,8 @@
 """A read-only audit of one partition directory: every checksum, record, offset and index entry.
 
 Nothing is changed and no lock is taken, so it runs beside a writer. An incomplete batch at the
-end of the last segment is not damage: it is not yet there.
+end of the last segment is not damage: it is not yet there. What lies behind a publication's fence
+is looked at as all else, and counted by itself.
 """
 
 import os
@@ -23,6 +24,7 @@ from kstore._native.seal import SealCheck
 from kstore._native.status import reason
 from kstore.errors import CorruptFileError, CorruptRecordError, NewerFormatError
 from kstore.log import filenames, seal
+from kstore.log.fence import FENCE, read_fence
 from kstore.log.filenames import INDEX, LEADER_EPOCHS, LOG, TIME_INDEX
 from kstore.log.files import Files
 from kstore.log.leader_epochs import LeaderEpochs
@@ -56,7 +58,7 @@ _Bad = tuple[int, int, int, str]  # position, size, offset, sentence
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that is wrong: ``kind`` is structure, batch, offsets, seal, index, time index,
-    epochs, transaction index or snapshot; ``position`` is a byte in the file ``path``."""
+    epochs, transaction index, snapshot or publication; ``position`` is a byte in ``path``."""
 
     kind: str
     path: str
@@ -73,6 +75,7 @@ class VerifyReport:
     batches: int = 0
     bytes: int = 0  # of log files
     not_yet_there: int = 0  # bytes of an incomplete batch at the end of the last segment
+    unpublished: int = 0  # bytes behind a publication's fence: readers do not show them
     unsealed_segments: int = 0  # without a seal that fits; the last one never has one
     unsealed_batches: int = 0  # offset, size and leader epoch of these are cross-checked only
     finding_count: int = 0
@@ -208,7 +211,21 @@ class Audit:
             for base, (fd, size) in opened.items():
                 check_order(self.report, self._path(base), base, self.end_offset)
                 self.end_offset = self._segment(base, fd, size, base == bases[-1], names, pool)
+        if self.stop is None and FENCE in names:
+            self._note_fence(bases)
         return self.report
+
+    def _note_fence(self, bases: list[int]) -> None:
+        """Count what a publication that is not over has written so far."""
+        try:
+            fence = read_fence(self.files, str(self.directory))
+        except (CorruptFileError, NewerFormatError) as error:
+            self.report.add("publication", self.directory / FENCE, None, None, error.reason)
+            return
+        if fence is not None:
+            paths = [self._path(base) for base in bases if base >= fence.segment]
+            behind = sum(map(self.files.size_of, paths)) - fence.position
+            self.report.unpublished = max(0, behind)
 
     def _path(self, base: int) -> Path:
         return self.directory / filenames.log_name(base)

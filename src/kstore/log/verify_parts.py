@@ -142,6 +142,7 @@ def _add(merged: VerifyReport, report: VerifyReport) -> None:
     merged.batches += report.batches
     merged.bytes += report.bytes
     merged.not_yet_there += report.not_yet_there
+    merged.unpublished += report.unpublished
     merged.unsealed_segments += report.unsealed_segments
     merged.unsealed_batches += report.unsealed_batches
     merged.finding_count += report.finding_count

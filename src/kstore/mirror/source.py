@@ -5,6 +5,7 @@ version that both sides know, in which a broker returns batches as they lie on i
 lower version than the broker's own makes it convert them.
 """
 
+import logging
 import ssl
 import struct
 import time
@@ -26,6 +27,8 @@ except ImportError as error:
     raise ImportError(
         "mirroring needs kafka-python 3: install it by `pip install 'kstore[mirror]'`"
     ) from error
+
+_LOGGER = logging.getLogger("kstore")
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
 
@@ -96,6 +99,11 @@ class KafkaSource:
             )
             self._network.start()
             seen = self._network.run(self._try_each)
+            if seen is not None:
+                _LOGGER.warning(
+                    "no answer from Kafka at %s: %s; trying again for up to %g s",
+                    self._servers, seen, self._patience,
+                )  # fmt: skip
             self._manager.bootstrap(timeout_ms=self._patience * 1000)
         except kafka.errors.KafkaTimeoutError as error:
             raise self._unreachable(f"{error}; at first: {seen}. {_HINT}") from error
