@@ -1,35 +1,44 @@
 """Compare ways of doing one thing: interleaved rounds, medians, ratios.
 
-    python benchmarks/ratios.py checksum batch        # contests_checksum.py, contests_batch.py
+    python benchmarks/ratios.py checksum batch        # two suites
     python benchmarks/ratios.py spark -k groupBy      # contests with this text in their name
     KSTORE_BENCH_SCALE=0.1 python benchmarks/ratios.py checksum
 
-A suite is a module ``contests_*`` here whose ``contests()`` yields ``Contest`` objects; their
-contestants return the same result, which is checked before anything is timed. A suite whose peer
-is not installed is left out with a line that says so; that is an error where it was asked for.
-The runner is `kstore bench`'s own.
+A suite is a module of ``kstore.bench.contests`` (or ``contests_*`` here, where whole programs are
+compared) whose ``contests()`` yields ``Contest`` objects at full size; their contestants return
+the same result, which is checked before anything is timed. A suite whose peer is not installed is
+left out with a line that says so; that is an error where it was asked for. The runner is
+`kstore bench`'s own.
 """
 
 import argparse
 import importlib
+import pkgutil
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from kstore.bench import contests
 from kstore.bench.contest import Contest
 from kstore.bench.runner import report, run
 from peers.here import MissingError
 
+HERE = Path(__file__).parent
+
 
 def known() -> list[str]:
-    here = Path(__file__).parent
-    return sorted(path.stem.removeprefix("contests_") for path in here.glob("contests_*.py"))
+    ours = {path.stem.removeprefix("contests_") for path in HERE.glob("contests_*.py")}
+    return sorted(ours | {module.name for module in pkgutil.iter_modules(contests.__path__)})
 
 
 def contests_of(name: str) -> Iterable[Contest]:
     """A suite's contests; MissingError where something that it compares with is not here."""
+    if (HERE / f"contests_{name}.py").exists():
+        module = f"contests_{name}"
+    else:
+        module = f"{contests.__name__}.{name}"
     try:
-        suite = importlib.import_module(f"contests_{name}")
+        suite = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] in (f"contests_{name}", "kstore", "peers"):
             raise

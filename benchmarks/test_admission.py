@@ -2,7 +2,6 @@
 
 import pytest
 
-from contests_admission import contests
 from kstore.bench import admission as work
 from kstore.bench.contest import scaled
 from kstore.bench.log_append import check, fresh_log
@@ -30,13 +29,3 @@ def test_append_of_an_idempotent_producer(benchmark, tmp_path):
         assert log.end_offset == log.producers()[0].last_sequence + 1
         assert log.end_offset % records == 0
         check(log, log.end_offset)
-
-
-def test_contestants_agree(monkeypatch):
-    monkeypatch.setenv("KSTORE_BENCH_SCALE", "0.01")
-    names = []
-    for contest in contests():
-        contest.check()
-        assert any(wanted is not None for _, _, wanted in contest.bars)
-        names.append(contest.name)
-    assert len(names) == len(set(names)) > 5

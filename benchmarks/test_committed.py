@@ -3,9 +3,9 @@
 import pytest
 
 import kstore
-from contests_committed import LEVELS, SHAPES, contests, count
 from kstore.bench import log_read
 from kstore.bench.contest import scaled
+from kstore.bench.contests.committed import LEVELS, SHAPES, count
 
 FILLS = {"no transactions": log_read.fill, "transactions": log_read.fill_transactions}
 
@@ -25,12 +25,3 @@ def test_scan(benchmark, tmp_path, shape, fill, isolation):
             assert 0.8 * everything < found < everything
         else:
             assert found == everything > 0
-
-
-def test_contestants_agree(monkeypatch):
-    monkeypatch.setenv("KSTORE_BENCH_SCALE", "0.01")
-    names = []
-    for contest in contests():
-        contest.check()
-        names.append(contest.name)
-    assert len(names) == len(set(names)) == len(SHAPES) * len(FILLS)

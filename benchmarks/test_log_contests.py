@@ -5,6 +5,7 @@ from importlib import import_module
 import pytest
 
 from interop.kafka_jars import prepare, unavailable
+from peers.here import MissingError as MissingError  # brings Kafka
 from peers.kafka import VERSION
 
 SUITES = ("log_append", "log_read", "log_open", "log_stream", "compaction")
@@ -20,7 +21,7 @@ def test_contests(suite, monkeypatch):
         unavailable(reason)
     monkeypatch.setenv("KSTORE_BENCH_SCALE", "0.005")
     names = []
-    for contest in import_module(f"contests_{suite}").contests():
+    for contest in import_module(f"kstore.bench.contests.{suite}").contests():
         contest.check()
         assert {ours for ours, _, _ in contest.bars}  # each says what is wanted of it
         names.append(contest.name)

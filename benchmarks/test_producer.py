@@ -4,9 +4,9 @@ from functools import partial
 
 import pytest
 
-from contests_producer import ACKS, contests
 from kstore.bench import producer as work
 from kstore.bench.contest import scaled
+from kstore.bench.contests.producer import ACKS
 
 
 @pytest.mark.parametrize("idempotent", [False, True])
@@ -23,12 +23,3 @@ def test_commit(benchmark, tmp_path, acks, records):
     count = scaled(100, 5)
     commit = partial(work.committed, tmp_path, count, ACKS[acks], records)
     assert benchmark.pedantic(commit, rounds=3, warmup_rounds=1).result == count * records
-
-
-def test_contestants_agree(monkeypatch):
-    monkeypatch.setenv("KSTORE_BENCH_SCALE", "0.01")
-    names = []
-    for contest in contests():
-        contest.check()
-        names.append(contest.name)
-    assert len(names) == len(set(names)) == 3 * len(ACKS)

@@ -1,12 +1,12 @@
-"""Which peers are here: one that is missing is named, and fails only in CI."""
+"""Real Kafka as a peer of the contests: where it is missing that is said, and fails only in CI."""
 
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kstore.bench.contest import Timed
-from peers.kafka import KafkaLog, KafkaMissingError, Result, required
+from kstore.bench.peers import provide_kafka
+from peers.kafka import KafkaLog, KafkaMissingError, required
 
 
 class MissingError(RuntimeError):
@@ -28,13 +28,4 @@ def kafka_log(directory: Path) -> Iterator[KafkaLog | None]:
         yield peer
 
 
-def timed(result: Result, *, single: bool = False) -> Timed:
-    """A figure of the JVM's own clock, a piece of the work; single: the median of calls."""
-    count = int(result["count"])
-    also = {
-        name: float(result[key]) / 1e9
-        for name, key in (("p99", "p99_ns"), ("p99.9", "p999_ns"))
-        if key in result and single
-    }
-    seconds = float(result["p50_ns"]) / 1e9 if single else float(result["seconds"]) / count
-    return Timed(seconds, result=count, also=also)
+provide_kafka(kafka_log)

@@ -13,7 +13,17 @@ from pathlib import Path
 import pytest
 
 from kstore._native import limits_disk
-from kstore.bench import compare, environment, noise, page, results, statistic, suite, table
+from kstore.bench import (
+    compare,
+    environment,
+    latency,
+    noise,
+    page,
+    results,
+    statistic,
+    suite,
+    table,
+)
 from kstore.bench.contest import Contest, Timed
 from kstore.bench.raw_files import block_of, check_stamps, fresh, prewrite, sequential, shuffled
 from kstore.bench.runner import run
@@ -330,6 +340,33 @@ def test_noise_of_a_thing_against_itself(tmp_path):
     assert set(found) == {"cpu", "memory", "disk"}
     assert noise.of_group({"cpu": 0.1, "memory": 0.2, "disk": 0.9}, "engine") == 0.2
     assert list(tmp_path.iterdir()) == []
+
+
+# --- latency ----------------------------------------------------------------------------------
+
+
+def test_a_stall_is_late_for_everyone_behind_it():
+    def call(number):
+        if number == 10:
+            time.sleep(0.05)
+
+    took = latency.paced(call, 1000, 40)
+    assert took[10] >= 50e6
+    assert min(took[11:31]) >= 20e6  # due while the eleventh was under way
+
+
+def test_answers_are_waited_for():
+    done = []
+
+    def submit(number):
+        done.append(number + 1)
+        return number + 1
+
+    took = latency.acknowledged(submit, lambda: done[-1] if len(done) > 2 else 0, 1000, 5)
+    assert len(took) == 5
+    assert took[0] >= 2e6 - 1e5  # answered with the third
+    with pytest.raises(AssertionError, match="4 of 5 requests"):
+        latency._timed(took[1:], 5)
 
 
 # --- the loops in C ---------------------------------------------------------------------------

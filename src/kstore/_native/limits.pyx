@@ -12,6 +12,17 @@ from libc.string cimport memcpy
 cdef extern from "limits_read.h" nogil:
     uint64_t limits_read(const uint8_t* data, size_t size) noexcept
 
+cdef extern from "limits_index.h" nogil:
+    int64_t limits_branchy(
+        const uint8_t* entries, int64_t count, const int64_t* targets, int64_t wanted
+    ) noexcept
+    int64_t limits_branchless(
+        const uint8_t* entries, int64_t count, const int64_t* targets, int64_t wanted
+    ) noexcept
+    int64_t limits_prefetching(
+        const uint8_t* entries, int64_t count, const int64_t* targets, int64_t wanted
+    ) noexcept
+
 cdef extern from "frame_walk.h" nogil:
     int64_t frame_size(const uint8_t* data, int64_t position, int64_t end) noexcept
 
@@ -57,3 +68,26 @@ def count_frames(buffer):
             count += 1
     PyBuffer_Release(&view)
     return count
+
+
+def search(str how, entries, const int64_t[::1] targets not None):
+    cdef Py_buffer view
+    cdef int64_t total = 0, count
+    cdef const uint8_t* data
+    PyObject_GetBuffer(entries, &view, PyBUF_SIMPLE)
+    try:
+        data = <const uint8_t*>view.buf
+        count = view.len // 8
+        if count < 1 or targets.shape[0] < 1:
+            raise ValueError("nothing to look up, or nothing to look it up in")
+        if how == "branchy":
+            total = limits_branchy(data, count, &targets[0], targets.shape[0])
+        elif how == "branchless":
+            total = limits_branchless(data, count, &targets[0], targets.shape[0])
+        elif how == "prefetching":
+            total = limits_prefetching(data, count, &targets[0], targets.shape[0])
+        else:
+            raise ValueError(f"no search {how}")
+    finally:
+        PyBuffer_Release(&view)
+    return total

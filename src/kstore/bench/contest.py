@@ -1,7 +1,8 @@
 """What a comparison is: several ways of doing one thing, and the ratios that are wanted."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -97,11 +98,24 @@ class Contest:
         return seconds
 
 
+_part = [1.0]
+
+
 def scale() -> float:
     """``KSTORE_BENCH_SCALE``: 1.0 unless set; sizes of the data are multiplied by it."""
     return float(os.environ.get("KSTORE_BENCH_SCALE", "1"))
 
 
+@contextmanager
+def part_of(part: float) -> Iterator[None]:
+    """Within, ``scaled`` gives so small a part of what it gives elsewhere; for one thread."""
+    _part.append(part)
+    try:
+        yield
+    finally:
+        _part.pop()
+
+
 def scaled(size: int, least: int = 1) -> int:
     """A size multiplied by the scale, at least ``least``."""
-    return max(least, int(size * scale()))
+    return max(least, int(size * scale() * _part[-1]))

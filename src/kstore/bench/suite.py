@@ -3,17 +3,17 @@
 import shutil
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import mkdtemp
 from time import perf_counter
 from types import FrameType
 
-from kstore.bench import noise, results
+from kstore.bench import noise, peers, results
 from kstore.bench.contest import Contest
 from kstore.bench.environment import Environment, environment
 from kstore.bench.runner import run
@@ -41,7 +41,7 @@ def workspace(parent: Path, needed: int) -> Iterator[Path]:
             f"{parent} has {free:,} bytes free and {needed + SPARE:,} are needed; --dir names "
             "another disk, --quick takes less, and groups can be chosen"
         )
-    folder = Path(mkdtemp(prefix=PREFIX, dir=parent))
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
     before = signal.getsignal(signal.SIGTERM)
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -123,6 +123,8 @@ class Suite:
     def _one(self, folder: Path, workload: Workload, seconds: float, tree: results.Tree) -> None:
         """One workload; a failure is told and ends this workload only."""
         folder.mkdir()
+        before, tempfile.tempdir = tempfile.tempdir, str(folder)  # where workloads make the rest
+        peers.missing.clear()
         setting = Setting(folder, workload.size(self.level), self.level)
         until = perf_counter() + seconds
         try:
@@ -136,7 +138,8 @@ class Suite:
             tree["failed"].append({"workload": workload.title, "reason": reason})
             self.listener.failed(workload.title, reason)
         finally:
-            for name, reason in setting.missing.items():
+            tempfile.tempdir = before
+            for name, reason in (setting.missing | peers.missing).items():
                 tree["missing"][f"{workload.title}: {name}"] = reason
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -19,6 +19,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "disk": ("disk",),
     "memory": ("memory",),
     "page-cache": ("page_cache",),
+    "sockets": ("sockets",),
+    "engine": ("engine", "latency"),
 }
 T = TypeVar("T")
 

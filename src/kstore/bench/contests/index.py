@@ -1,43 +1,23 @@
 """One lookup and many lookups in the offset index, against what else a program could call."""
 
-import ctypes
-import subprocess
-import tempfile
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
-from functools import cache, partial
-from pathlib import Path
+from collections.abc import Iterator
+from functools import partial
 from struct import unpack_from
+from typing import Any
 
 import numba
 import numpy as np
 
 from kstore import jit
+from kstore._native import limits
 from kstore._native.index import OffsetIndex
 from kstore.bench import kernels_index as work
 from kstore.bench.contest import Contest, scaled
 
 
-@cache
-def limits() -> ctypes.CDLL:
-    """The C searches, compiled for this run."""
-    directory = tempfile.mkdtemp()
-    library = Path(directory) / "limits.so"
-    source = Path(__file__).with_name("limits_index.c")
-    subprocess.run(["cc", "-O3", "-shared", "-fPIC", "-o", library, source], check=True)
-    return ctypes.CDLL(str(library))
-
-
-def in_c(name: str, entries: np.ndarray, targets: np.ndarray) -> Callable[[], int]:
-    function = getattr(limits(), name)
-    function.restype = ctypes.c_int64
-    function.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64]
-    arguments = (entries.ctypes.data, entries.size // 8, targets.ctypes.data, targets.size)
-    return lambda: function(*arguments)
-
-
 @numba.njit
-def ours_compiled(entries, targets):
+def ours_compiled(entries: Any, targets: Any) -> Any:
     """The library's search from compiled code, each lookup waiting for the one before."""
     count = entries.size // 8
     total = last = 0
@@ -48,7 +28,7 @@ def ours_compiled(entries, targets):
 
 
 @numba.njit
-def numba_search(entries, count, key):
+def numba_search(entries: Any, count: Any, key: Any) -> Any:
     """What a user would write in Numba, called once a lookup."""
     low, high = 0, count
     while low < high:
@@ -113,9 +93,9 @@ def inside(shape: str, count: int) -> Contest:
         name=f"one index lookup from compiled code, {count} entries, {shape} keys",
         calls={
             "kstore": partial(ours_compiled, array, asked),
-            "branchy, as Kafka's": in_c("branchy", array, asked),
-            "branchless": in_c("branchless", array, asked),
-            "branchless, prefetching": in_c("prefetching", array, asked),
+            "branchy, as Kafka's": partial(limits.search, "branchy", array, asked),
+            "branchless": partial(limits.search, "branchless", array, asked),
+            "branchless, prefetching": partial(limits.search, "prefetching", array, asked),
         },
         amount=asked.size,
         unit="lookups",
@@ -132,11 +112,12 @@ def many_lookups(shape: str, count: int) -> Contest:
     index = OffsetIndex(work.entries(relative), work.BASE_OFFSET)
     asked = work.targets(relative, scaled(1 << 20))
     offsets, out = asked + work.BASE_OFFSET, np.empty_like(asked)
+    looked_up: Any = index.lookup_many
     native, native_asked = relative.astype(np.uint32), asked.astype(np.uint32)
     return Contest(
         name=f"{asked.size} index lookups in one call, {count} entries, {shape} keys",
         calls={
-            "kstore": lambda: int(index.lookup_many(offsets, out).sum()),
+            "kstore": lambda: int(looked_up(offsets, out).sum()),
             "numpy.searchsorted": lambda: int(native.searchsorted(native_asked, "right").sum()),
         },
         amount=asked.size,

@@ -11,8 +11,7 @@ import kstore
 from kstore._native import limits
 from kstore.bench import log_append, log_read
 from kstore.bench.contest import Contest, Timed, scaled
-from peers.here import kafka_log, timed
-from peers.kafka import KafkaLog
+from kstore.bench.peers import KafkaLog, kafka_log, timed
 
 GIB = 1 << 30
 # name: wanted for a scan on one core and on two, and for recovery

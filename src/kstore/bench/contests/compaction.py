@@ -13,8 +13,7 @@ from pathlib import Path
 
 from kstore.bench import compaction
 from kstore.bench.contest import Contest, Timed, scaled
-from peers.here import kafka_log
-from peers.kafka import KafkaLog
+from kstore.bench.peers import KafkaLog, kafka_log
 
 RECORDS = 10_000_000
 BARS = {1: 5.0, 2: 8.0}  # threads, as many as partitions, against one of Kafka's
@@ -29,7 +28,9 @@ def contests() -> Iterator[Contest]:
             bars: list[tuple[str, str, float | None]] = []
             ours = f"kstore, {in_words(partitions)}"
             calls[ours] = partial(by_kstore, root, partitions)
-            for count in range(1, partitions + 1) if peer is not None else ():
+            for count in range(1, partitions + 1):
+                if peer is None:
+                    break
                 theirs = f"Kafka, {in_words(count)}"
                 calls[theirs] = partial(by_kafka, peer, root, partitions, count)
                 bars.append((ours, theirs, wanted if count == 1 else None))

@@ -10,9 +10,8 @@ from pathlib import Path
 from kstore.bench import recovery
 from kstore.bench.contest import Contest, Timed, scaled
 from kstore.bench.log_read import Unsynced
+from kstore.bench.peers import KafkaLog, kafka_log
 from kstore.log import filenames
-from peers.here import kafka_log
-from peers.kafka import KafkaLog
 
 GIB = 1 << 30
 PARTITIONS = 4
@@ -69,6 +68,10 @@ def by_kstore(root: Path, threads: int) -> Timed:
     return recovery.open_unclean(root, threads, Unsynced())
 
 
+def recovered_batches(directory: Path) -> int:
+    return recovery.recover(directory)[0]
+
+
 def segments() -> Iterator[Contest]:
     for name, (records, value_size) in recovery.SHAPES.items():
         with tempfile.TemporaryDirectory() as folder:
@@ -79,7 +82,7 @@ def segments() -> Iterator[Contest]:
             yield Contest(
                 name=f"recover and verify {size:,} bytes of {name}, page cache",
                 calls={
-                    "recover": lambda directory=directory: recovery.recover(directory)[0],
+                    "recover": partial(recovered_batches, directory),
                     "verify, 1 thread": partial(recovery.verify, directory, 1),
                     "verify, 2 threads": partial(recovery.verify, directory, 2),
                     "read": partial(recovery.read_whole, directory / filenames.log_name(0)),

@@ -1,72 +1,79 @@
 /* Searches to compare with, in plain C: each lookup waits for the one before it, as calls do. */
+#ifndef KSTORE_LIMITS_INDEX_H
+#define KSTORE_LIMITS_INDEX_H
 
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-static inline uint32_t key_at(const uint8_t *entries, ptrdiff_t slot) {
+static inline uint32_t limits_key_at(const uint8_t *entries, ptrdiff_t slot) {
     uint32_t raw;
     memcpy(&raw, entries + slot * 8, 4);
     return __builtin_bswap32(raw);
 }
 
-static inline int64_t position_at(const uint8_t *entries, ptrdiff_t slot) {
+static inline int64_t limits_position_at(const uint8_t *entries, ptrdiff_t slot) {
     uint32_t raw;
     memcpy(&raw, entries + slot * 8 + 4, 4);
     return __builtin_bswap32(raw);
 }
 
 /* The position of the last result is below 2^32; the compiler does not know. */
-#define NEXT(n) ((uint32_t)(targets[n] + (uint64_t)(last >> 40)))
+#define LIMITS_NEXT(n) ((uint32_t)(targets[n] + (uint64_t)(last >> 40)))
 
-int64_t branchy(const uint8_t *entries, int64_t count, const int64_t *targets, int64_t wanted) {
+static int64_t limits_branchy(const uint8_t *entries, int64_t count, const int64_t *targets,
+                              int64_t wanted) {
     int64_t sum = 0, last = 0;
     for (int64_t n = 0; n < wanted; n++) {
-        uint32_t key = NEXT(n);
+        uint32_t key = LIMITS_NEXT(n);
         ptrdiff_t low = 0, high = count - 1;
         while (low < high) {                 /* Kafka's AbstractIndex.binarySearch */
             ptrdiff_t middle = (low + high + 1) >> 1;
-            uint32_t found = key_at(entries, middle);
+            uint32_t found = limits_key_at(entries, middle);
             if (found > key) high = middle - 1;
             else if (found < key) low = middle;
             else { low = middle; break; }
         }
-        last = position_at(entries, low);
+        last = limits_position_at(entries, low);
         sum += last;
     }
     return sum;
 }
 
-int64_t branchless(const uint8_t *entries, int64_t count, const int64_t *targets, int64_t wanted) {
+static int64_t limits_branchless(const uint8_t *entries, int64_t count, const int64_t *targets,
+                              int64_t wanted) {
     int64_t sum = 0, last = 0;
     for (int64_t n = 0; n < wanted; n++) {
-        uint32_t key = NEXT(n);
+        uint32_t key = LIMITS_NEXT(n);
         ptrdiff_t low = 0, size = count;
         while (size > 1) {
             ptrdiff_t half = size >> 1;
-            low += -(ptrdiff_t)(key_at(entries, low + half) <= key) & half;
+            low += -(ptrdiff_t)(limits_key_at(entries, low + half) <= key) & half;
             size -= half;
         }
-        last = position_at(entries, low);
+        last = limits_position_at(entries, low);
         sum += last;
     }
     return sum;
 }
 
-int64_t prefetching(const uint8_t *entries, int64_t count, const int64_t *targets, int64_t wanted) {
+static int64_t limits_prefetching(const uint8_t *entries, int64_t count, const int64_t *targets,
+                              int64_t wanted) {
     int64_t sum = 0, last = 0;
     for (int64_t n = 0; n < wanted; n++) {
-        uint32_t key = NEXT(n);
+        uint32_t key = LIMITS_NEXT(n);
         ptrdiff_t low = 0, size = count;
         while (size > 1) {
             ptrdiff_t half = size >> 1, next = (size - half) >> 1;
             __builtin_prefetch(entries + (low + next) * 8);
             __builtin_prefetch(entries + (low + half + next) * 8);
-            low += -(ptrdiff_t)(key_at(entries, low + half) <= key) & half;
+            low += -(ptrdiff_t)(limits_key_at(entries, low + half) <= key) & half;
             size -= half;
         }
-        last = position_at(entries, low);
+        last = limits_position_at(entries, low);
         sum += last;
     }
     return sum;
 }
+
+#endif

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 from kstore.bench import log_open
 from kstore.bench.contest import Contest, Timed, scaled
-from peers.here import kafka_log
+from kstore.bench.peers import kafka_log
 
 PARTITIONS = 10_000
 FIRST_USE = 0.050  # seconds

@@ -1,7 +1,8 @@
 """Segments in page cache: walking frames, checking every batch, checking one as a leader."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import crc32c as package
 import numpy as np
@@ -14,9 +15,9 @@ GIB = 1 << 30
 
 
 def walking(segment: work.Segment, name: str, *, with_struct: bool = False) -> Contest:
-    seeds = np.array(segment.seeds(), dtype=np.int64)
+    seeds: Any = np.array(segment.seeds(), dtype=np.int64)
     mapping = segment.mapping
-    calls = {
+    calls: dict[str, Callable[[], object]] = {
         "kstore, seeds": lambda: len(batch.walk_frames(mapping, seeds)),
         "kstore, no seeds": lambda: len(batch.walk_frames(mapping)),
         "one chain in C": partial(limits.count_frames, mapping),
@@ -44,8 +45,8 @@ def checking(segment: work.Segment, name: str, one_core: float, two_cores: float
     seeds = segment.seeds()
     mapping = segment.mapping
 
-    def right(**options: object) -> int:
-        table = batch.scan(mapping, **options)
+    def right(threads: int = 1, seeds: list[int] | None = None) -> int:
+        table = batch.scan(mapping, threads=threads, seeds=seeds)
         return len(table) - table.bad_crc_count
 
     return Contest(

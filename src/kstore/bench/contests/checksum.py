@@ -1,21 +1,23 @@
 """Checksums against the packages that a Python program would use instead."""
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import crc32c as package
-from aiokafka.record._crecords import crc32c_cython as aiokafka
 
 from kstore._native import checksum
 from kstore.bench.contest import Contest
 from kstore.bench.kernels_checksum import SIZES, buffer
+from kstore.bench.peers import optional
 
 # size: (wanted against the crc32c package, wanted against aiokafka)
 BARS = {1024: (1.8, 8.0), 16384: (3.5, 40.0), 65536: (3.5, 40.0)}
 
 
 def contests() -> Iterator[Contest]:
+    crecords = optional("aiokafka.record._crecords", "aiokafka")
+    google = optional("google_crc32c", "google-crc32c")
     for size in SIZES:
         data = buffer(size)
         paths = {
@@ -23,16 +25,24 @@ def contests() -> Iterator[Contest]:
             for path in checksum.supported_paths()
         }
         package_bar, aiokafka_bar = BARS.get(size, (None, None))
+        calls: dict[str, Callable[[], object]] = {
+            "kstore": partial(checksum.crc32c, data),
+            "crc32c (PyPI)": partial(package.crc32c, data),
+            **paths,
+        }
+        bars = [("kstore", "crc32c (PyPI)", package_bar)]
+        if crecords is not None:
+            calls["aiokafka"] = partial(crecords.crc32c_cython, data)
+            bars.append(("kstore", "aiokafka", aiokafka_bar))
+        if google is not None:
+            calls["google-crc32c"] = partial(google.value, data)
+            bars.append(("kstore", "google-crc32c", None))
         yield Contest(
             name=f"CRC-32C of {size} bytes, hot, from Python",
-            calls={
-                "kstore": partial(checksum.crc32c, data),
-                "crc32c (PyPI)": partial(package.crc32c, data),
-                "aiokafka": partial(aiokafka, data),
-                **paths,
-            },
+            calls=calls,
             amount=size,
-            bars=(("kstore", "crc32c (PyPI)", package_bar), ("kstore", "aiokafka", aiokafka_bar)),
+            bars=tuple(bars),
+            size=size,
         )
     for size in (100, 1024, 16384):
         data = buffer(size)

@@ -1,0 +1,72 @@
+"""Who stands beside kstore where they are installed; who is missing is named."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+from warnings import catch_warnings, simplefilter
+
+from kstore.bench.contest import Timed
+
+Result = dict[str, float | int | str]
+missing: dict[str, str] = {}  # since it was last emptied: who, and why
+
+
+class KafkaLog(Protocol):
+    """Apache Kafka's own log layer, in a JVM that stays warm: see ``benchmarks/peers/kafka.py``."""
+
+    def append(self, records: int, size: int) -> Result: ...
+    def fill(self, name: str, records: int, size: int) -> Result: ...
+    def read(self, name: str, count: int, seed: int = 1) -> Result: ...
+    def iterate(self, name: str) -> Result: ...
+    def fetch(self, name: str) -> Result: ...
+    def recover(self, name: str) -> Result: ...
+    def partitions(
+        self, count: int, *, name: str = "partitions", records: int = 1, size: int = 0
+    ) -> Result: ...
+    def load(self, name: str = "partitions") -> Result: ...
+    def clean(self, *partitions: Path, threads: int = 1) -> Result: ...
+
+
+Kafka = Callable[[Path], AbstractContextManager[KafkaLog | None]]
+_kafka: list[Kafka] = []
+
+
+def optional(module: str, package: str) -> Any:
+    """A module of a peer, or None where its package is not installed."""
+    with catch_warnings():
+        simplefilter("ignore", DeprecationWarning)  # some load their own files in old ways
+        try:
+            return import_module(module)
+        except ImportError:
+            missing[package] = "not installed"
+            return None
+
+
+def provide_kafka(make: Kafka) -> None:
+    """Let Apache Kafka take part: what a checkout's ``benchmarks/peers`` calls."""
+    _kafka[:] = [make]
+
+
+@contextmanager
+def kafka_log(directory: Path) -> Iterator[KafkaLog | None]:
+    """Kafka's log layer over logs below directory, or None where nobody provides it."""
+    if not _kafka:
+        missing["Apache Kafka"] = "takes part in a checkout: see benchmarks/README.md"
+        yield None
+        return
+    with _kafka[0](directory) as peer:
+        yield peer
+
+
+def timed(result: Result, *, single: bool = False) -> Timed:
+    """A figure of the JVM's own clock, a piece of the work; single: the median of calls."""
+    count = int(result["count"])
+    also = {
+        name: float(result[key]) / 1e9
+        for name, key in (("p99", "p99_ns"), ("p99.9", "p999_ns"))
+        if key in result and single
+    }
+    seconds = float(result["p50_ns"]) / 1e9 if single else float(result["seconds"]) / count
+    return Timed(seconds, result=count, also=also)

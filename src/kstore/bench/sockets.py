@@ -1,0 +1,240 @@
+"""A file in page cache on its way into a socket, over loopback TCP.
+
+The sender is this thread and the receiver another one, both loops in C; each is pinned to a CPU of
+its own where there are two. The congestion control is set on both sockets (``cubic`` unless
+``KSTORE_BENCH_CONGESTION`` names another): a default of bbr would measure its pacing. Processor
+seconds are those of each thread, the kernel's work for it included; on loopback the sender's thread
+also does much of what a network card would.
+"""
+
+import fcntl
+import mmap
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from functools import partial
+from threading import Thread
+from time import perf_counter, thread_time
+
+from kstore._native import limits, limits_sockets
+from kstore.bench.contest import Contest, Timed
+from kstore.bench.disk import KIB, MIB, size_text
+from kstore.bench.raw_files import block_of, prewrite
+from kstore.bench.workload import Setting, Workload
+
+CONGESTION = "cubic"
+ROOM = MIB  # of a receiver's buffer
+PIPE = MIB
+_F_SETPIPE_SZ = 1031
+Calls = dict[str, Callable[[], object]]
+Send = Callable[[int], object]
+
+
+def congestion() -> str:
+    """The congestion control that sockets are given: the wanted one, or the system's own."""
+    wanted = os.environ.get("KSTORE_BENCH_CONGESTION", CONGESTION)
+    with closing(socket.socket()) as probe:
+        with suppress(OSError):
+            probe.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, wanted.encode())
+        named = probe.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+    return named.rstrip(b"\0").decode()
+
+
+@contextmanager
+def connection(control: str) -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Two ends of a loopback connection."""
+    with closing(socket.socket()) as listening:
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(1)
+        with closing(socket.socket()) as near:
+            near.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
+            near.connect(listening.getsockname())
+            far = listening.accept()[0]
+            with closing(far):
+                yield near, far
+
+
+@contextmanager
+def pinned(cpu: int | None) -> Iterator[None]:
+    """This thread stays on a CPU."""
+    before = os.sched_getaffinity(0)
+    if cpu is not None:
+        os.sched_setaffinity(0, {cpu})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+class Receiver(Thread):
+    """The other end: counts what comes, copies it or lets the kernel drop it."""
+
+    def __init__(self, end: socket.socket, cpu: int | None, *, drop: bool, keep: bool) -> None:
+        super().__init__(daemon=True)
+        self._end, self._cpu, self._drop = end, cpu, drop
+        self.kept: bytearray | None = bytearray() if keep else None
+        self.received = 0
+        self.cpu_seconds = 0.0
+        self.ended = 0.0
+        self.error: OSError | None = None
+
+    def run(self) -> None:
+        with pinned(self._cpu):
+            started = thread_time()
+            try:
+                self._receive()
+            except OSError as error:
+                self.error = error
+            self.ended = perf_counter()
+            self.cpu_seconds = thread_time() - started
+
+    def _receive(self) -> None:
+        buffer = bytearray(ROOM)
+        if self.kept is None:
+            self.received = limits_sockets.receive(self._end.fileno(), buffer, drop=self._drop)
+            return
+        while size := self._end.recv_into(buffer):
+            self.kept += memoryview(buffer)[:size]
+            self.received += size
+
+
+class Sending:
+    """A file that is sent by any method to a receiver of either kind."""
+
+    def __init__(self, setting: Setting, chunk: int) -> None:
+        self.size = max(setting.size // MIB * MIB, MIB)
+        self.chunk = chunk
+        self.path = setting.directory / "sent"
+        if not self.path.exists():
+            prewrite(self.path, self.size, zeros=False)
+        self.control = congestion()
+        cpus = sorted(os.sched_getaffinity(0))
+        self.cpus = (cpus[0], cpus[1]) if len(cpus) > 1 else (None, None)
+        self.buffer = block_of(max(chunk, ROOM))
+        self.checked: set[str] = set()
+        self.file = os.open(self.path, os.O_RDONLY)
+        self.mapping = mmap.mmap(self.file, self.size, prot=mmap.PROT_READ)
+        limits.read_all(self.mapping)
+        self.pipe = os.pipe()
+        self._widen_pipe()
+
+    def _widen_pipe(self) -> None:
+        try:
+            fcntl.fcntl(self.pipe[1], _F_SETPIPE_SZ, PIPE)
+        except OSError:  # more than /proc/sys/fs/pipe-max-size: the usual 64 KiB do
+            return
+
+    def close(self) -> None:
+        self.mapping.close()
+        for fd in (self.file, *self.pipe):
+            os.close(fd)
+
+    def methods(self) -> dict[str, Send]:
+        """Ways to send the whole file to a descriptor."""
+        file, size, chunk = self.file, self.size, self.chunk
+        return {
+            "sendfile": lambda out: limits_sockets.send_file(out, file, size, chunk),
+            "read+send": lambda out: limits_sockets.read_and_send(
+                out, file, self.buffer, size, chunk
+            ),
+            "mmap+send": lambda out: limits_sockets.send_memory(out, self.mapping, size, chunk),
+            "splice": lambda out: limits_sockets.splice_file(
+                out, file, *self.pipe, size, min(chunk, PIPE)
+            ),
+            "mmap+send, MSG_ZEROCOPY": lambda out: limits_sockets.send_zerocopy(
+                out, self.mapping, size, chunk
+            ),
+            "sendfile, from Python": self._by_python,
+        }
+
+    def _by_python(self, out: int) -> None:
+        at = 0
+        while at < self.size:
+            at += os.sendfile(out, self.file, at, min(self.chunk, self.size - at))
+
+    def hot(self, out: int) -> None:
+        """The same chunk of memory again and again: nothing can be cheaper to send."""
+        limits_sockets.send_memory(out, self.buffer, self.size, self.chunk, repeated=True)
+
+    def sent(self, name: str, send: Send, *, drop: bool) -> Timed:
+        """Send everything; seconds and processor time a chunk, both ends.
+
+        The first time what arrives is compared with the file (but where it is dropped or is not
+        the file), later its size alone: a receiver that looks at every byte would be the measure.
+        """
+        keep = not drop and send != self.hot and name not in self.checked
+        with connection(self.control) as (near, far):
+            receiver = Receiver(far, self.cpus[1], drop=drop, keep=keep)
+            receiver.start()
+            with pinned(self.cpus[0]):
+                started, began = perf_counter(), thread_time()
+                send(near.fileno())
+                near.shutdown(socket.SHUT_WR)
+                cpu = thread_time() - began
+            receiver.join()
+        if receiver.error is not None:
+            raise receiver.error
+        if receiver.received != self.size:
+            raise AssertionError(f"{receiver.received} of {self.size} bytes arrived")
+        if receiver.kept is not None:
+            with memoryview(self.mapping) as data:
+                if receiver.kept != data:
+                    raise AssertionError(f"{name}: other bytes arrived than were sent")
+            self.checked.add(name)
+        chunks = self.size / self.chunk
+        also = {"sender CPU": cpu / chunks, "receiver CPU": receiver.cpu_seconds / chunks}
+        return Timed((receiver.ended - started) / chunks, result=self.size, also=also)
+
+
+def sends(setting: Setting) -> Iterator[Contest]:
+    """Every method, by size of chunk and kind of receiver."""
+    for chunk in setting.pick(
+        (64 * KIB, MIB),
+        (16 * KIB, 64 * KIB, 256 * KIB, MIB),
+        (4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB),
+    ):
+        for drop, kind in ((False, "copies"), (True, "drops")):
+            with closing(Sending(setting, chunk)) as work:
+                pins = f"pinned to CPUs {work.cpus[0]} and {work.cpus[1]}"
+                calls: Calls = {
+                    name: partial(work.sent, name, send, drop=drop)
+                    for name, send in work.methods().items()
+                }
+                try:
+                    calls["mmap+send, MSG_ZEROCOPY"]()
+                except OSError as error:
+                    setting.missing["MSG_ZEROCOPY"] = str(error)
+                    del calls["mmap+send, MSG_ZEROCOPY"]
+                hot = "send of one hot buffer"
+                calls[hot] = partial(work.sent, hot, work.hot, drop=drop)
+                yield Contest(
+                    name=f"chunks of {size_text(chunk)} to a receiver that {kind}, "
+                    f"{work.control}, {pins if work.cpus[0] is not None else 'not pinned'}",
+                    calls=calls,
+                    amount=chunk,
+                    size=chunk,
+                    ceiling=hot,
+                    bars=(
+                        ("sendfile", "read+send", None),
+                        ("sendfile sender CPU", "read+send sender CPU", None),
+                        ("sendfile, from Python", "sendfile", None),
+                    ),
+                    rounds=setting.pick(3, 7, 15),
+                )
+
+
+WORKLOADS = (
+    Workload(
+        group="sockets",
+        name="send",
+        about="a file in page cache to a loopback socket: sendfile, read+send, mmap+send, splice, "
+        "MSG_ZEROCOPY, and the processor time of both ends",
+        ceiling="send of one hot buffer",
+        sizes=(64 << 20, 256 << 20, 1 << 30),
+        contests=sends,
+        count=(4, 8, 12),
+        weight=2,
+    ),
+)
