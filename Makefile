@@ -100,7 +100,7 @@ interop-jars: build $(VENV)/.group-test  ## fetch Kafka's jars from Maven Centra
 
 # One session of two threads serves all tests of a process: its start is most of their time.
 .PHONY: spark
-spark: build $(VENV)/.group-test $(VENV)/.group-spark  ## Apache Spark reads and writes kstore's directories (Java 17)
+spark: build $(VENV)/.group-test $(VENV)/.group-spark $(VENV)/.group-demo  ## Apache Spark reads and writes kstore's directories (Java 17)
 	@KSTORE_SPARK=require $(BIN)/python -m pytest -m spark tests $(PYTEST_ARGS)
 
 # The oldest Spark that is supported, before the environment's own (the newest) on the path.
@@ -111,7 +111,8 @@ spark: build $(VENV)/.group-test $(VENV)/.group-spark  ## Apache Spark reads and
 	@mv $@.part $@
 
 .PHONY: spark-all
-spark-all: spark .cache/pyspark-4.2  ## the same with Spark 4.2 too, and beside its own Kafka connector at a real broker
+spark-all: build $(VENV)/.group-test $(VENV)/.group-spark $(VENV)/.group-demo .cache/pyspark-4.2  ## the same on a cluster and with many deaths, in Spark 4.2 too, and beside its own Kafka connector at a real broker
+	@KSTORE_SPARK=require KSTORE_SPARK_ALL=1 $(BIN)/python -m pytest -m spark tests $(PYTEST_ARGS)
 	@PYTHONPATH=$(abspath .cache/pyspark-4.2) KSTORE_SPARK=require KSTORE_SPARK_ALL=1 KSTORE_INTEROP=require \
 	  $(BIN)/python -m pytest -m spark tests $(PYTEST_ARGS)
 

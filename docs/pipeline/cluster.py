@@ -18,7 +18,7 @@ from typing import Any
 
 import pyspark
 
-HOST = "127.0.0.1"
+HOST = "127.0.0.1"  # the master's, and the driver's
 
 
 class Cluster:
@@ -78,7 +78,7 @@ class Cluster:
             "SPARK_HOME": spark_home,
             "SPARK_LOCAL_IP": HOST,
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
+            "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false -Dspark.worker.timeout=600",
             "PYSPARK_PYTHON": sys.executable,
         }
         with open(self._log(name), "wb") as log:
@@ -130,32 +130,35 @@ def executors(app_id: str) -> list[int]:
 
 
 class Killer(threading.Thread):
-    """Kills an executor now and then, while tasks run; ``killed`` says when."""
+    """Kills executors while tasks run, in each step its share; ``killed`` says when."""
 
-    def __init__(self, context: Any, most: int, pause: float = 6.0, seed: int = 1) -> None:
+    def __init__(self, context: Any, most: int, steps: int) -> None:
         super().__init__(daemon=True)
         self.killed: list[float] = []  # seconds since the epoch
         self._context = context
         self._most = most
-        self._pause = pause
-        self._random = random.Random(seed)
+        self._steps = steps
+        self._step = 0
         self._over = threading.Event()
+
+    def step(self) -> None:
+        """Another step of the work begins."""
+        self._step += 1
 
     def run(self) -> None:
         tracker = self._context.statusTracker()
-        next_at = time.monotonic() + self._pause / 2
-        while len(self.killed) < self._most and not self._over.wait(0.02):
-            if time.monotonic() < next_at or not self._is_busy(tracker):
+        while not self._over.wait(0.05):
+            due = -(-self._most * self._step // self._steps)
+            if len(self.killed) >= due or not self._is_busy(tracker):
                 continue
             alive = executors(self._context.applicationId)
             if len(alive) < 2:  # the one before has not been replaced yet
                 continue
             try:
-                os.kill(self._random.choice(alive), signal.SIGKILL)
+                os.kill(random.choice(alive), signal.SIGKILL)
             except ProcessLookupError:  # it has just ended by itself
                 continue
             self.killed.append(time.time())
-            next_at = time.monotonic() + self._pause
 
     def _is_busy(self, tracker: Any) -> bool:
         for stage in tracker.getActiveStageIds():

@@ -36,6 +36,7 @@ import kstore.spark
 
 OUT = Path(__file__).resolve().parents[2] / "out" / "pipeline"
 PARTITIONS = {WEB: 4, METRICS: 4, QUAKES: 2}
+STEPS = 6  # three topics, three queries
 
 
 def arguments() -> argparse.Namespace:
@@ -93,7 +94,9 @@ def create_topics(store: Path) -> None:
         opened.create_topic(HOURLY, 1, config=compacted)
 
 
-def run_queries(spark: SparkSession, store: Path, out: Path, rows: int) -> list[report.Batch]:
+def run_queries(
+    spark: SparkSession, store: Path, out: Path, rows: int, step: Callable[[], None]
+) -> list[report.Batch]:
     """One query after the other, each until it has read what is there."""
     kstore.spark.register(spark)
     everything = f"{WEB},{METRICS},{QUAKES}"
@@ -102,8 +105,10 @@ def run_queries(spark: SparkSession, store: Path, out: Path, rows: int) -> list[
         ("requests", queries.start_requests, WEB),
         ("incidents", queries.start_incidents, f"{WEB},{METRICS}"),
     ):
+        step()
         query = start(queries.stream(spark, store, topics, rows), out)
         found += finish(query, name)
+    step()
     records = queries.stream(spark, store, everything, rows)
     found += finish(queries.start_hours(records, store, out), "hours")
     return found
@@ -188,13 +193,15 @@ def run(
 ) -> bool:
     """The whole pipeline into a folder; whether its figures are right."""
     store = out / "store"
+    step = (lambda: None) if killer is None else killer.step
     say(f"1. Lines to records, a batch job for each topic ({spark.sparkContext.master})")
     create_topics(store)
     for topic in PARTITIONS:
+        step()
         frame = queries.lines(spark, datasets.DATA, topic, weeks)
         timed(topic, lambda f=frame, t=topic: queries.produce(f, store, t))
     say("2. Streaming queries parse, join, and add up by the hour")
-    batches = run_queries(spark, store, out, rows)
+    batches = run_queries(spark, store, out, rows, step)
     compact(store)
     say("3. Compared with plain Python over the same files")
     hours = read_hours(spark, store)
@@ -226,7 +233,7 @@ def main() -> int:
         stack.callback(spark.stop)
         killer = None
         if given.kill_executors:
-            killer = Killer(spark.sparkContext, given.kill_executors)
+            killer = Killer(spark.sparkContext, given.kill_executors, STEPS)
             killer.start()
             stack.callback(killer.stop)
         return 0 if run(spark, out, given.weeks, given.rows, killer) else 1

@@ -34,9 +34,14 @@ def version() -> str:
         return ""
 
 
+def everything() -> bool:
+    """What takes minutes is asked for, too."""
+    return os.environ.get("KSTORE_SPARK_ALL") == "1"
+
+
 def with_connector() -> bool:
     """Spark's own Kafka connector is asked for, and this is a Spark that it works in."""
-    return os.environ.get("KSTORE_SPARK_ALL") == "1" and version().startswith(CONNECTOR_SPARK)
+    return everything() and version().startswith(CONNECTOR_SPARK)
 
 
 def pytest_report_header() -> str:
@@ -44,8 +49,10 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not with_connector():
-        left_out = [item for item in items if item.get_closest_marker("connector")]
+    without = [] if with_connector() else ["connector"]
+    without += [] if everything() else ["cluster"]
+    if without:
+        left_out = [item for item in items if any(map(item.get_closest_marker, without))]
         config.hook.pytest_deselected(items=left_out)  # counted in the last line: not in silence
         items[:] = [item for item in items if item not in left_out]
     for item in items:
@@ -61,12 +68,17 @@ def connector_jars() -> str:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def java() -> None:
+    """Spark can run here; else the test fails or is skipped, as asked for."""
     missing = what_is_missing()
     if missing is not None:
         if os.environ.get("KSTORE_SPARK") == "require":
             pytest.fail(missing)
         pytest.skip(missing)
+
+
+@pytest.fixture(scope="session")
+def spark(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
     home = tmp_path_factory.mktemp("spark")

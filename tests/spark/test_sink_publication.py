@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -326,7 +327,9 @@ def test_abort_before_the_last_task_and_after_a_publish(place: Path) -> None:
     os.utime(path, (week, week))
     sweep(options(place))
     assert not path.exists()
-    with pytest.raises(StorageError):
+    with pytest.raises(
+        StorageError, match=f"on host {socket.gethostname()}.*nothing was published"
+    ):
         publish(options(place), "job", messages, None, 0)
     assert ends(place) == [301] * 3
 

@@ -188,10 +188,12 @@ def test_a_damaged_batch_fails_the_task_with_its_place_or_is_left_out(
         load(registered, tmp_path / "store", subscribe="t").collect()
     assert f"file {path}, position {hurt.position}, offset 7" in str(error.value)
     bad = tmp_path / "bad"
-    rows = load(
+    frame = load(
         registered, tmp_path / "store", subscribe="t", mode="PERMISSIVE", badRecordsPath=bad
-    ).collect()
-    assert sorted(row.offset for row in rows) == [n for n in range(20) if n != 7]
+    )
+    for _ in range(2):  # told once, however often it is read
+        rows = frame.collect()
+        assert sorted(row.offset for row in rows) == [n for n in range(20) if n != 7]
     (line,) = registered.read.json(str(bad)).collect()
     assert (line.topic, line.partition, line.offset, line.path) == ("t", 0, 7, str(path))
 

@@ -57,6 +57,7 @@ def publish(
             _LOGGER.info("batch %d of %s is there already: it is left out", batch, identity)
             remove_staged(files, directory, {each.file for each in whole})
             return False
+        _check_there(files, directory, whole)
         parts = _gather(whole)
         _create_missing(store, options, parts)
         publication = Publication(
@@ -98,6 +99,22 @@ def check_whole(messages: Sequence[Staged | None]) -> list[Staged]:
             "published"
         )
     return whole
+
+
+def _check_there(files: Files, directory: str, messages: Sequence[Staged]) -> None:
+    """StorageError where a staged file is not here, before anything is appended.
+
+    An executor with a directory of its own under the path stages into that one.
+    """
+    for each in messages:
+        path = os.path.join(directory, each.file)
+        if each.parts and files.kind(path) is None:
+            raise StorageError(
+                f"task {each.task} staged this on host {each.host}, and here it is not: that host "
+                "has a directory of its own under the path instead of the shared one, or the file "
+                "was older than stagingRetention; nothing was published",
+                path=path,
+            )
 
 
 def _gather(messages: Sequence[Staged]) -> list[Part]:

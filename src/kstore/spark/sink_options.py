@@ -69,6 +69,7 @@ class Staged:
     attempt: int
     query: str | None  # of a stream
     file: str
+    host: str  # that staged it, for messages
     parts: tuple[StagedPart, ...]
 
 

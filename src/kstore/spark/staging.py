@@ -7,6 +7,7 @@ attempt shows only there, for a killed or cancelled one ends like any other.
 
 import os
 import random
+import socket
 import time
 import uuid
 import zlib
@@ -340,7 +341,7 @@ def stage(
     except BaseException:
         stager.discard()
         raise
-    return Staged(task, attempt, query, stager.file, parts)
+    return Staged(task, attempt, query, stager.file, socket.gethostname(), parts)
 
 
 # --- helpers --------------------------------------------------------------------------------

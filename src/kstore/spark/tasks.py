@@ -1,5 +1,6 @@
 """What runs in a task of Spark, batch or streaming: ranges in, Arrow batches out."""
 
+import hashlib
 import json
 import logging
 import os
@@ -8,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from kstore.errors import KStoreError
+from kstore.errors import KStoreError, StorageError
 from kstore.log.files import DISK
 from kstore.spark.options import SourceOptions
 from kstore.spark.planning import OffsetRange
@@ -50,9 +51,19 @@ def report_lost(lost: KStoreError | None, fail: bool) -> None:
 
 
 def write_bad_records(directory: str, found: Sequence[Damage]) -> None:
-    """One JSON line for each batch that was left out, in a file of this attempt's own."""
-    lines = "".join(json.dumps(asdict(each)) + "\n" for each in found)
-    if DISK.kind(directory) is None:
-        DISK.make_directory(directory)
-    name = f"part-{os.getpid()}-{uuid.uuid4().hex}.json"
-    DISK.write_atomically(os.path.join(directory, name), lines.encode())
+    """One JSON line for each batch that was left out, in a file that is named by its content.
+
+    So a task that is tried again, a copy of it and another query over the same frame leave the
+    same file, and a count over the directory counts each batch once.
+    """
+    data = "".join(json.dumps(asdict(each)) + "\n" for each in found).encode()
+    try:
+        if DISK.kind(directory) is None:
+            DISK.make_directory(directory)
+    except StorageError:  # another task was faster
+        if DISK.kind(directory) != "directory":
+            raise
+    name = f"part-{hashlib.sha256(data).hexdigest()[:32]}.json"
+    own = os.path.join(directory, f".{name}.{uuid.uuid4().hex}")  # two attempts may run at once
+    DISK.write_atomically(own, data)
+    DISK.rename(own, os.path.join(directory, name))
