@@ -114,7 +114,7 @@ def cancel(spark: Any, path: str, topic: str, count: int, marks: str) -> str:
 
     thread = threading.Thread(target=run)
     thread.start()
-    while not any(Path(marks).iterdir()):
+    while thread.is_alive() and not any(Path(marks).iterdir()):
         time.sleep(0.01)
     context.cancelJobGroup("doomed")
     thread.join()

@@ -1,8 +1,8 @@
-"""The pipeline of ``make pipeline``, in this session: its own comparison says whether it is right.
+"""The pipeline of ``make pipeline``: its own comparison says whether it is right."""
 
-The same on a cluster, with executors that die, is in test_cluster.py.
-"""
-
+import os
+import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import kstore
+from spark.driver import JAVA, SRC
 
 HOME = Path(__file__).resolve().parents[2] / "docs" / "pipeline"
 
@@ -33,3 +34,23 @@ def test_it_comes_to_what_plain_python_finds(
         keys = [record.key for record in store["hourly"][0]]
         assert len(keys) == len(set(keys)) > 300  # compacted
     assert not report.Check("a figure", 3, 4).ok
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(900)
+def test_it_does_so_on_a_cluster_whose_executors_die(java: None, tmp_path: Path) -> None:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(SRC), os.environ.get("PYTHONPATH", "")]),
+        "JDK_JAVA_OPTIONS": JAVA,
+    }
+    ran = subprocess.run(
+        [sys.executable, str(HOME / "pipeline.py"), "--weeks", "1", "--rows", "6000",
+         "--cluster", "--kill-executors", "3", "--out", str(tmp_path / "out")],
+        env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=800, check=False,
+    )  # fmt: skip
+    said = ran.stdout + ran.stderr[-5000:]
+    assert ran.returncode == 0, said
+    assert "3 executors were killed" in said
+    assert len(re.findall(r"\bequal$", ran.stdout, re.MULTILINE)) == 9
+    assert (tmp_path / "out" / "report.html").exists()

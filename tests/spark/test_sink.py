@@ -1,11 +1,13 @@
 """The sink in a real Spark: rows there and back, one publication, failed jobs, streams."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import kstore
+import kstore.spark
 from kstore._native.keys import partition_for_key
 from kstore.spark import read
 
@@ -76,6 +78,14 @@ def test_a_bad_write_says_what_to_do(registered: Any, place: Path) -> None:
     with kstore.open(place, mode="r") as store:
         assert sum(store["orders"].end_offsets().values()) == 0
     assert left(place) == []
+
+
+def test_a_thread_of_one_s_own_finds_the_format(registered: Any, place: Path) -> None:
+    frame = registered.sql("select 'v' value")
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(kstore.spark.write, frame, place, topic="orders").result()
+        rows = pool.submit(lambda: read(registered, place, topics="orders").count())
+        assert rows.result() == 1
 
 
 def test_topics_of_a_column_are_made_where_asked(registered: Any, place: Path) -> None:

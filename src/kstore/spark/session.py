@@ -28,6 +28,8 @@ Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 def register(spark: "SparkSession") -> None:
     """Make ``format("kstore")`` known to a session; again is harmless.
 
+    In a thread of your own call it there: Spark looks a format up in the session of the thread.
+
     Warns where Spark's Python processes are not of this environment: they would not find kstore.
     Set ``os.environ["PYSPARK_PYTHON"] = sys.executable`` before the session is made.
     """
@@ -42,6 +44,8 @@ def register(spark: "SparkSession") -> None:
             RuntimeWarning,
             stacklevel=2,
         )
+    if context is not None and type(spark).getActiveSession() is None:
+        spark.createDataFrame([], "none int")  # which makes it this thread's session
     # A subclass of its own carries what only the session knows to the planner, by value.
     spark.dataSource.register(type("KStoreDataSource", (KStoreDataSource,), known))
 
