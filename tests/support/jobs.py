@@ -6,6 +6,8 @@ from pathlib import Path
 import kstore
 from kstore.log.log import Log
 from kstore.log.staged import STAGED
+from oracle.plain import PlainBatch
+from oracle.reader import read_log
 from support.stores import QUIET
 from support.transactions import WHEN, Teller
 
@@ -63,6 +65,19 @@ def side_files(place: Path) -> dict[str, bytes]:
                 data = data[data.index(b"\n") + 1 : -4]
             found[str(each.relative_to(place))] = data
     return found
+
+
+def batches(place: Path) -> dict[str, list[PlainBatch]]:
+    """Of each partition, as the oracle reads its segments."""
+    return {
+        folder.name: [
+            batch
+            for each in sorted(folder.glob("*.log"))
+            for batch in read_log(each.read_bytes()).batches
+        ]
+        for folder in sorted(place.iterdir())
+        if folder.is_dir()
+    }
 
 
 def logs(place: Path) -> dict[str, bytes]:

@@ -9,6 +9,7 @@ import math
 import os
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from kstore._native.key_indexer import KeyIndexer
 from kstore._native.keymap import KeyMap
 from kstore._native.locate import SegmentView
 from kstore._native.record_filter import RecordFilter
+from kstore.config import LogConfig
 from kstore.errors import (
     CompactionAbandonedError,
     CorruptFileError,
@@ -26,7 +28,7 @@ from kstore.errors import (
     PolicyViolationError,
     StorageError,
 )
-from kstore.log import checkpoint, filenames, search
+from kstore.log import checkpoint, filenames, seal, search
 from kstore.log import segment as segments_on_disk
 from kstore.log.cleaning import (
     CleanableRange,
@@ -37,6 +39,7 @@ from kstore.log.cleaning import (
 )
 from kstore.log.files import Files
 from kstore.log.replacing import CleanedSegment
+from kstore.log.transaction_index import AbortedTransaction
 from kstore.record.codec import compress, decompress
 
 if TYPE_CHECKING:
@@ -44,6 +47,8 @@ if TYPE_CHECKING:
     from kstore.log.writer import LogWriter
 
 BUFFER_SIZE = 1 << 19  # bytes read at a time, and written
+LOAD_FACTOR = 0.9
+NO_LIMIT = math.inf
 _LONGEST_SLEEP = 0.1  # seconds between two looks whether the compaction is still wanted
 _ASK, _FULL = 1, 2  # what a pass answers besides 0, the end of the bytes
 _CHECKPOINTS = threading.Lock()  # cleaner-offset-checkpoint is read, changed and written
@@ -183,8 +188,8 @@ def compact(
     files: Files,
     *,
     dedupe_buffer_size: int = 134_217_728,
-    load_factor: float = 0.9,
-    max_bytes_per_second: float = math.inf,
+    load_factor: float = LOAD_FACTOR,
+    max_bytes_per_second: float = NO_LIMIT,
     throttle: Throttle | None = None,
     progress: Progress | None = None,
     check: Callable[[], None] = lambda: None,
@@ -229,25 +234,21 @@ def compact(
         while rounds is None or rounds > 0:
             rounds = None if rounds is None else rounds - 1
             writer.check_cleaning()
-            now = writer.now_ms()
-            facts = facts_of(log, files)
-            cleanable = range_of(log, facts, files, now)
-            dirty, stop = cleanable.first_dirty_offset, cleanable.first_uncleanable_offset
-            if cleanable.reset:
-                write_checkpoint(files, log, dirty)
+            plan = plan_round(log, writer, files)
             if report is None:
+                dirty = plan.cleanable.first_dirty_offset
                 report = CompactionReport(first_dirty_offset=dirty, end_offset=dirty)
-            if dirty >= stop or cleanable.cleanable_bytes == 0:
+            if plan.is_empty:
                 break
-            one_round = _Round(log, writer, files, facts, cleanable, now, throttle, progress, check)
+            output = _InPlace(log, writer, files, check)
             keys = KeyMap(dedupe_buffer_size, load_factor, os.urandom(16))
-            report = _sum(report, one_round.run(keys))
+            report = add_rounds(report, Round(plan, files, output, throttle, progress).run(keys))
             write_checkpoint(files, log, report.end_offset)
         assert report is not None
     return replace(report, seconds=time.perf_counter() - started)
 
 
-def _sum(one: CompactionReport, other: CompactionReport) -> CompactionReport:
+def add_rounds(one: CompactionReport, other: CompactionReport) -> CompactionReport:
     """Two rounds as one; the later one wrote the earlier's output anew."""
     return replace(
         other,
@@ -263,37 +264,147 @@ def _sum(one: CompactionReport, other: CompactionReport) -> CompactionReport:
     )
 
 
-class _Round:
-    """One filling of the map, and the segments up to where it got."""
+@dataclass(frozen=True, slots=True)
+class RoundPlan:
+    """All that one round has to know of its log; another process may do it."""
+
+    path: str
+    config: LogConfig
+    facts: tuple[CleanSegment, ...]
+    next_offsets: dict[int, int]  # by base offset
+    cleanable: CleanableRange
+    now: int
+    aborted: tuple[AbortedTransaction, ...]  # up to the end of what is cleanable
+    last_epochs: dict[int, int]  # of producers without a batch in the log
+    last_offsets: dict[int, int]  # of the last batch of the others
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is to be cleaned."""
+        cleanable = self.cleanable
+        nothing = cleanable.first_dirty_offset >= cleanable.first_uncleanable_offset
+        return nothing or cleanable.cleanable_bytes == 0
+
+    def view(self, segment: CleanSegment) -> SegmentView:
+        base = segment.base_offset
+        path = os.path.join(self.path, filenames.log_name(base))
+        return SegmentView(base, path, size=segment.size, next_offset=self.next_offsets[base])
+
+    def aborted_in(self, start: int, stop: int) -> list[AbortedTransaction]:
+        """As Log.aborted_transactions."""
+        return [e for e in self.aborted if e.last_offset >= start and e.first_offset < stop]
+
+
+def plan_round(log: "Log", writer: "LogWriter", files: Files) -> RoundPlan:
+    """What the next round has to do now. The caller holds ``writer.cleaning``."""
+    now = writer.now_ms()
+    facts = facts_of(log, files)
+    cleanable = range_of(log, facts, files, now)
+    if cleanable.reset:
+        write_checkpoint(files, log, cleanable.first_dirty_offset)
+    stop = cleanable.first_uncleanable_offset
+    producers = log.producers()
+    plan = RoundPlan(
+        path=log.path,
+        config=log.config,
+        facts=tuple(facts),
+        next_offsets={view.base_offset: view.next_offset for view in log.segments.views},
+        cleanable=cleanable,
+        now=now,
+        aborted=(),
+        last_epochs={e.producer_id: e.producer_epoch for e in producers if e.last_offset < 0},
+        last_offsets={e.producer_id: e.last_offset for e in producers if e.last_offset >= 0},
+    )
+    if plan.is_empty:
+        return plan
+    return replace(plan, aborted=tuple(log.aborted_transactions(facts[0].base_offset, stop)))
+
+
+class RoundOutput(ABC):
+    """Where the new segments of a round go."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Asked between pieces; may raise to end the round."""
+
+    @abstractmethod
+    def new(self, base_offset: int) -> CleanedSegment:
+        """A segment to be written, not yet begun."""
+
+    @abstractmethod
+    def put(self, cleaned: CleanedSegment, base_offsets: Sequence[int]) -> None:
+        """Take a finished segment that stands for those of these base offsets."""
+
+    @abstractmethod
+    def abandon(self, cleaned: CleanedSegment) -> None:
+        """Remove one that will not be finished, or was not taken."""
+
+    @abstractmethod
+    def judge(self, base_offset: int, error: Exception) -> None:
+        """A segment could not be read: raise what says why, or nothing."""
+
+
+class _InPlace(RoundOutput):
+    """Swapped into the log at once."""
 
     def __init__(
-        self,
-        log: "Log",
-        writer: "LogWriter",
-        files: Files,
-        facts: Sequence[CleanSegment],
-        cleanable: CleanableRange,
-        now: int,
-        throttle: Throttle,
-        progress: Progress | None,
-        check: Callable[[], None],
+        self, log: "Log", writer: "LogWriter", files: Files, check: Callable[[], None]
     ) -> None:
         self._log = log
         self._writer = writer
         self._files = files
-        self._config = log.config
-        self._facts = {each.base_offset: each for each in facts}
+        self._check = check
         self._views = {view.base_offset: view for view in log.segments.views}
-        self._dirty = cleanable.first_dirty_offset
-        self._stop = cleanable.first_uncleanable_offset
-        self._now = now
+
+    def check(self) -> None:
+        self._writer.check_cleaning()
+        self._check()
+
+    def new(self, base_offset: int) -> CleanedSegment:
+        return CleanedSegment(self._files, self._log.path, base_offset)
+
+    def put(self, cleaned: CleanedSegment, base_offsets: Sequence[int]) -> None:
+        self._writer.replace_segments([cleaned], [self._views[base] for base in base_offsets])
+        seal.write(self._files, self._log.path, cleaned.base_offset)
+
+    def abandon(self, cleaned: CleanedSegment) -> None:
+        self._writer.abandon(cleaned)
+
+    def judge(self, base_offset: int, error: Exception) -> None:
+        """A file that is gone, or another, is no damage where its segment left the log."""
+        view = self._views[base_offset]
+        if not any(view is each for each in self._log.segments.views):
+            raise CompactionAbandonedError(
+                "the log was shortened while it was compacted", path=self._log.path
+            ) from error
+
+
+class Round:
+    """One filling of the map, and the segments up to where it got."""
+
+    def __init__(
+        self,
+        plan: RoundPlan,
+        files: Files,
+        output: RoundOutput,
+        throttle: Throttle,
+        progress: Progress | None = None,
+    ) -> None:
+        self._plan = plan
+        self._files = files
+        self._output = output
+        self._config = plan.config
+        self._facts = {each.base_offset: each for each in plan.facts}
+        self._views = {each.base_offset: plan.view(each) for each in plan.facts}
+        self._dirty = plan.cleanable.first_dirty_offset
+        self._stop = plan.cleanable.first_uncleanable_offset
+        self._now = plan.now
         self._throttle = throttle
         self._progress = progress
-        self._check = check
         self._buffer = memoryview(bytearray(BUFFER_SIZE))
         self._done = 0
-        self._total = cleanable.clean_bytes + 2 * cleanable.cleanable_bytes
-        clean = [each for each in facts if each.base_offset < self._dirty]
+        self._total = plan.cleanable.clean_bytes + 2 * plan.cleanable.cleanable_bytes
+        clean = [each for each in plan.facts if each.base_offset < self._dirty]
         # Below this age tombstones of v0 and v1 go: they cannot carry a horizon of their own.
         self._old_horizon = clean[-1].modified_ms - self._config.delete_retention_ms if clean else 0
 
@@ -312,7 +423,7 @@ class _Round:
         """Fill the map: the offset up to which the dirty part is in it, and keyless records."""
         indexer = KeyIndexer(keys, self._dirty, decompress)
         transactions = CleanedTransactions()
-        transactions.add(self._log.aborted_transactions(self._dirty, self._stop))
+        transactions.add(self._plan.aborted_in(self._dirty, self._stop))
 
         def decide() -> int:
             producer, last = indexer.producer_id, indexer.batch_last_offset
@@ -339,13 +450,6 @@ class _Round:
     # --- the second pass --------------------------------------------------------------------
 
     def _rewrite(self, keys: KeyMap, end: int, without_key: int) -> CompactionReport:
-        producers = self._log.producers()
-        self._last_epochs = {
-            each.producer_id: each.producer_epoch for each in producers if each.last_offset < 0
-        }
-        self._last_offsets = {
-            each.producer_id: each.last_offset for each in producers if each.last_offset >= 0
-        }
         chosen = RecordFilter(
             keys,
             first_dirty=self._dirty,
@@ -353,7 +457,7 @@ class _Round:
             upper_bound=self._stop,
             now=self._now,
             delete_retention=self._config.delete_retention_ms,
-            last_offsets=set(self._last_offsets.values()),
+            last_offsets=set(self._plan.last_offsets.values()),
             decompress=decompress,
             compress=compress,
         )
@@ -387,21 +491,22 @@ class _Round:
         views: Sequence[SegmentView],
     ) -> int:
         """Clean segments into one and swap it in; returns its size."""
-        cleaned = CleanedSegment(self._files, self._log.path, group[0].base_offset, self._config)
+        cleaned = self._output.new(group[0].base_offset)
         try:
+            cleaned.begin()
             for each, view in zip(group, views, strict=True):
-                transactions.add(self._log.aborted_transactions(view.base_offset, view.next_offset))
+                transactions.add(self._plan.aborted_in(view.base_offset, view.next_offset))
                 chosen.begin_segment(
                     view.path, view.base_offset, each.modified_ms > self._old_horizon
                 )
                 self._walk(chosen, view, lambda: self._decide(chosen, transactions), cleaned)
             aborted, transactions.written = transactions.written, []
             modified_ns = self._files.modified_ns(views[-1].path)
-            new = cleaned.finish(aborted, views[-1].next_offset, modified_ns)
-            self._writer.replace_segments(cleaned, new, views)
+            cleaned.finish(aborted, views[-1].next_offset, modified_ns, self._config)
+            self._output.put(cleaned, [each.base_offset for each in group])
         except BaseException:
             chosen.clear_output()
-            self._writer.abandon(cleaned)
+            self._output.abandon(cleaned)
             raise
         return cleaned.size
 
@@ -411,12 +516,12 @@ class _Round:
         if chosen.is_control:
             gone = transactions.ends_nothing(producer, last, chosen.control_type)
             discard = gone and 0 <= chosen.delete_horizon <= self._now
-            needed = self._last_epochs.get(producer) == chosen.producer_epoch
+            needed = self._plan.last_epochs.get(producer) == chosen.producer_epoch
         else:
             gone = False
             discard = transactions.is_aborted(producer, last, transactional=True)
             needed = False
-        needed = needed or self._last_offsets.get(producer) == last
+        needed = needed or self._plan.last_offsets.get(producer) == last
         return chosen.decide(discard, needed, gone)
 
     # --- reading and writing ----------------------------------------------------------------
@@ -433,8 +538,7 @@ class _Round:
         try:
             position = 0
             while position < view.size:
-                self._writer.check_cleaning()
-                self._check()
+                self._output.check()
                 size = min(len(self._buffer), view.size - position)
                 size = self._files.preadv_into(fd, self._buffer[:size], position)
                 walk.attach(self._buffer[:size], position)
@@ -448,7 +552,7 @@ class _Round:
                         self._grow(walk, view, position, size)
                         continue
                 except CorruptRecordError as error:
-                    self._check_it_is_there(view, error)
+                    self._output.judge(view.base_offset, error)
                     raise
                 position += walk.consumed
                 self._pass(walk.consumed)
@@ -463,18 +567,11 @@ class _Round:
         try:
             return self._files.open(view.path)
         except StorageError as error:
-            self._check_it_is_there(view, error)
+            self._output.judge(view.base_offset, error)
             raise
 
-    def _check_it_is_there(self, view: SegmentView, error: Exception) -> None:
-        """A file that is gone, or another, is no damage where its segment left the log."""
-        if not any(view is each for each in self._log.segments.views):
-            raise CompactionAbandonedError(
-                "the log was shortened while it was compacted", path=self._log.path
-            ) from error
-
     def _pass(self, size: int) -> None:
-        self._throttle.passed(size, self._check)
+        self._throttle.passed(size, self._output.check)
         self._done += size
         if self._progress is not None:
             self._progress(min(self._done, self._total), self._total)
@@ -484,7 +581,7 @@ class _Round:
         if size:
             cleaned.write(chosen.output())
             chosen.clear_output()
-            self._throttle.passed(size, self._check)
+            self._throttle.passed(size, self._output.check)
 
     def _grow(self, walk: BatchWalk, view: SegmentView, position: int, size: int) -> None:
         """Make room for a batch that is larger than the buffer; it has to be there."""

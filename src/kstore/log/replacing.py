@@ -9,19 +9,41 @@ that no file system may bring the steps out of order.
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 from kstore._native.locate import SegmentList, SegmentView
 from kstore._native.status import reason
 from kstore.config import LogConfig
 from kstore.errors import ClosedError, CompactionAbandonedError, CorruptRecordError, StorageError
-from kstore.log import filenames, seal, transaction_index
+from kstore.log import filenames, transaction_index
 from kstore.log import segment as segments_on_disk
 from kstore.log.filenames import CLEANED_SUFFIX, SEGMENT_KINDS, SWAP_SUFFIX
 from kstore.log.files import Files
 from kstore.log.segment_scan import scan_segment
 from kstore.log.shortening import ShorteningWriter
+from kstore.log.staged import StagedFiles
 from kstore.log.transaction_index import AbortedTransaction
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedSegment:
+    """What has to be known of a segment whose files are all on disk. ``next_offset`` is where
+    the next segment begins."""
+
+    base_offset: int
+    size: int
+    next_offset: int
+    max_timestamp: int
+    max_timestamp_offset: int
+
+    def view(self, directory: str) -> SegmentView:
+        """As a sealed segment of the log, under its final name."""
+        path = os.path.join(directory, filenames.log_name(self.base_offset))
+        view = SegmentView(self.base_offset, path, size=self.size, next_offset=self.next_offset)
+        view.sealed = True
+        view.note_timestamp(self.max_timestamp, self.max_timestamp_offset)
+        return view
 
 
 class CleanedSegment:
@@ -31,16 +53,34 @@ class CleanedSegment:
     loader. Used by one thread.
     """
 
-    def __init__(self, files: Files, directory: str, base_offset: int, config: LogConfig) -> None:
+    def __init__(self, files: Files, directory: str, base_offset: int) -> None:
         self.base_offset = base_offset
         self.size = 0
         self.counts = False  # all of it is on disk as .swap: whoever loads the log will use it
+        self.finished: FinishedSegment | None = None
         self._files = files
         self._directory = directory
-        self._config = config
-        self.discard()  # what an earlier attempt left
+        self._fd = -1
+
+    def begin(self) -> None:
+        """Make the log file; what an earlier attempt left goes first."""
+        self.discard()
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
-        self._fd = files.open(self._path(filenames.LOG), flags)
+        self._fd = self._files.open(self._path(filenames.LOG), flags)
+
+    def adopt(self, finished: FinishedSegment, token: str | None = None) -> "CleanedSegment":
+        """Take finished files over, with a token those that another process has staged under it
+        (:mod:`kstore.log.staged`)."""
+        if token is not None:
+            self.discard()
+            staged = StagedFiles(self._files, self._directory, token)
+            for kind in SEGMENT_KINDS:
+                name = filenames.file_name(self.base_offset, kind, CLEANED_SUFFIX)
+                path = os.path.join(staged.directory, name)
+                if staged.kind(path) is not None:
+                    staged.rename(path, self._path(kind))
+        self.size, self.finished = finished.size, finished
+        return self
 
     def _path(self, kind: str, suffix: str = CLEANED_SUFFIX) -> str:
         return os.path.join(self._directory, filenames.file_name(self.base_offset, kind, suffix))
@@ -51,19 +91,23 @@ class CleanedSegment:
         self.size += len(data)
 
     def finish(
-        self, aborted: Iterable[AbortedTransaction], next_offset: int, modified_ns: int
-    ) -> SegmentView:
-        """Read the log back, write the indexes, sync everything; the view has its final name.
+        self,
+        aborted: Iterable[AbortedTransaction],
+        next_offset: int,
+        modified_ns: int,
+        config: LogConfig,
+    ) -> FinishedSegment:
+        """Read the log back, write the indexes, sync everything.
 
         next_offset is where the next segment begins; modified_ns the age that retention and
         old tombstones go by.
         """
         files = self._files
         path = self._path(filenames.LOG)
-        scan = scan_segment(files, path, self.base_offset, self._config)
+        scan = scan_segment(files, path, self.base_offset, config)
         if scan.status != 0 or scan.valid_size != self.size or scan.next_offset > next_offset:
             raise CorruptRecordError(
-                f"the compacted segment is not right: {reason(scan.status)}",
+                f"the new segment is not right: {reason(scan.status)}",
                 path=path,
                 position=scan.valid_size,
                 offset=scan.next_offset,
@@ -82,15 +126,14 @@ class CleanedSegment:
         files.set_modified_ns(path, modified_ns)
         files.fsync(self._fd)
         self.close()
-        view = SegmentView(
+        self.finished = FinishedSegment(
             self.base_offset,
-            self._path(filenames.LOG, ""),
-            size=self.size,
-            next_offset=next_offset,
+            self.size,
+            next_offset,
+            scan.max_timestamp,
+            scan.max_timestamp_offset,
         )
-        view.sealed = True
-        view.note_timestamp(scan.max_timestamp, scan.max_timestamp_offset)
-        return view
+        return self.finished
 
     def close(self) -> None:
         fd, self._fd = self._fd, -1
@@ -147,42 +190,47 @@ class ReplacingWriter(ShorteningWriter):
             )
 
     def replace_segments(
-        self, cleaned: CleanedSegment, new: SegmentView, old: Sequence[SegmentView]
-    ) -> None:
-        """Put a finished segment in the place of sealed ones that lie side by side.
+        self, new: Sequence[CleanedSegment], old: Sequence[SegmentView]
+    ) -> tuple[SegmentView, ...]:
+        """Put finished segments in the place of sealed ones that lie side by side.
 
-        Readers that hold an old view keep its file. Raises CompactionAbandonedError, with
-        nothing changed, where the log does not have these segments any more. A disk that fails
-        before the new segment counts leaves the log as it was; later, the log is read-only until
-        it is reopened, which finishes the swap.
+        Returns the new segments' views; sealing them is the caller's. Readers that hold an old
+        view keep its file. Raises CompactionAbandonedError, with nothing changed, where the log
+        does not have the old segments any more. A disk that fails before the new ones count
+        leaves the log as it was; later, the log is read-only until it is reopened, which
+        finishes the swap.
         """
         with self._flush_lock, self.lock, self._names:
             self.check_usable()
             self._finish_cut()
             first = self._find(old)
+            views = [each.finished.view(self.directory) for each in new if each.finished]
+            assert len(views) == len(new)
             self.files.sync_directory(self.directory)
             try:
-                cleaned.rename(CLEANED_SUFFIX, SWAP_SUFFIX)
-                self.files.sync_directory(self.directory)
+                # From the last one down: while one is .cleaned, a loader undoes those behind it.
+                for each in reversed(new):
+                    each.rename(CLEANED_SUFFIX, SWAP_SUFFIX)
+                    self.files.sync_directory(self.directory)
                 for view in old:
                     self._keep_mapped(view)
             except BaseException as error:
-                self._undo(cleaned, error)
+                self._undo(new, error)
                 raise
-            cleaned.counts = True
+            for each in new:
+                each.counts = True
             try:
-                self._swap(cleaned, new, old)
+                self._swap(new, old)
             except BaseException as error:
                 self._fail(error)
                 raise
-            views = self.segments.views
-            new.opener = self._map
-            self.segments = SegmentList(
-                (*views[:first], new, *views[first + len(old) :]), self.segments.start_offset
-            )
+            for view in views:
+                view.opener = self._map
+            before, after = self.segments.views[:first], self.segments.views[first + len(old) :]
+            self.segments = SegmentList((*before, *views, *after), self.segments.start_offset)
             self._unsynced = [view for view in self._unsynced if view not in old]
             self.remove_retired()
-        seal.write(self.files, self.directory, new.base_offset)
+        return tuple(views)
 
     def _find(self, old: Sequence[SegmentView]) -> int:
         """Where the old segments stand among the log's; never the active one."""
@@ -204,24 +252,29 @@ class ReplacingWriter(ShorteningWriter):
             self._maps.release(view)
         self._maps.release(view)
 
-    def _undo(self, cleaned: CleanedSegment, error: BaseException) -> None:
+    def _undo(self, new: Sequence[CleanedSegment], error: BaseException) -> None:
         """Remove the new files; where even that fails, a later loader would find them whole."""
         try:
-            cleaned.discard()
+            if len(new) > 1:  # a crash meanwhile must not leave some of them whole
+                new[0].rename(SWAP_SUFFIX, CLEANED_SUFFIX)
+                self.files.sync_directory(self.directory)
+            for each in reversed(new):
+                each.discard()
             self.files.sync_directory(self.directory)
         except StorageError:
             self._fail(error)
 
-    def _swap(self, cleaned: CleanedSegment, new: SegmentView, old: Sequence[SegmentView]) -> None:
+    def _swap(self, new: Sequence[CleanedSegment], old: Sequence[SegmentView]) -> None:
         due = self.now_ms() + self.config.file_delete_delay_ms
+        bases = {each.base_offset for each in new}
         for view in old:
             base = view.base_offset
             self._retired.append((base, due))
             # The producers' state before the new segment is what it was before the old one.
-            keep = base == new.base_offset
-            segments_on_disk.retire(self.files, self.directory, base, keep_snapshot=keep)
+            segments_on_disk.retire(self.files, self.directory, base, keep_snapshot=base in bases)
         self.files.sync_directory(self.directory)
-        cleaned.rename(SWAP_SUFFIX, "")
+        for each in new:  # from the first one up: a loader puts the rest behind it
+            each.rename(SWAP_SUFFIX, "")
         self.files.sync_directory(self.directory)
 
     def abandon(self, cleaned: CleanedSegment) -> None:

@@ -195,15 +195,22 @@ class SharedReader:
         live = dict.fromkeys(logs[""], "")
         active = max(live, default=-1)
         unfinished = min(logs[CLEANED_SUFFIX], default=active)
-        for base in logs[SWAP_SUFFIX] - logs[""]:
-            if base < min(unfinished, active):
-                view = segments_on_disk.sealed(
-                    self._files, self.directory, base, active, SWAP_SUFFIX
-                )
-                end = segments_on_disk.walk_end(self._files, view, view.size)[1]
-                live = {each: suffix for each, suffix in live.items() if not base < each < end}
-                live[base] = SWAP_SUFFIX
+        for base in sorted(logs[SWAP_SUFFIX] - logs[""]):
+            before = max((each for each in live if each < base), default=None)
+            if base >= min(unfinished, active):
+                continue
+            # What one segment is to be split into does not count while that one has its name.
+            if before is not None and self._end_of(before, base, live[before]) > base:
+                continue
+            end = self._end_of(base, active, SWAP_SUFFIX)
+            live = {each: suffix for each, suffix in live.items() if not base < each < end}
+            live[base] = SWAP_SUFFIX
         return live
+
+    def _end_of(self, base: int, following: int, suffix: str) -> int:
+        """Where a segment ends, as its log says."""
+        view = segments_on_disk.sealed(self._files, self.directory, base, following, suffix)
+        return segments_on_disk.walk_end(self._files, view, view.size)[1]
 
     def _walk(self) -> bool:
         """Move the end over whole batches that were written since the last look.

@@ -7,4 +7,7 @@ are, in the executors' Python processes; only partial results come back to the d
 JOBS = {
     "verify": "check every checksum, offset and index entry of a store",
     "reindex": "make indexes, producer snapshots and seals of a store anew",
+    "recompress": "write the segments of a store anew with another codec",
+    "convert": "write messages v0 and v1 of a store anew as record batches v2",
+    "compact": "compact the topics of a store, several partitions at a time",
 }

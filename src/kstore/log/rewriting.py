@@ -1,0 +1,346 @@
+"""Sealed segments written anew with another codec or in another message format.
+
+Every batch goes through :func:`kstore.record.convert.convert`: offsets, timestamps, headers,
+producers' fields, transactions and control batches stay, whatever the codec, and gaps stay gaps.
+A segment becomes one segment, or several where it grows beyond ``segment.bytes``; it is put in
+the old one's place as a compaction's are (:mod:`kstore.log.replacing`). The work on segments may
+be done side by side, in any processes: :func:`rewrite_segment` makes the files, wherever its
+``files`` puts them.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kstore._native.frames import scan
+from kstore._native.locate import SegmentView
+from kstore._native.status import reason
+from kstore.config import LogConfig
+from kstore.errors import (
+    CompactionAbandonedError,
+    CorruptRecordError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    KStoreError,
+    MessageTooLargeError,
+    StorageError,
+    UnsupportedCompressionTypeError,
+)
+from kstore.log import filenames, seal, transaction_index
+from kstore.log.files import Files
+from kstore.log.reindex import Damage
+from kstore.log.replacing import CleanedSegment, FinishedSegment
+from kstore.log.segment import declared_size
+from kstore.log.transaction_index import AbortedTransaction
+from kstore.record.convert import convert
+
+if TYPE_CHECKING:
+    from kstore.log.log import Log
+    from kstore.log.writer import LogWriter
+
+_PIECE = 4 << 20  # bytes read at a time
+
+# What keeps a segment as it is, and lets the others go on.
+REFUSED = (
+    CorruptRecordError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    MessageTooLargeError,
+    UnsupportedCompressionTypeError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What batches are to become: ``compression`` by Kafka's name, None keeps each batch's;
+    ``magic`` 2 makes batches v2 of messages v0 and v1, None keeps the format of each."""
+
+    compression: str | None = None
+    level: int | None = None
+    magic: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RewrittenSegment:
+    """What became of a segment; nothing was written where no batch had to change."""
+
+    base_offset: int
+    size: int
+    new: tuple[FinishedSegment, ...]
+
+    @property
+    def new_size(self) -> int:
+        return sum(each.size for each in self.new) if self.new else self.size
+
+
+@dataclass(slots=True)
+class RewriteReport:
+    """What was done to one log's sealed segments."""
+
+    segments: int = 0  # that were looked at
+    rewritten: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    damages: list[Damage] = field(default_factory=list)
+
+    def add(self, segment: RewrittenSegment) -> None:
+        self.segments += 1
+        self.rewritten += bool(segment.new)
+        self.bytes_before += segment.size
+        self.bytes_after += segment.new_size
+
+
+def rewrite_segment(
+    files: Files,
+    directory: str,
+    out_files: Files,
+    out_directory: str,
+    base_offset: int,
+    next_offset: int,
+    target: Target,
+    config: LogConfig,
+    check: Callable[[], None] = lambda: None,
+) -> RewrittenSegment:
+    """Write a sealed segment anew, as ``.cleaned`` files of the out directory.
+
+    Parameters
+    ----------
+    next_offset
+        Where the next segment begins.
+    check
+        Called between pieces; may raise to end it.
+
+    Raises CorruptRecordError with path, position and offset where a batch is damaged, and what
+    :func:`kstore.record.convert.convert` raises; what was written is removed then. Memory: a
+    piece of 4 MiB or the largest batch, and what becomes of it.
+    """
+    path = os.path.join(directory, filenames.log_name(base_offset))
+    size = files.size_of(path)
+    output = _Output(out_files, out_directory, base_offset, max(config.segment_bytes, size))
+    try:
+        for position, piece, first in _pieces(files, path, base_offset, size):
+            check()
+            new = _convert(piece, target, path, position, first)
+            if output.began or new != piece:
+                if not output.began:
+                    _copy_beginning(files, path, position, output)
+                output.write(new, first)
+        if not output.began:
+            return RewrittenSegment(base_offset, size, ())
+        aborted = _aborted(files, directory, base_offset)
+        modified_ns = files.modified_ns(path)
+        return RewrittenSegment(
+            base_offset, size, output.finish(aborted, next_offset, modified_ns, config)
+        )
+    except BaseException:
+        output.discard()
+        raise
+
+
+class _Output:
+    """The segments that come out of one."""
+
+    def __init__(self, files: Files, directory: str, base_offset: int, most: int) -> None:
+        self._files = files
+        self._directory = directory
+        self._base = base_offset
+        self._most = most
+        self.made: list[CleanedSegment] = []
+
+    @property
+    def began(self) -> bool:
+        return bool(self.made)
+
+    def write(self, data: bytes | memoryview, first: int) -> None:
+        """Append batches; ``first`` is an offset that none of them lies below."""
+        if not self.made or (self.made[-1].size and self.made[-1].size + len(data) > self._most):
+            base = first if self.made else self._base
+            made = CleanedSegment(self._files, self._directory, base)
+            made.begin()
+            self.made.append(made)
+        self.made[-1].write(data)
+
+    def finish(
+        self,
+        aborted: list[AbortedTransaction],
+        next_offset: int,
+        modified_ns: int,
+        config: LogConfig,
+    ) -> tuple[FinishedSegment, ...]:
+        bases = [each.base_offset for each in self.made]
+        ends = [*bases[1:], next_offset]
+        return tuple(
+            made.finish(
+                [one for one in aborted if made.base_offset <= one.last_offset < end],
+                end,
+                modified_ns,
+                config,
+            )
+            for made, end in zip(self.made, ends, strict=True)
+        )
+
+    def discard(self) -> None:
+        for each in self.made:
+            each.close()
+            each.discard()
+
+
+def _pieces(
+    files: Files, path: str, base_offset: int, size: int
+) -> Iterator[tuple[int, bytes, int]]:
+    """(position, whole batches, an offset that none of them lies below) through a segment."""
+    position, first, step = 0, base_offset, _PIECE
+    fd = files.open(path)
+    try:
+        guard = seal.load(files, os.path.dirname(path), base_offset, fd)
+        while position < size:
+            data = files.pread(fd, min(step, size - position), position)
+            table = scan(data, check_crc=False)
+            if table.stop == 0:
+                step = declared_size(data)
+                if len(data) < step <= size - position:
+                    continue
+                raise CorruptRecordError(
+                    reason(table.status), path=path, position=position, offset=first
+                )
+            piece = data if table.stop == len(data) else data[: table.stop]
+            if guard is not None:
+                _check_seal(guard.feed(piece, position), path)
+            yield position, piece, first
+            position += table.stop
+            first = max(first, table.last_offset[len(table) - 1] + 1)
+            step = _PIECE
+        if guard is not None:
+            _check_seal(guard.finish(), path)
+    finally:
+        files.close(fd)
+
+
+def _check_seal(groups: list[tuple[int, int]], path: str) -> None:
+    for start, _ in groups:
+        raise CorruptRecordError(
+            "offset, size or leader epoch of a batch is not what it was when it was sealed",
+            path=path,
+            position=start,
+        )
+
+
+def _convert(piece: bytes, target: Target, path: str, position: int, first: int) -> bytes:
+    """A piece converted. Formats differ within a log, so each run of one has a call of its own."""
+    if target.magic is not None:
+        return _call(piece, target.magic, target, path, position, first)
+    table = scan(piece, check_crc=False)
+    magics, positions = table.magic, table.position
+    if len(set(magics)) == 1:
+        return _call(piece, magics[0], target, path, position, first)
+    cuts = [n for n in range(len(table)) if n == 0 or magics[n] != magics[n - 1]]
+    ends = [*(positions[n] for n in cuts[1:]), len(piece)]
+    return b"".join(
+        _call(piece[positions[n] : end], magics[n], target, path, position + positions[n], first)
+        for n, end in zip(cuts, ends, strict=True)
+    )
+
+
+def _call(data: bytes, magic: int, target: Target, path: str, position: int, first: int) -> bytes:
+    try:
+        return convert(data, magic, compression=target.compression, level=target.level)
+    except KStoreError as error:
+        error.position = position + (error.position or 0)
+        raise error.at(path=path, offset=first) from None
+
+
+def _copy_beginning(files: Files, path: str, end: int, output: _Output) -> None:
+    """Take what need not change over, up to the first batch that does."""
+    fd = files.open(path)
+    try:
+        output.write(b"", 0)
+        for position in range(0, end, _PIECE):
+            output.made[-1].write(files.pread(fd, min(_PIECE, end - position), position))
+    finally:
+        files.close(fd)
+
+
+def _aborted(files: Files, directory: str, base_offset: int) -> list[AbortedTransaction]:
+    """What the segment's transaction index says; a lost one is made anew by who asks for it."""
+    path = os.path.join(directory, filenames.transaction_index_name(base_offset))
+    if files.kind(path) is None:
+        return []
+    entries, fault = transaction_index.load(files, path)
+    return [] if fault is not None else entries
+
+
+def swap_in(
+    files: Files,
+    log: "Log",
+    writer: "LogWriter",
+    finished: Sequence[FinishedSegment],
+    old: SegmentView,
+    token: str | None = None,
+) -> tuple[SegmentView, ...]:
+    """Put finished segments in one's place; an error takes back what does not count yet.
+
+    With a token they are staged; else they are ``.cleaned`` files of the log already.
+    """
+    new = [CleanedSegment(files, log.path, each.base_offset) for each in finished]
+    try:
+        for each, facts in zip(new, finished, strict=True):
+            each.adopt(facts, token)
+        return writer.replace_segments(new, [old])
+    except BaseException:
+        for each in reversed(new):
+            writer.abandon(each)
+        raise
+
+
+def rewrite_log(
+    log: "Log", target: Target, *, files: Files, check: Callable[[], None] = lambda: None
+) -> RewriteReport:
+    """Write the sealed segments of a log anew, one after the other, while it is read and appended.
+
+    A segment with damage stays as it is, and is in the report; the others go on.
+    """
+    writer = log._writing()
+    report = RewriteReport()
+
+    def go_on() -> None:
+        writer.check_cleaning()
+        check()
+
+    with writer.cleaning:
+        for view in log.segments.views[:-1]:
+            try:
+                made = rewrite_segment(
+                    files, log.path, files, log.path, view.base_offset, view.next_offset, target,
+                    log.config, go_on,
+                )  # fmt: skip
+            except StorageError as error:
+                _check_it_is_there(log, view, error)
+                raise
+            except REFUSED as error:
+                _check_it_is_there(log, view, error)
+                report.damages.append(damage_of(error, view.path))
+                continue
+            report.add(made)
+            if made.new:
+                for new in swap_in(files, log, writer, made.new, view):
+                    seal.write(files, log.path, new.base_offset)
+    return report
+
+
+def _check_it_is_there(log: "Log", view: SegmentView, error: KStoreError) -> None:
+    """A file that is gone, or another, is no damage where its segment left the log."""
+    if not any(view is each for each in log.segments.views):
+        raise CompactionAbandonedError(
+            "the log was shortened while it was rewritten", path=log.path
+        ) from error
+
+
+def damage_of(error: KStoreError, path: str) -> Damage:
+    """An error as a report says it."""
+    return Damage(
+        error.path or path,
+        -1 if error.position is None else error.position,
+        -1 if error.offset is None else error.offset,
+        error.reason,
+    )

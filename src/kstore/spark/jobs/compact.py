@@ -1,0 +1,375 @@
+"""``kstore spark compact``: the log cleaner, several partitions at a time."""
+
+import argparse
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from kstore._native.keymap import KeyMap
+from kstore.errors import CorruptRecordError, InvalidConfigError, KStoreError, StorageError
+from kstore.log import cleaner, seal
+from kstore.log.cleaner import CompactionReport, RoundOutput, RoundPlan
+from kstore.log.files import DISK
+from kstore.log.log import Log
+from kstore.log.log_dir import absolute_paths
+from kstore.log.replacing import CleanedSegment, FinishedSegment
+from kstore.log.staged import StagedFiles, remove_staged
+from kstore.spark.alone import open_alone
+from kstore.spark.jobs.changing import (
+    LOCK_REASON,
+    LOCK_TIMEOUT_MS,
+    Finished,
+    add_changing,
+    print_report,
+)
+from kstore.spark.jobs.command import main, matching, paths_of
+from kstore.spark.jobs.running import Progress, open_session, run_tasks, silent
+from kstore.spark.reading import check_visible, open_store
+from kstore.spark.session import Paths, check_executors
+from kstore.store import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EPILOG = """\
+examples:
+  kstore spark compact --log-dir /data/kafka-logs
+  kstore spark compact --topic 'accounts.*' --master 'local[4]' --log-dir data
+  kstore spark compact --dedupe-buffer-size 1000000000 --resume done.json --json --log-dir data
+  spark-submit --master spark://host:7077 .../kstore/spark/jobs/compact.py --log-dir /mnt/kafka-logs
+
+What `kstore compact` does, one task a partition: of every key the latest record stays, in all
+segments but the active one. Only topics whose cleanup.policy in this directory has 'compact' are
+touched. A task takes the memory of --dedupe-buffer-size; with less, several rounds.
+Nobody else may write meanwhile. When this program is killed, each group of segments is the old or
+the new one, and the next run goes on. A partition with damage stays as it is, and is named.
+--dry-run shows the tasks. --resume keeps what is done in a file.
+Exit status: 0 if all is well, 1 if not.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactedPartition:
+    """What was done to one partition; ``error`` says why it is not compacted to its end."""
+
+    topic: str
+    partition: int
+    path: str
+    report: CompactionReport
+    error: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.error is None
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    paths: tuple[str, ...]
+    plan: RoundPlan
+    dedupe_buffer_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A staged segment, and the base offsets of those that it stands for."""
+
+    finished: FinishedSegment
+    base_offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What a task made of a partition's round; the groups are those that were done in whole."""
+
+    token: str
+    groups: tuple[_Group, ...]
+    report: CompactionReport | None
+    error: str | None
+
+
+def compact(
+    spark: "SparkSession",
+    path: Paths,
+    *,
+    topic: str | None = None,
+    dedupe_buffer_size: int = 134_217_728,
+    progress: Progress = silent,
+    resume: str | None = None,
+    lock_timeout_ms: int = LOCK_TIMEOUT_MS,
+) -> list[CompactedPartition]:
+    """Compact the topics of a store that are to be, on Spark's executors.
+
+    Parameters
+    ----------
+    path
+        A log directory, or several that make one store.
+    topic
+        A regular expression for names of topics; all that are to be compacted without it.
+    dedupe_buffer_size
+        Bytes that each task takes for the keys, 24 a key.
+    resume
+        A file for the reports of finished partitions, made where missing: those it holds are
+        not done again.
+    lock_timeout_ms
+        How long to wait where another process writes the store.
+
+    Returns a report for each partition, by topic and number. Raises StoreLockedError,
+    InvalidConfigError where nothing is to be compacted, StorageError where an executor does not
+    see the directories or a disk fails: what was swapped in by then stays.
+    """
+    paths = absolute_paths(path)
+    check_executors(spark, paths)
+    finished: Finished[CompactedPartition] = Finished(resume, {"name": "compact"}, _load)
+    with open_alone(paths, lock_timeout_ms, LOCK_REASON) as store, closing(finished):
+        logs = _logs(store, topic)
+        left = [log for log in logs if log.path not in finished]
+        for log in left:
+            remove_staged(DISK, log.path)
+        work = _Work(spark, paths, left, dedupe_buffer_size)
+        for log, report in work.run(progress):
+            finished.add(log.path, report, final=report.ok)
+        names = [log.path for log in logs]
+    return [finished[each] for each in names]
+
+
+def _logs(store: Store, topic: str | None) -> list[Log]:
+    logs = [
+        log
+        for name in matching(store, topic)
+        if "compact" in store[name].config.cleanup_policy
+        for log in store[name]
+    ]
+    if not logs:
+        raise InvalidConfigError(
+            f"no topic called {topic or 'anything'} has a cleanup.policy with 'compact' here: set "
+            "it with configure_topic"
+        )
+    return logs
+
+
+class _Work:
+    """The driver's side, while the store is open."""
+
+    def __init__(
+        self, spark: "SparkSession", paths: tuple[str, ...], logs: Sequence[Log], buffer: int
+    ) -> None:
+        self._spark = spark
+        self._paths = paths
+        self._logs = logs
+        self._buffer = buffer
+        self._reports: dict[str, CompactionReport] = {}
+        self._total = sum(log.size for log in logs)
+        self._done = 0
+
+    def run(self, progress: Progress) -> Iterator[tuple[Log, CompactedPartition]]:
+        """Reports as partitions are done; each wave does one round of all that need another."""
+        left = list(self._logs)
+        while left:
+            planned: list[tuple[Log, RoundPlan]] = []
+            for log in left:
+                plan = self._plan(log)
+                if plan.is_empty:
+                    self._progress(progress, log)
+                    yield log, self._report(log, None)
+                else:
+                    planned.append((log, plan))
+            tasks = [_Task(self._paths, plan, self._buffer) for _, plan in planned]
+            left = []
+            with closing(run_tasks(self._spark, tasks, _work, "kstore compact")) as results_of:
+                for number, done in results_of:
+                    log = planned[number][0]
+                    self._take(log, planned[number][1], done)
+                    if done.error is None:
+                        left.append(log)
+                    else:
+                        self._progress(progress, log)
+                        yield log, self._report(log, done.error)
+
+    def _progress(self, progress: Progress, log: Log) -> None:
+        self._done = min(self._done + log.size, self._total)
+        progress(self._done, self._total, f"{log.topic}-{log.partition}")
+
+    def _plan(self, log: Log) -> RoundPlan:
+        writer = log._writing()
+        with writer.cleaning:
+            plan = cleaner.plan_round(log, writer, DISK)
+        dirty = plan.cleanable.first_dirty_offset
+        self._reports.setdefault(
+            log.path, CompactionReport(first_dirty_offset=dirty, end_offset=dirty)
+        )
+        return plan
+
+    def _take(self, log: Log, plan: RoundPlan, done: _Done) -> None:
+        """Swap in what a task has staged, group after group."""
+        writer = log._writing()
+        views = {view.base_offset: view for view in log.segments.views}
+        with writer.cleaning:
+            for group in done.groups:
+                new = CleanedSegment(DISK, log.path, group.finished.base_offset)
+                try:
+                    new.adopt(group.finished, done.token)
+                    writer.replace_segments([new], [views[base] for base in group.base_offsets])
+                except BaseException:
+                    writer.abandon(new)
+                    raise
+            remove_staged(DISK, log.path)  # of attempts that failed
+            if done.report is not None:
+                self._reports[log.path] = cleaner.add_rounds(self._reports[log.path], done.report)
+                cleaner.write_checkpoint(DISK, log, self._reports[log.path].end_offset)
+        bases = tuple(group.finished.base_offset for group in done.groups)
+        for _ in run_tasks(self._spark, [(self._paths, log.path, bases)], _seal, "kstore seals"):
+            pass
+
+    def _report(self, log: Log, error: str | None) -> CompactedPartition:
+        return CompactedPartition(
+            log.topic, log.partition, log.path, self._reports[log.path], error
+        )
+
+
+# --- in an executor -------------------------------------------------------------------------------
+
+
+class _Staged(RoundOutput):
+    """New segments kept out of sight, for the driver."""
+
+    def __init__(self, path: str) -> None:
+        self.files = StagedFiles(DISK, path)
+        self.groups: list[_Group] = []
+
+    def check(self) -> None:
+        """Nobody ends a task but Spark."""
+
+    def new(self, base_offset: int) -> CleanedSegment:
+        return CleanedSegment(self.files, self.files.directory, base_offset)
+
+    def put(self, cleaned: CleanedSegment, base_offsets: Sequence[int]) -> None:
+        assert cleaned.finished is not None
+        self.groups.append(_Group(cleaned.finished, tuple(base_offsets)))
+
+    def abandon(self, cleaned: CleanedSegment) -> None:
+        with suppress(StorageError):
+            cleaned.close()
+            cleaned.discard()
+
+    def judge(self, base_offset: int, error: Exception) -> None:
+        """The driver keeps everybody from shortening the log: what is wrong is wrong."""
+
+
+def _work(task: _Task) -> _Done:
+    check_visible(DISK, task.paths)
+    output = _Staged(task.plan.path)
+    started = time.perf_counter()
+    keys = KeyMap(task.dedupe_buffer_size, cleaner.LOAD_FACTOR, os.urandom(16))
+    report, error = None, None
+    try:
+        report = cleaner.Round(task.plan, DISK, output, cleaner.Throttle(cleaner.NO_LIMIT)).run(
+            keys
+        )
+        report = replace(report, seconds=time.perf_counter() - started)
+    except (CorruptRecordError, InvalidConfigError) as found:  # the others go on
+        error = str(found)
+    except KStoreError:
+        output.files.discard()
+        raise
+    return _Done(output.files.token, tuple(output.groups), report, error)
+
+
+def _seal(task: tuple[tuple[str, ...], str, tuple[int, ...]]) -> int:
+    paths, path, base_offsets = task
+    check_visible(DISK, paths)
+    return sum(seal.write(DISK, path, base_offset) for base_offset in base_offsets)
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def _load(tree: dict[str, Any]) -> CompactedPartition:
+    tree["report"] = CompactionReport(**tree["report"])
+    return CompactedPartition(**tree)
+
+
+def as_tree(reports: Sequence[CompactedPartition]) -> dict[str, Any]:
+    return {
+        "ok": all(each.ok for each in reports),
+        "partitions": [
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "path": each.path,
+                "ok": each.ok,
+                **asdict(each.report),
+                **({"error": each.error} if each.error is not None else {}),
+            }
+            for each in reports
+        ],
+    }
+
+
+def tell(reports: Sequence[CompactedPartition]) -> list[str]:
+    """A line for each partition, and the sum."""
+    lines = []
+    for each in reports:
+        report = each.report
+        lines.append(
+            f"{each.topic}-{each.partition}: "
+            + (f"{each.error}; " if each.error is not None else "")
+            + (
+                f"{report.records_read} records to {report.records_kept}, {report.bytes_before} "
+                f"bytes to {report.bytes_after}, {report.segments_before} segments to "
+                f"{report.segments_after}"
+                if report.passes
+                else "nothing to compact"
+            )
+            + f"; compacted up to offset {report.end_offset}"
+        )
+    bad = sum(not each.ok for each in reports)
+    verdict = "all ok" if not bad else f"{bad} not ok"
+    return [*lines, f"{len(reports)} partitions: {verdict}"]
+
+
+def describe(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    add_changing(parser)
+    parser.add_argument(
+        "--dedupe-buffer-size",
+        type=int,
+        default=134_217_728,
+        metavar="BYTES",
+        help="memory of a task for the keys, 24 bytes each (Kafka's "
+        "log.cleaner.dedupe.buffer.size; default: 134217728)",
+    )
+
+
+def run(arguments: argparse.Namespace, progress: Progress) -> int:
+    paths = paths_of(arguments)
+    if arguments.dry_run:
+        logs = _logs(open_store(paths), arguments.topic)
+        size = sum(log.size for log in logs)
+        print(f"{len(logs)} tasks would compact a partition each, {size:,} bytes in all")
+        return 0
+    spark, is_new = open_session(arguments.master, "kstore compact")
+    try:
+        reports = compact(
+            spark,
+            paths,
+            topic=arguments.topic,
+            dedupe_buffer_size=arguments.dedupe_buffer_size,
+            progress=progress,
+            resume=arguments.resume,
+            lock_timeout_ms=int(arguments.lock_timeout * 1000),
+        )
+    finally:
+        if is_new:
+            spark.stop()
+    print_report(arguments.json, as_tree(reports), tell(reports))
+    return 0 if all(each.ok for each in reports) else 1
+
+
+if __name__ == "__main__":
+    from kstore.spark.jobs import compact as job  # tasks find its functions by this name
+
+    raise SystemExit(main("compact", job.describe, job.run))

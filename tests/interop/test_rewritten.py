@@ -1,0 +1,69 @@
+"""A log converted to another format and codec: DumpLogSegments walks it, brokers serve it."""
+
+from pathlib import Path
+
+import pytest
+
+from interop.dump import dump_log
+from interop.node import Node
+from kstore.log.files import DISK
+from kstore.log.rewriting import Target, rewrite_log
+from oracle.plain import PlainRecord
+from oracle.writer import message, wrapper
+from support.logs import open_log
+
+WHEN = 1_700_000_000_000
+
+
+def old_messages(directory: Path) -> list[tuple[int, int, str, str]]:
+    """A log of messages v1, plain and in sets; what is in it."""
+    log = open_log(directory, segment_bytes=1500, file_delete_delay_ms=0)
+    told = []
+    for n in range(50):
+        records = [
+            PlainRecord(n * 3 + m, WHEN + n * 3 + m, b"key %d" % n, b"value %d" % m * 9)
+            for m in range(3)
+        ]
+        told += [(r.offset, r.timestamp, r.key.decode(), r.value.decode()) for r in records]
+        log.append_as_follower(
+            wrapper(records, magic=1, codec=1 + n % 3)
+            if n % 2
+            else b"".join(
+                message(r.offset, r.key, r.value, magic=1, timestamp=r.timestamp) for r in records
+            )
+        )
+    log.roll()
+    assert len(log.segments.views) > 5
+    log.close()
+    return told
+
+
+@pytest.mark.parametrize("codec", ["zstd"])
+def test_a_broker_serves_what_it_could_not_read(kafka: str, tmp_path: Path, codec: str) -> None:
+    node = Node(kafka, tmp_path)
+    try:
+        node.start()
+        node.create_topic("old", 1)
+        node.stop()
+        folder = node.log_dir / "old-0"
+        for each in folder.glob("0*"):
+            each.unlink()
+        told = old_messages(folder)
+        log = open_log(folder, segment_bytes=1500, file_delete_delay_ms=0)
+        report = rewrite_log(log, Target(codec, magic=2), files=DISK)
+        assert report.rewritten == report.segments > 4
+        log.close()
+        dump = dump_log(kafka, sorted(folder.glob("*.log")), "--deep-iteration")
+        found = [batch for file in dump.files.values() for batch in file.batches]
+        assert all(each.valid and each.magic == 2 for each in found)
+        assert {each.codec.lower() for each in found} == {codec}
+        indexes = sorted([*folder.glob("*.index"), *folder.glob("*.timeindex")])
+        assert dump_log(kafka, indexes, "--index-sanity-check").complaints == ""
+        node.start()
+        node.produce("old", [("new", "the broker's")])
+        served = node.consume("old", len(told) + 1)
+        node.stop()
+    finally:
+        node.kill()
+    assert [(r.offset, r.timestamp, r.key, r.value) for r in served[:-1]] == told
+    assert (served[-1].offset, served[-1].value) == (len(told), "the broker's")
