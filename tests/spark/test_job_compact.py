@@ -51,7 +51,9 @@ def on_one_machine(place: Path, copy: Path, **options: Any) -> list[Any]:
     with kstore.open(copy, config=QUIET) as store:
         for log in store["accounts"]:
             report = log.compact(**options)
-            reports.append((report.records_read, report.records_kept, report.end_offset))
+            reports.append(
+                (report.records_read, report.records_kept, report.end_offset, report.passes)
+            )
     return reports
 
 
@@ -76,10 +78,11 @@ def test_what_one_machine_makes(
     words = ["--json", "--dedupe-buffer-size", str(buffer), "--log-dir", str(place)]
     assert main(["spark", "compact", *words]) == 0
     tree = json.loads(capsys.readouterr().out)
-    found = [(p["records_read"], p["records_kept"], p["end_offset"]) for p in tree["partitions"]]
+    names = ("records_read", "records_kept", "end_offset", "passes")
+    found = [tuple(each[name] for name in names) for each in tree["partitions"]]
     assert found == told
-    assert all(read > kept for read, kept, _ in found)
-    assert all((each["passes"] > 1) == (buffer == 400) for each in tree["partitions"])
+    assert all(read > kept for read, kept, *_ in found)
+    assert any(each["passes"] > 1 for each in tree["partitions"]) == (buffer == 400)
     assert same(place, tmp_path / "alone")
     assert not left(place)
     with kstore.open(place, "r") as store:
