@@ -15,7 +15,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "interop" in item.path.parts:
             item.add_marker(pytest.mark.interop)
-            if item.get_closest_marker("timeout") is None:
+            # A busy machine gives them longer by --timeout.
+            if item.get_closest_marker("timeout") is None and config.getoption("timeout") is None:
                 item.add_marker(pytest.mark.timeout(180))
 
 

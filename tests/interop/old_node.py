@@ -48,6 +48,7 @@ class OldNode:
 log.dirs={self.log_dir}
 zookeeper.connect=127.0.0.1:{self._zookeeper_port}
 zookeeper.session.timeout.ms=2000
+zookeeper.connection.timeout.ms=60000
 auto.create.topics.enable=false
 offsets.topic.num.partitions=1
 offsets.topic.replication.factor=1
@@ -84,7 +85,7 @@ controlled.shutdown.enable=false
         self._broker = self._run(self.version, "kafka.Kafka", "server.properties")
         self._wait(self._broker, self._port)
 
-    def _wait(self, process: subprocess.Popen[bytes], port: int, timeout: float = 60) -> None:
+    def _wait(self, process: subprocess.Popen[bytes], port: int, timeout: float = 120) -> None:
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline and process.poll() is None:
             with (

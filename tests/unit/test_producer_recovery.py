@@ -60,6 +60,21 @@ def test_recovery_goes_by_the_snapshots_below_what_it_reads(tmp_path: Path) -> N
     assert known(21, 18) == []  # nothing is left of the log
 
 
+def test_recovery_forgets_who_was_idle_as_a_start_does(tmp_path: Path) -> None:
+    """Also those that it met in what it read: Kafka ends its recovery with a snapshot, and loads
+    it. Who has a transaction open is remembered."""
+    log = opened(tmp_path / "t-0")
+    log.append_as_leader(sent(1, 0, 0))
+    log.append_as_leader(sent(2, 0, 0, transactional=True))
+    log.append_as_leader(sent(3, 0, 0, timestamp=NOW + 1000))
+    log.close()
+    settings = {"clock": lambda: NOW + 1500, "producer_id_expiration_ms": 1000}
+    again = open_log(tmp_path / "t-0", clean=False, **settings)
+    assert [entry.producer_id for entry in again.producers()] == [2, 3]
+    assert again.last_stable_offset == 1
+    again.close()
+
+
 def aborted_here_and_there(directory: Path) -> Log:
     """Five rolled segments: aborted; committed; plain; begun; aborted, though begun before."""
     log = opened(directory)

@@ -11,6 +11,7 @@ from kstore.errors import CorruptFileError
 
 _HEADER = Struct(">hIi")  # version, CRC-32C of what follows it, number of entries
 _ENTRY = Struct(">qhiqiqiq")
+EMPTY_SIZE = _HEADER.size  # of a snapshot without producers
 _CRC_END = 6
 _VERSION = 1
 _SEQUENCES = 2**31  # after the last of them comes 0

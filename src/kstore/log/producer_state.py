@@ -118,6 +118,8 @@ class ProducerState:
             # Recovery takes a segment in whole, what lies below the log start as well.
             first = max((base for base in bases if base <= start), default=start)
         self._replay(views, first, end, unclean, quiet)
+        if unclean is not None:
+            self.expire(now_ms)  # Kafka reads the snapshot again that its recovery ends with
         self._aborted.clear()
         self._begin(segments)
         self.stale = False
@@ -233,14 +235,19 @@ class ProducerState:
         producer did that was forgotten (it expired) before its segment was full is not found.
         """
         views = segments.views
-        names = set(self._files.listdir(self._directory)) if self._writes else set()
+        if len(views) < 2 or not self._writes:
+            return
+        names = set(self._files.listdir(self._directory))
         seen: dict[int, list[ProducerEntry] | None] = {}
-        for view, following in itertools.pairwise(views if self._writes else ()):
+        for view, following in itertools.pairwise(views):
             name = filenames.transaction_index_name(view.base_offset)
             if name in names or not view.size:
                 continue
             ends = view.base_offset, following.base_offset
-            known = {offset: seen.get(offset) or self._snapshot_at(offset) for offset in ends}
+            known = {
+                offset: seen[offset] if offset in seen else self._known_at(offset, names)
+                for offset in ends
+            }
             before, after = (known[offset] for offset in ends)
             seen = known
             if after is None:
@@ -251,6 +258,14 @@ class ProducerState:
             if ended:
                 path = os.path.join(self._directory, name)
                 self._aborted[view] = self._rebuild(view, views, path, keep_empty=True)
+
+    def _known_at(self, offset: int, names: set[str]) -> list[ProducerEntry] | None:
+        """As _snapshot_at, by a look at names and sizes where that is enough."""
+        if filenames.snapshot_name(offset) not in names:
+            return None
+        if self._files.size_of(self._path(offset)) == producer_snapshot.EMPTY_SIZE:
+            return []
+        return self._snapshot_at(offset)
 
     def _snapshot_at(self, offset: int) -> list[ProducerEntry] | None:
         """The entries of a snapshot, None where there is none that can be read."""
