@@ -1,5 +1,6 @@
 """``kstore bench``: statistics, what is compared with what, files that are nobody's but its own."""
 
+import errno
 import json
 import os
 import signal
@@ -327,6 +328,22 @@ def test_an_interrupt_leaves_nothing(tmp_path, number):
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
+def test_an_interrupted_run_leaves_nothing_and_says_so(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kstore", "bench", "disk", "--dir", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        env=os.environ | {"KSTORE_BENCH_SCALE": "0.05", "PYTHONUNBUFFERED": "1"},
+    )
+    with process:
+        assert process.stdout is not None
+        assert any(line.startswith(b"disk/sequential: ") for line in process.stdout)
+        assert len(suite.left_behind(tmp_path)) == 1
+        process.send_signal(signal.SIGINT)
+        process.stdout.read()
+        assert process.wait(60) == 130
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_environment_is_told_by_subject(tmp_path):
     found = environment.environment(tmp_path)
     assert set(found) == {"cpu", "memory", "system", "disk", "network", "software"}
@@ -384,6 +401,33 @@ def test_blocks_arrive_where_they_were_sent(tmp_path):
         body = os.pread(fd, 504, int(positions[0]) + 8)
         assert body == bytes(block[8:])
     assert all(value > 0 for value in took)
+
+
+@pytest.mark.parametrize("depth", [1, 4, 64])
+def test_blocks_arrive_through_a_ring(tmp_path, depth):
+    path, positions = tmp_path / "file", shuffled(50, 4096, 60 * 4096)
+    blocks = block_of(depth * 4096)
+    with fresh(path) as fd:
+        try:
+            limits_disk.write_ring(fd, blocks, 4096, positions, depth=depth, salt=3 << 48)
+        except OSError as refused:
+            if refused.errno not in (errno.ENOSYS, errno.EPERM):
+                raise
+            pytest.skip("this kernel or container allows no io_uring")
+        check_stamps(path, positions, 3 << 48, 100)
+        assert os.fstat(fd).st_size == int(positions.max()) + 4096
+    reader = os.open(os.devnull, os.O_RDONLY)
+    try:
+        with pytest.raises(OSError, match="Bad file"):
+            limits_disk.write_ring(reader, blocks, 4096, positions, depth=depth)
+    finally:
+        os.close(reader)
+
+
+def test_a_ring_refuses_what_does_not_fit():
+    for size, depth in ((4096, 3), (4096, 128), (4096, 2), (4, 1), (-8, 1)):
+        with pytest.raises(ValueError, match=r"depth|do not fit"):
+            limits_disk.write_ring(-1, bytearray(4096), size, array("q", [0]), depth=depth)
 
 
 def test_reads_and_loads_agree(tmp_path):

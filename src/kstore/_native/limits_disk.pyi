@@ -31,6 +31,19 @@ def write_at(
     the nanoseconds of every write, with the sync that followed it. ``OSError`` as the kernel says.
     """
 
+def write_ring(
+    fd: int,
+    blocks: WriteableBuffer,
+    size: int,
+    positions: _Int64s,
+    *,
+    depth: int,
+    salt: int = 0,
+) -> None:
+    """Write a block of ``size`` bytes at each position through io_uring, ``depth`` (a power of two
+    up to 64) on their way at any time; stamped as by ``write_at``. ``blocks`` holds ``depth`` of
+    them. ``OSError`` as the kernel says, ``ENOSYS`` or ``EPERM`` where it has no io_uring."""
+
 def read_at(
     fd: int,
     block: WriteableBuffer,

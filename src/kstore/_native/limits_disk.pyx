@@ -35,6 +35,15 @@ cdef extern from "limits_disk.h" nogil:
     int64_t limits_resident(uint8_t* address, size_t size, size_t page) noexcept
 
 
+cdef extern from "limits_ring.h" nogil:
+    enum:
+        LIMITS_DEPTH
+    int limits_ring_write(
+        int fd, uint8_t* blocks, size_t size, int depth, const int64_t* positions, int64_t count,
+        int64_t salt,
+    ) noexcept
+
+
 cdef class _Held:
     """A buffer that is held for the length of a call."""
 
@@ -84,6 +93,25 @@ def write_at(
         number = limits_write(
             fd, <uint8_t*>held.view.buf, held.view.len, pieces, &positions[0], positions.shape[0],
             sync_every, flags, salt, noted,
+        )
+    _raise(number)
+
+
+def write_ring(
+    int fd, blocks, int64_t size, const int64_t[::1] positions not None, *, int depth,
+    int64_t salt=0,
+):
+    cdef _Held held = _Held(blocks, True)
+    cdef int number
+    if not 1 <= depth <= LIMITS_DEPTH or depth & (depth - 1):
+        raise ValueError(f"depth {depth}: a power of two up to {LIMITS_DEPTH}")
+    if size < 8 or size > 1 << 30 or held.view.len < size * depth:
+        raise ValueError(f"{depth} blocks of {size} bytes do not fit into {held.view.len}")
+    if positions.shape[0] == 0:
+        return
+    with nogil:
+        number = limits_ring_write(
+            fd, <uint8_t*>held.view.buf, size, depth, &positions[0], positions.shape[0], salt
         )
     _raise(number)
 

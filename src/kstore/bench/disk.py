@@ -197,6 +197,29 @@ class Writing:
             check_stamps(self.file, positions, salt, CHECKED)
         return Timed(seconds / count, result=self.block, also={"accepted": accepted / count})
 
+    def by_ring(self, positions: Positions, depth: int) -> Timed:
+        """O_DIRECT writes over zeros through io_uring, several on their way."""
+        count, blocks = len(positions), block_of(depth * self.block)
+        with opened(self.zeros, os.O_RDWR | os.O_DIRECT) as fd:
+            salt = self._next_salt()
+            started = perf_counter()
+            limits_disk.write_ring(fd, blocks, self.block, positions, depth=depth, salt=salt)
+            accepted = perf_counter() - started
+            os.fdatasync(fd)
+            seconds = perf_counter() - started
+        check_stamps(self.zeros, positions, salt, CHECKED)
+        return Timed(seconds / count, result=self.block, also={"accepted": accepted / count})
+
+    def why_no_ring(self) -> str:
+        """Why io_uring cannot be used here, or an empty string."""
+        try:
+            with fresh(self.file) as fd:
+                limits_disk.write_ring(fd, block_of(4096), 4096, sequential(1, 4096), depth=1)
+        except OSError as error:
+            self.setting.missing["io_uring"] = str(error)
+            return str(error)
+        return ""
+
     def _next_salt(self) -> int:
         self._salt += 1
         return self._salt << 48
@@ -232,6 +255,12 @@ def sequential_writes(setting: Setting) -> Iterator[Contest]:
                 calls[method.name] = partial(work.write, method, positions)
         stored = sequential(setting.blocks(block, 200_000), block)
         calls["mmap stores"] = partial(work.map_and_store, stored)
+        if "O_DIRECT over zeros" in calls and not work.why_no_ring():
+            depth = 4 if block >= MIB else 32
+            positions = sequential(setting.blocks(block, 16 * work.synced), block)
+            calls[f"io_uring, O_DIRECT over zeros, {depth} at once"] = partial(
+                work.by_ring, positions, depth
+            )
         yield Contest(
             name=f"sequential writes of {size_text(block)}",
             calls=calls,
