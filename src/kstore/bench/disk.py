@@ -8,6 +8,8 @@ unless they say "accepted", which is when the calls had returned.
 
 import mmap
 import os
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -197,6 +199,24 @@ class Writing:
             check_stamps(self.file, positions, salt, CHECKED)
         return Timed(seconds / count, result=self.block, also={"accepted": accepted / count})
 
+    def by_dd(self, count: int) -> Timed:
+        """The program dd, by its own clock: zeros into a new file, synced."""
+        words = [f"of={self.file}", f"bs={self.block}", f"count={count}", "conv=fdatasync"]
+        try:
+            done = subprocess.run(
+                ["dd", "if=/dev/zero", *words],
+                capture_output=True,
+                text=True,
+                check=True,
+                env=os.environ | {"LC_ALL": "C"},
+            )
+            if os.path.getsize(self.file) != count * self.block:
+                raise AssertionError("dd did not write everything")
+        finally:
+            self.file.unlink(missing_ok=True)
+        seconds = float(done.stderr.rsplit(" copied, ", 1)[1].split(" s", 1)[0])
+        return Timed(seconds / count, result=self.block)
+
     def by_ring(self, positions: Positions, depth: int) -> Timed:
         """O_DIRECT writes over zeros through io_uring, several on their way."""
         count, blocks = len(positions), block_of(depth * self.block)
@@ -255,6 +275,10 @@ def sequential_writes(setting: Setting) -> Iterator[Contest]:
                 calls[method.name] = partial(work.write, method, positions)
         stored = sequential(setting.blocks(block, 200_000), block)
         calls["mmap stores"] = partial(work.map_and_store, stored)
+        if shutil.which("dd") is None:
+            setting.missing["dd"] = "no such program"
+        elif block >= 64 * KIB:
+            calls["dd, conv=fdatasync"] = partial(work.by_dd, setting.blocks(block, 200_000))
         if "O_DIRECT over zeros" in calls and not work.why_no_ring():
             depth = 4 if block >= MIB else 32
             positions = sequential(setting.blocks(block, 16 * work.synced), block)
@@ -360,7 +384,8 @@ WORKLOADS = (
         name="sequential",
         about="new blocks one after another, by method and size of block, durable and accepted",
         ceiling="the best method of the run",
-        sizes=(64 * MIB, 256 * MIB, 1024 * MIB),
+        peers=("dd",),
+        sizes=(32 * MIB, 256 * MIB, 1024 * MIB),
         contests=sequential_writes,
         count=(3, 6, 8),
         weight=4,
@@ -370,7 +395,7 @@ WORKLOADS = (
         name="random",
         about="the same blocks in order and in no order, over a file that is there",
         ceiling="the best method of the run",
-        sizes=(64 * MIB, 256 * MIB, 1024 * MIB),
+        sizes=(32 * MIB, 256 * MIB, 1024 * MIB),
         contests=random_writes,
         count=(2, 4, 8),
         weight=2,
@@ -380,7 +405,7 @@ WORKLOADS = (
         name="commit",
         about="one durable write at a time: percentiles of its latency, and syncs that are shared",
         ceiling="the best method of the run",
-        sizes=(16 * MIB, 64 * MIB, 256 * MIB),
+        sizes=(8 * MIB, 64 * MIB, 256 * MIB),
         contests=commits,
         count=(2, 3, 4),
         weight=2,
@@ -390,7 +415,7 @@ WORKLOADS = (
         name="stalls",
         about="buffered writes timed one by one: what write-back does to the slowest",
         ceiling="the best method of the run",
-        sizes=(256 * MIB, 1024 * MIB, 8192 * MIB),
+        sizes=(128 * MIB, 1024 * MIB, 8192 * MIB),
         contests=stalls,
         count=(1, 1, 1),
         copies=1.5,

@@ -84,7 +84,7 @@ WORKLOADS = (
         (1, 4, 10),
         count=24,
         copies=0,
-        weight=1.5,
+        weight=3,
     ),
     workload(
         "jit",
@@ -100,7 +100,7 @@ WORKLOADS = (
         "append",
         "prepared batches, a thousand values, and single records into page cache",
         "write of the same bytes",
-        ("LMDB", "Apache Kafka"),
+        ("LMDB", "SQLite", "RocksDB (rocksdict)", "Apache Kafka"),
         (10, 50, 200),
         module="log_append",
         count=5,
@@ -140,6 +140,7 @@ WORKLOADS = (
         (),
         (1, 4, 10),
         count=6,
+        weight=2,
     ),
     workload(
         "recovery",
@@ -164,8 +165,9 @@ WORKLOADS = (
         "what a leader's checks cost beside the CRC and the write",
         "CRC and write",
         (),
-        (2, 8, 16),
+        (1, 4, 16),
         count=7,
+        weight=2,
     ),
     workload(
         "committed",

@@ -22,6 +22,8 @@ tr.ceiling { font-weight: 600 } .also { color: #5b6b7a } svg { max-width: 100%; 
 .bar i { background: #2a6fb0; height: 100%; display: block } .short { color: #b3261e }
 """
 _INCHES = (8.5, 3.6)
+_ROWS = 16
+_LABEL = 60  # characters
 
 
 def html(tree: Tree) -> str:
@@ -41,11 +43,14 @@ def html(tree: Tree) -> str:
     for group, results in groupby(tree["results"], key=lambda result: result["group"]):
         parts.append(f"<h2>{escape(group)}</h2>")
         here = list(results)
-        if pictures is not None:
+        apart = len(here) > _ROWS  # too many for one picture: one a workload
+        if pictures is not None and not apart:
             parts.append(pictures.fractions(here))
         for title, some in groupby(here, key=lambda result: result["workload"]):
             contests = list(some)
             parts.append(f"<h3>{escape(title)}</h3>")
+            if pictures is not None and apart:
+                parts.append(pictures.fractions(contests))
             if pictures is not None:
                 parts += [pictures.by_size(contests), pictures.latencies(contests)]
             parts += [_table(result) for result in contests]
@@ -150,7 +155,10 @@ class _Pictures:
                 )
         axes.axvline(1, color="#1c2733", linewidth=1)
         axes.set_xscale("log")
-        axes.set_yticks(range(len(results)), [result["contest"] for result in reversed(results)])
+        names = [result["contest"] for result in reversed(results)]
+        shown = [name if len(name) <= _LABEL else f"{name[: _LABEL - 3]}..." for name in names]
+        axes.set_yticks(range(len(results)), shown)
+        axes.set_ylim(-0.7, len(results) - 0.3)
         axes.set_xlabel("fraction of the ceiling (red: kstore)")
         return self._svg(figure)
 

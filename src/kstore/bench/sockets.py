@@ -232,7 +232,7 @@ WORKLOADS = (
         about="a file in page cache to a loopback socket: sendfile, read+send, mmap+send, splice, "
         "MSG_ZEROCOPY, and the processor time of both ends",
         ceiling="send of one hot buffer",
-        sizes=(64 << 20, 256 << 20, 1 << 30),
+        sizes=(32 << 20, 256 << 20, 1 << 30),
         contests=sends,
         count=(4, 8, 12),
         weight=2,

@@ -21,7 +21,7 @@ from kstore.bench.workload import LEVELS, Setting, Workload
 from kstore.errors import KStoreError
 
 PREFIX = "kstore-bench-"
-SECONDS = {"quick": 100.0, "default": 540.0, "full": 3600.0}  # of a whole run, set-up included
+SECONDS = {"quick": 90.0, "default": 540.0, "full": 3600.0}  # of a whole run, set-up included
 SPARE = 256 << 20  # bytes that stay free
 ROUNDS = {"quick": 7, "default": 15, "full": 25}  # of the noise
 

@@ -1,6 +1,7 @@
 """``kstore bench``: what this machine can do, and what kstore makes of it."""
 
 import argparse
+import logging
 import os
 import sys
 import tempfile
@@ -112,6 +113,9 @@ def measure(chosen: "list[Workload]", level: str, arguments: argparse.Namespace)
     from kstore.bench import results
     from kstore.bench.suite import Suite, left_behind
 
+    logging.getLogger("kstore").setLevel(
+        logging.ERROR
+    )  # recoveries that are wanted, again and again
     suite = Suite(chosen, arguments.dir, level, arguments.rounds)
     listen(suite)
     for folder in left_behind(arguments.dir):

@@ -32,7 +32,7 @@ def walking(segment: work.Segment, name: str, *, with_struct: bool = False) -> C
         calls["Python struct"] = partial(work.walk_with_struct, mapping)
         bars = (("kstore, seeds", "Python struct", 20.0),)
     return Contest(
-        name=name,
+        name=f"{name}, {len(mapping):,} bytes",
         calls=calls,
         amount=len(mapping),
         bars=bars,
@@ -50,7 +50,7 @@ def checking(segment: work.Segment, name: str, one_core: float, two_cores: float
         return len(table) - table.bad_crc_count
 
     return Contest(
-        name=name,
+        name=f"{name}, {len(mapping):,} bytes",
         calls={
             "one core": right,
             "two cores": partial(right, threads=2, seeds=seeds),
@@ -86,19 +86,19 @@ def leading(size: int) -> Contest:
 
 def contests() -> Iterator[Contest]:
     small = work.message(100)
-    yield walking(work.segment(scaled(GIB), small), "walk frames of 100 bytes, 1 GiB")
+    yield walking(work.segment(scaled(GIB), small), "walk frames of 100 bytes")
     yield walking(
-        work.segment(scaled(GIB // 16), small), "walk frames of 100 bytes, 64 MiB", with_struct=True
+        work.segment(scaled(GIB // 16), small), "walk frames of 100 bytes", with_struct=True
     )
     yield checking(
         work.segment(scaled(GIB), work.record_batch(16384)),
-        "check every batch of 16 KiB, 1 GiB",
+        "check every batch of 16 KiB",
         0.8,
         2.0,
     )
     yield checking(
         work.segment(scaled(GIB // 4), work.record_batch(1024)),
-        "check every batch of 1 KiB, 256 MiB",
+        "check every batch of 1 KiB",
         0.5,
         5.0,
     )

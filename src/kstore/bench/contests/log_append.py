@@ -1,7 +1,9 @@
 """Appends in page cache against Kafka's own log layer, LMDB and the bare system call."""
 
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
@@ -73,6 +75,55 @@ def by_lmdb(lmdb: Any, directory: Path, count: int) -> Timed:
     return Timed(seconds / count, result=count)
 
 
+def by_sqlite(directory: Path, count: int) -> Timed:
+    """executemany into a table in WAL mode, one transaction for 1000 values, no sync."""
+    values = work.thousand_values()
+    rows = [[(n * 1000 + at, value) for at, value in enumerate(values)] for n in range(count)]
+    path = mkdtemp(dir=directory)
+    try:
+        with closing(sqlite3.connect(f"{path}/log.sqlite", isolation_level=None)) as database:
+            database.execute("pragma journal_mode=wal")
+            database.execute("pragma synchronous=off")
+            database.execute("create table log (offset integer primary key, value blob)")
+            started = perf_counter()
+            for some in rows:
+                database.execute("begin")
+                database.executemany("insert into log values (?, ?)", some)
+                database.execute("commit")
+            seconds = perf_counter() - started
+            if database.execute("select count(*) from log").fetchone() != (count * 1000,):
+                raise AssertionError("not every value is there")
+    finally:
+        shutil.rmtree(path)
+    return Timed(seconds / count, result=count)
+
+
+def by_rocksdb(rocksdict: Any, directory: Path, count: int) -> Timed:
+    """A WriteBatch for 1000 values, keys ready-made, no sync."""
+    values = work.thousand_values()
+    rows = [
+        [((n * 1000 + at).to_bytes(8, "big"), value) for at, value in enumerate(values)]
+        for n in range(count)
+    ]
+    path = mkdtemp(dir=directory)
+    try:
+        database = rocksdict.Rdict(f"{path}/rocks", rocksdict.Options(raw_mode=True))
+        started = perf_counter()
+        for some in rows:
+            batch = rocksdict.WriteBatch(raw_mode=True)
+            for key, value in some:
+                batch.put(key, value)
+            database.write(batch)
+        seconds = perf_counter() - started
+        found = sum(1 for _ in database.keys())  # noqa: SIM118  (no mapping)
+        database.close()
+        if found != count * 1000:
+            raise AssertionError("not every value is there")
+    finally:
+        shutil.rmtree(path)
+    return Timed(seconds / count, result=count)
+
+
 def values(directory: Path) -> Contest:
     count = scaled(1000, 20)
     calls: dict[str, Callable[[], object]] = {
@@ -83,6 +134,11 @@ def values(directory: Path) -> Contest:
     if (lmdb := optional("lmdb", "lmdb")) is not None:
         calls["LMDB"] = partial(by_lmdb, lmdb, directory, count)
         bars.append(("kstore, extend", "LMDB", 5.0))
+    calls["SQLite, WAL"] = partial(by_sqlite, directory, count)
+    bars.append(("kstore, extend", "SQLite, WAL", None))
+    if (rocksdict := optional("rocksdict", "rocksdict")) is not None:
+        calls["RocksDB"] = partial(by_rocksdb, rocksdict, directory, count)
+        bars.append(("kstore, extend", "RocksDB", None))
     return Contest(
         name="append 1000 values of 100 bytes",
         calls=calls,

@@ -109,7 +109,8 @@ def contests() -> Iterator[Contest]:
     for per_batch in (1000, 150, 1):
         large = Decoding(per_batch=per_batch, total=256 << 20)
         yield Contest(
-            name=f"scan 256 MiB of 100-byte records, {per_batch} a batch, CRC checked, one core",
+            name=f"scan {len(large.data):,} bytes of 100-byte records, {per_batch} a batch, "
+            "CRC checked, one core",
             calls={"full columns": large.into_columns, "value places": large.into_places},
             amount=large.count,
             unit="records",
