@@ -65,7 +65,7 @@ HOMES = {
     "pyarrow": ("kstore.record.arrow", "kstore.spark", "kstore.bench"),
     "pyspark": ("kstore.spark", "kstore.bench"),
     "cramjam": ("kstore.record.codec",),
-    "kafka": ("kstore.mirror.source",),
+    "kafka": ("kstore.mirror.source", "kstore.spark.sending"),
     "crc32c": ("kstore._native.checksum", "kstore.bench"),
     "asyncio": ("kstore.log.follow", "kstore.log.view"),
 }

@@ -1,7 +1,7 @@
 """Jobs over whole stores: each a module that ``kstore spark`` and ``spark-submit`` both run.
 
-``verify`` audits a store. The engine works where the bytes
-are, in the executors' Python processes; only partial results come back to the driver.
+The engine works where the bytes are, in the executors' Python processes; only partial results
+come back to the driver, which alone puts what executors have made in its place.
 """
 
 JOBS = {
@@ -10,4 +10,5 @@ JOBS = {
     "recompress": "write the segments of a store anew with another codec",
     "convert": "write messages v0 and v1 of a store anew as record batches v2",
     "compact": "compact the topics of a store, several partitions at a time",
+    "restore": "put segments or Parquet back into a log directory, or into a cluster",
 }

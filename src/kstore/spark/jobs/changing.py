@@ -28,6 +28,10 @@ Report = TypeVar("Report")
 
 def add_changing(parser: argparse.ArgumentParser) -> None:
     add_common(parser)
+    add_flags(parser)
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="the report as JSON on stdout")
     parser.add_argument(
         "--resume", metavar="FILE", help="keep what is done in this file, and go on from it"

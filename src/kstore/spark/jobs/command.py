@@ -38,27 +38,35 @@ def add_common(parser: argparse.ArgumentParser) -> None:
 
 def paths_of(arguments: argparse.Namespace) -> tuple[str, ...]:
     """The directories of --log-dir, absolute, each once; StorageError for one that is not there."""
-    from kstore.log.log_dir import absolute_paths
-
-    names = [name.strip() for text in arguments.log_dir for name in text.split(",")]
-    paths = absolute_paths(list(dict.fromkeys(name for name in names if name)))
+    paths = absolute_of(arguments.log_dir)
     check_visible(DISK, paths)
     return paths
 
 
+def absolute_of(given: Sequence[str]) -> tuple[str, ...]:
+    """Directories separated by commas, absolute, each once."""
+    from kstore.log.log_dir import absolute_paths
+
+    names = [name.strip() for text in given for name in text.split(",")]
+    return absolute_paths(list(dict.fromkeys(name for name in names if name)))
+
+
 def matching(store: Store, pattern: str | None, *, internal: bool = True) -> list[str]:
     """Names of the store's topics that a regular expression matches whole, sorted."""
+    return topics_matching([name for name in store if internal or name not in INTERNAL], pattern)
+
+
+def topics_matching(names: Sequence[str], pattern: str | None) -> list[str]:
+    """Those of some topics that a regular expression matches whole, sorted; never none."""
     try:
         wanted = re.compile((pattern or ".*").strip().replace(",", "|"))
     except re.error as error:
         raise InvalidConfigError(f"{pattern!r} is no regular expression: {error}") from None
-    names = sorted(
-        name for name in store if wanted.fullmatch(name) and (internal or name not in INTERNAL)
-    )
-    if not names:
-        known = ", ".join(sorted(store)[:10]) or "no topics"
+    found = sorted(name for name in names if wanted.fullmatch(name))
+    if not found:
+        known = ", ".join(sorted(names)[:10]) or "no topics"
         raise InvalidConfigError(f"no topic is called {pattern or 'anything'}; here are: {known}")
-    return names
+    return found
 
 
 def main(name: str, describe: Describe, run: Run, argv: Sequence[str] | None = None) -> int:

@@ -1,0 +1,216 @@
+"""What a restore reads: partitions of the source, cut into chunks of offsets."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kstore.errors import InvalidConfigError
+from kstore.log.files import DISK
+from kstore.log.log import Log
+from kstore.spark.jobs.command import matching, topics_matching
+from kstore.spark.jobs.restore_types import Chunk, Filter
+from kstore.spark.jobs.running import run_tasks
+from kstore.spark.reading import open_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_CHUNK = 64 << 20  # bytes of the source
+_INT64_MAX = 2**63 - 1
+
+Place = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where records come from, and which of them."""
+
+    log_dirs: tuple[str, ...] | None
+    parquet: tuple[str, ...] | None
+    topic: str | None
+    partitions: tuple[int, ...] | None
+    rename: tuple[tuple[str, str], ...]
+    chosen: Filter
+    isolation: str
+
+    def target(self, topic: str) -> str:
+        return dict(self.rename).get(topic, topic)
+
+    def wants(self, partition: int) -> bool:
+        return self.partitions is None or partition in self.partitions
+
+
+@dataclass(slots=True)
+class Plan:
+    """The chunks of each partition in order, and how many partitions the targets need."""
+
+    source: Source
+    chunks: dict[Place, list[Chunk]] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)  # by the target topic's name
+
+    def add(self, topic: str, partition: int, count: int, chunks: list[Chunk]) -> None:
+        self.chunks[topic, partition] = chunks
+        target = self.source.target(topic)
+        self.counts[target] = max(self.counts.get(target, 0), count)
+
+
+def plan_segments(source: Source) -> Plan:
+    """Chunks of log directories, cut where segments begin."""
+    assert source.log_dirs is not None
+    plan = Plan(source)
+    store = open_store(source.log_dirs)
+    for name in matching(store, source.topic, internal=False):
+        for log in store[name]:
+            if source.wants(log.partition):
+                plan.add(name, log.partition, len(store[name]), list(_of_log(log, source)))
+    return plan
+
+
+def _of_log(log: Log, source: Source) -> Iterator[Chunk]:
+    assert source.log_dirs is not None
+    chosen = source.chosen
+    end = log.last_stable_offset if source.isolation == "read_committed" else log.end_offset
+    start = max(log.start_offset, chosen.start or 0)
+    stop = min(end, _INT64_MAX if chosen.stop is None else chosen.stop)
+    if chosen.since is not None:
+        start = max(start, log.offset_at(chosen.since))
+    size, number = 0, 0
+    for view in log.segments.views:
+        if view.base_offset > start and size >= _CHUNK and view.base_offset < stop:
+            yield _chunk(log, source, number, start, view.base_offset, size)
+            start, size, number = view.base_offset, 0, number + 1
+        if view.next_offset > start:
+            size += view.size
+    if start < stop:
+        yield _chunk(log, source, number, start, stop, size)
+
+
+def _chunk(log: Log, source: Source, number: int, start: int, stop: int, size: int) -> Chunk:
+    return Chunk(
+        topic=log.topic,
+        partition=log.partition,
+        target=source.target(log.topic),
+        number=number,
+        start=start,
+        stop=stop,
+        size=size,
+        paths=source.log_dirs or (),
+        parquet=False,
+        isolation=source.isolation,
+        chosen=source.chosen,
+    )
+
+
+# --- Parquet --------------------------------------------------------------------------------------
+
+
+def plan_parquet(spark: "SparkSession | None", source: Source) -> Plan:
+    """Chunks of Parquet files; executors (or, without Spark, this process) look first which
+    offsets each file has.
+
+    Files of one partition that do not overlap are put together until they make a chunk; such as
+    do are cut by offsets.
+    """
+    files = [each for path in source.parquet or () for each in _files(path)]
+    if not files:
+        raise InvalidConfigError(f"there are no Parquet files in {', '.join(source.parquet or ())}")
+    named = sorted({topic for _, topic in files if topic})
+    if named and all(topic for _, topic in files):
+        wanted = topics_matching(named, source.topic)
+        files = [each for each in files if each[1] in wanted]
+    tasks = [tuple(files[at : at + 16]) for at in range(0, len(files), 16)]
+    found: dict[Place, list[tuple[int, int, str, int]]] = {}
+    for path, places in _scan(spark, tasks):
+        total = sum(rows for *_, rows in places)
+        for topic, partition, low, high, rows in places:
+            size = DISK.size_of(path) * rows // max(total, 1)
+            found.setdefault((topic, partition), []).append((low, high + 1, path, size))
+    plan = Plan(source)
+    names = topics_matching(sorted({topic for topic, _ in found}), source.topic)
+    for (topic, partition), ranges in sorted(found.items()):
+        count = 1 + max(number for name, number in found if name == topic)
+        if topic in names and source.wants(partition):
+            chunks = _of_files(topic, partition, sorted(ranges), source)
+            plan.add(topic, partition, count, chunks)
+    if not plan.chunks:
+        raise InvalidConfigError("no topic and partition in the Parquet files is wanted")
+    return plan
+
+
+def scan_files(task: tuple[tuple[str, str | None], ...]) -> list[Any]:
+    """In an executor: each path, and what :func:`scan_parquet` says of it."""
+    from kstore.spark.jobs.restoring import scan_parquet  # brings pyarrow
+
+    return [(path, scan_parquet(path, topic)) for path, topic in task]
+
+
+def _scan(spark: "SparkSession | None", tasks: Sequence[Any]) -> Iterator[Any]:
+    if spark is None:
+        for task in tasks:
+            yield from scan_files(task)
+        return
+    with closing(run_tasks(spark, tasks, scan_files, "kstore restore: files")) as results_of:
+        for _, results in results_of:
+            yield from results
+
+
+def _files(path: str) -> Iterator[tuple[str, str | None]]:
+    """Parquet files of a folder, with the topic that a folder topic=NAME says."""
+    if DISK.kind(path) != "directory":
+        yield path, _topic_of(path)
+        return
+    for name in DISK.listdir(path):
+        each = os.path.join(path, name)
+        if name.startswith(("_", ".")):
+            continue
+        if DISK.kind(each) == "directory":
+            yield from _files(each)
+        elif name.endswith(".parquet"):
+            yield each, _topic_of(each)
+
+
+def _topic_of(path: str) -> str | None:
+    for part in reversed(path.split(os.sep)):
+        if part.startswith("topic="):
+            return part.removeprefix("topic=")
+    return None
+
+
+def _of_files(
+    topic: str, partition: int, ranges: Sequence[tuple[int, int, str, int]], source: Source
+) -> list[Chunk]:
+    clusters: list[tuple[int, int, list[str], int]] = []  # start, stop, files, size
+    for low, high, path, size in ranges:
+        last = clusters[-1] if clusters else None
+        if last is not None and (low < last[1] or last[3] + size <= _CHUNK):
+            clusters[-1] = (last[0], max(last[1], high), [*last[2], path], last[3] + size)
+        else:
+            clusters.append((low, high, [path], size))
+    chosen = source.chosen
+    first = chosen.start or 0
+    end = _INT64_MAX if chosen.stop is None else chosen.stop
+    chunks: list[Chunk] = []
+    for start, stop, paths, size in clusters:
+        pieces = max(1, min(-(-size // _CHUNK), stop - start))
+        for n in range(pieces):
+            low = max(start + (stop - start) * n // pieces, first)
+            high = min(start + (stop - start) * (n + 1) // pieces, end)
+            if low < high:
+                chunks.append(
+                    Chunk(
+                        topic=topic,
+                        partition=partition,
+                        target=source.target(topic),
+                        number=len(chunks),
+                        start=low,
+                        stop=high,
+                        size=size // pieces,
+                        paths=tuple(dict.fromkeys(paths)),
+                        parquet=True,
+                        isolation=source.isolation,
+                        chosen=chosen,
+                    )
+                )
+    return chunks

@@ -1,0 +1,255 @@
+"""A restore's decisions and bytes, without Spark: tasks run here, one after the other."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kstore
+from kstore.errors import InvalidConfigError, InvalidRecordError
+from support.stores import QUIET
+from support.transactions import WHEN, Teller
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+pq = pytest.importorskip("pyarrow.parquet")
+
+from kstore.spark.jobs import restore as job  # noqa: E402
+from kstore.spark.jobs import restore_plan  # noqa: E402
+from kstore.spark.jobs.restore_types import Filter  # noqa: E402
+
+
+def run_here(spark: Any, tasks: Any, work: Any, description: str) -> Iterator[Any]:
+    """As run_tasks, out of order as far as a generator can be."""
+    order = list(range(len(tasks)))
+    random.Random(5).shuffle(order)
+    for number in order:
+        yield number, work(tasks[number])
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (job, restore_plan):
+        monkeypatch.setattr(module, "run_tasks", run_here)
+    monkeypatch.setattr(job, "check_executors", lambda spark, paths: None)
+    monkeypatch.setattr(restore_plan, "_CHUNK", 6000)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Gaps by markers and aborted records; headers, nulls, and a record without a time."""
+    place = tmp_path / "source"
+    config = kstore.LogConfig(segment_bytes=3000, index_interval_bytes=300)
+    with kstore.open(place, config=QUIET) as store:
+        topic = store.create_topic("orders", 2, config=config)
+        for number, log in enumerate(topic):
+            teller = Teller(log)
+            for n in range(40 + number):
+                teller.data(-1, 3, codec=n % 5)
+                teller.data(9, 2)
+                teller.end(9, commit=n % 3 > 0)
+                log.append(
+                    None if n % 7 == 0 else b"value %d" % n,
+                    key=None if n % 5 == 0 else b"key %d" % (n % 4),
+                    headers=[("a", b"%d" % n), ("none", None)] if n % 2 else None,
+                    timestamp=WHEN + n,
+                )
+    return place
+
+
+def told(place: Path, topic: str = "orders") -> list[list[tuple[Any, ...]]]:
+    with kstore.open(place, "r") as store:
+        return [
+            [
+                (r.offset, r.timestamp, r.key, r.value, tuple(r.headers))
+                for r in log.view(isolation="read_committed")
+            ]
+            for log in store[topic]
+        ]
+
+
+def restore(to: Path, **options: Any) -> Any:
+    return job.restore(None, to, **options)
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_the_same_offsets(source: Path, tmp_path: Path, compression: str) -> None:
+    reports = restore(tmp_path / "to", log_dirs=source, keep_offsets=True, compression=compression)
+    expected = told(source)
+    assert told(tmp_path / "to") == expected
+    assert [each.records for each in reports] == [len(each) for each in expected]
+    assert all(each.done for each in reports)
+    with kstore.open(tmp_path / "to", "r") as store:
+        assert all(log.verify().ok for log in store["orders"])
+    assert not list((tmp_path / "to").glob("kstore.staged.*"))
+    with pytest.raises(InvalidConfigError, match="has to be empty"):
+        restore(tmp_path / "to", log_dirs=source, keep_offsets=True)
+
+
+def test_appended_anew_behind_what_is_there(source: Path, tmp_path: Path) -> None:
+    to = tmp_path / "to"
+    with kstore.open(to, config=QUIET) as store:
+        store.create_topic("again", 2).append(b"first", partition=0)
+    reports = restore(to, log_dirs=source, rename={"orders": "again"})
+    found, expected = told(to, "again"), told(source)
+    assert [row[1:] for row in found[0][1:]] == [row[1:] for row in expected[0]]
+    assert [row[1:] for row in found[1]] == [row[1:] for row in expected[1]]
+    assert [row[0] for row in found[0]] == list(range(len(expected[0]) + 1))
+    assert {each.target for each in reports} == {"again"}
+    assert not list(to.glob("kstore.*.*staged*")) + list(to.glob("kstore.staged.*"))
+
+
+def test_only_some_records(source: Path, tmp_path: Path) -> None:
+    everything = told(source)[1]
+    cases = {
+        "times": (Filter(since=WHEN + 5, until=WHEN + 20), lambda r: 5 <= r[1] - WHEN < 20),
+        "offsets": (Filter(start=33, stop=90), lambda r: 33 <= r[0] < 90),
+        "keys": (Filter(keys=(b"key 1", b"key 3")), lambda r: r[2] in (b"key 1", b"key 3")),
+        "pattern": (Filter(key_pattern="^k[12]$"), lambda r: r[2] in (b"k1", b"k2")),
+    }  # fmt: skip
+    for name, (chosen, wanted) in cases.items():
+        restore(tmp_path / name, log_dirs=source, keep_offsets=True, chosen=chosen, partitions=[1])
+        found = told(tmp_path / name)
+        expected = [row for row in everything if wanted(row)]
+        assert expected
+        assert found[1] == expected
+        assert found[0] == []
+
+
+def write_parquet(source: Path, folder: Path, *, overlap: bool = True) -> None:
+    """As a stranger may: shuffled, in overlapping files, one row twice, other integer types."""
+    pair = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    rng = random.Random(3)
+    rows = []
+    for partition, found in enumerate(told(source)):
+        rows += [(partition, *row) for row in found]
+    rng.shuffle(rows)
+    rows.append(rows[0])
+    (folder / "topic=orders" / "date=2023-11-14").mkdir(parents=True)
+    for n in range(3):
+        part = rows[n::3]
+        columns = list(zip(*part, strict=True))
+        table = pa.table(
+            {
+                "partition": pa.array(columns[0], pa.int64()),
+                "offset": pa.array(columns[1], pa.int64()),
+                "timestamp": pa.array([1000 * t for t in columns[2]], pa.timestamp("us", "UTC")),
+                "timestampType": pa.array([0] * len(part), pa.int32()),
+                "key": pa.array(columns[3], pa.large_binary()),
+                "value": pa.array(columns[4], pa.binary()),
+                "headers": pa.array(
+                    [[{"key": k, "value": v} for k, v in h] or None for h in columns[5]],
+                    pa.list_(pair),
+                ),
+                "more": pa.array([1.5] * len(part)),
+            }
+        )
+        pq.write_table(
+            table, folder / "topic=orders" / "date=2023-11-14" / f"part-{n}.parquet",
+            row_group_size=50,
+        )  # fmt: skip
+    (folder / "_SUCCESS").write_bytes(b"")
+
+
+@pytest.mark.parametrize("chunk", [500, 1 << 26])
+def test_parquet_of_any_writer(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    monkeypatch.setattr(restore_plan, "_CHUNK", chunk)
+    write_parquet(source, tmp_path / "export")
+    restore(tmp_path / "to", parquet=str(tmp_path / "export"), keep_offsets=True)
+    assert told(tmp_path / "to") == told(source)
+    restore(tmp_path / "to", parquet=str(tmp_path / "export"), rename={"orders": "new"})
+    assert [[row[1:] for row in each] for each in told(tmp_path / "to", "new")] == [
+        [row[1:] for row in each] for each in told(source)
+    ]
+
+
+def test_parquet_without_what_is_needed(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"value": [b"1"], "offset": [1]}), tmp_path / "x.parquet")
+    with pytest.raises(InvalidRecordError, match="partition, topic"):
+        restore(tmp_path / "to", parquet=str(tmp_path / "x.parquet"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InvalidConfigError, match="no Parquet files"):
+        restore(tmp_path / "to", parquet=str(tmp_path / "empty"))
+
+
+class Dead(BaseException):
+    """The driver is gone."""
+
+
+def test_killed_between_two_chunks(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is there is a prefix; the next run with the same file goes on from there."""
+    state, count = tmp_path / "state.json", 0
+    original = job._append
+
+    def append(*arguments: Any) -> None:
+        nonlocal count
+        count += 1
+        if count == 3:
+            raise Dead
+        original(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(job, "_append", append)
+        with pytest.raises(Dead):
+            restore(tmp_path / "to", log_dirs=source, keep_offsets=True, resume=str(state))
+    expected = told(source)
+    part = told(tmp_path / "to")
+    assert 0 < sum(map(len, part)) < sum(map(len, expected))
+    assert all(found == whole[: len(found)] for found, whole in zip(part, expected, strict=True))
+    assert list((tmp_path / "to").glob("kstore.staged.*"))
+    with pytest.raises(InvalidConfigError, match="another job"):
+        restore(tmp_path / "to", log_dirs=source, resume=str(state))
+    restore(tmp_path / "to", log_dirs=source, keep_offsets=True, resume=str(state))
+    assert told(tmp_path / "to") == expected
+    assert not list((tmp_path / "to").glob("kstore.staged.*"))
+
+
+def test_appended_anew_is_all_or_nothing_and_once(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, count = job.encode, 0
+
+    def encode(task: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count == 4:
+            raise RuntimeError("this task fails for good")
+        return original(task)
+
+    state = str(tmp_path / "state.json")
+    with monkeypatch.context() as patched:
+        patched.setattr(job, "encode", encode)
+        with pytest.raises(RuntimeError):
+            restore(tmp_path / "to", log_dirs=source, resume=state)
+    assert told(tmp_path / "to") == [[], []]
+    assert not list((tmp_path / "to").glob("kstore.staged.*"))
+    restore(tmp_path / "to", log_dirs=source, resume=state)
+    once = told(tmp_path / "to")
+    assert [len(each) for each in once] == [len(each) for each in told(source)]
+    Path(state).unlink()  # as if the driver died before it could note
+    restore(tmp_path / "to", log_dirs=source, resume=state)
+    assert told(tmp_path / "to") == once
+
+
+def test_mistakes(source: Path, tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfigError, match="one source"):
+        restore(tmp_path / "to")
+    with pytest.raises(InvalidConfigError, match="one target"):
+        job.restore(None, log_dirs=source)  # type: ignore[arg-type]
+    with pytest.raises(InvalidConfigError, match="cannot be kept"):
+        job.restore(
+            None,
+            log_dirs=source,
+            bootstrap_server="x:1",
+            keep_offsets=True,  # type: ignore[arg-type]
+        )
+    with kstore.open(tmp_path / "to", config=QUIET) as store:
+        store.create_topic("orders", 1)
+    with pytest.raises(InvalidConfigError, match="has 1 partitions, and 2"):
+        restore(tmp_path / "to", log_dirs=source)
