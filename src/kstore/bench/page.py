@@ -23,7 +23,7 @@ tr.ceiling { font-weight: 600 } .also { color: #5b6b7a } svg { max-width: 100%; 
 """
 _INCHES = (8.5, 3.6)
 _ROWS = 16
-_LABEL = 60  # characters
+_LABEL = 84  # characters
 
 
 def html(tree: Tree) -> str:
