@@ -27,7 +27,7 @@ def slowly(frame: Any, pause: float, marks: str = "", straggle: float = 0) -> An
         number = int(value)
         if pause and number % 100 == 0:
             if marks:
-                Path(marks, f"{context.taskAttemptId()}").touch()
+                Path(marks, f"{context.taskAttemptId()}.{context.attemptNumber()}").touch()
             time.sleep(pause)
         if number == 150 and context.partitionId() == context.attemptNumber() == 0:
             time.sleep(straggle)
