@@ -76,7 +76,7 @@ class Driver:
         self._process.stdin.write(json.dumps([what, given]) + "\n")
         self._process.stdin.flush()
 
-    def answer(self, seconds: float = 240) -> Any:
+    def answer(self, seconds: float = 500) -> Any:
         try:
             found = self._answers.get(timeout=seconds)
         except Empty:

@@ -17,7 +17,7 @@ from spark.driver import JAVA, SRC, Driver
 from spark.scenarios import OLD
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1100)
 COUNT = 6000
 TOTAL = COUNT * (COUNT - 1) // 2
 
@@ -234,7 +234,7 @@ def test_a_job_is_submitted(master: str, place: Path, tmp_path: Path) -> None:
 
     def submit() -> tuple[int, str]:
         ran = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True,
-                             text=True, timeout=300, check=False)  # fmt: skip
+                             text=True, timeout=500, check=False)  # fmt: skip
         return ran.returncode, ran.stdout + ran.stderr[-3000:]
 
     status, said = submit()
