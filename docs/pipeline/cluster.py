@@ -36,12 +36,13 @@ class Cluster:
     def __enter__(self) -> "Cluster":
         self._home.mkdir(parents=True, exist_ok=True)
         try:
-            self._start("master", "--host", HOST, "--port", str(self._port), "--webui-port", "0")
+            self._start("master", HOST, "--port", str(self._port), "--webui-port", "0")
             self._wait("master", "New state: ALIVE", 1)
             for number in range(self._workers):
                 name = f"worker-{number}"
                 self._start(
-                    name, "--host", HOST, "--webui-port", "0", "--cores", str(self._cores),
+                    name, f"127.0.0.{number + 2}",  # as if it were another machine
+                    "--webui-port", "0", "--cores", str(self._cores),
                     "--memory", self._memory, "--work-dir", str(self._home / name), self.url,
                 )  # fmt: skip
             self._wait("master", "Registering worker", self._workers)
@@ -70,13 +71,13 @@ class Cluster:
                 process.wait()
         self._processes.clear()
 
-    def _start(self, name: str, *arguments: str) -> None:
+    def _start(self, name: str, host: str, *arguments: str) -> None:
         spark_home = os.path.dirname(pyspark.__file__)
         role = name.partition("-")[0]
         environment = {
             **os.environ,
             "SPARK_HOME": spark_home,
-            "SPARK_LOCAL_IP": HOST,
+            "SPARK_LOCAL_IP": host,
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false -Dspark.worker.timeout=600",
             "PYSPARK_PYTHON": sys.executable,
@@ -87,6 +88,8 @@ class Cluster:
                     [
                         f"{spark_home}/bin/spark-class",
                         f"org.apache.spark.deploy.{role}.{role.capitalize()}",
+                        "--host",
+                        host,
                         *arguments,
                     ],
                     env=environment,
