@@ -51,6 +51,6 @@ def test_it_does_so_on_a_cluster_whose_executors_die(java: None, tmp_path: Path)
     )  # fmt: skip
     said = ran.stdout + ran.stderr[-5000:]
     assert ran.returncode == 0, said
-    assert "3 executors were killed" in said
+    assert re.search(r"[1-3] executors were killed", said)  # as many as were replaced in time
     assert len(re.findall(r"\bequal$", ran.stdout, re.MULTILINE)) == 9
     assert (tmp_path / "out" / "report.html").exists()
