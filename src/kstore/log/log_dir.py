@@ -172,7 +172,8 @@ class LogDir:
                 live.append(parsed)
         self.partition_count = len(live) + len(retired)
         if self._was_empty is None:
-            self._was_empty = not live
+            copies = [each for each in retired.values() if each.state == filenames.FUTURE]
+            self._was_empty = not live and not copies
         return Contents(live, retired, sorted(strangers), others)
 
     def begin(self) -> None:

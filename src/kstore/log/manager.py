@@ -142,6 +142,7 @@ class LogManager:
             )
             for log in logs:
                 self.logs.add(log)
+            self._moves.recover_unfinished(self._maps)
             self._recovered = True
         if logs:
             self.start_upkeep(min(log.config.flush_ms for log in logs))

@@ -6,23 +6,28 @@ on which Kafka does not start. Kstore's copy carries the plain file ``kstore.mov
 before the first rename until the old folder is gone, so the next writer knows which one counts.
 """
 
+import logging
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from kstore.errors import ClosedError, PolicyViolationError, StorageError
+from kstore.errors import ClosedError, KStoreError, PolicyViolationError, StorageError
 from kstore.log import sign
-from kstore.log.filenames import MOVED, partition_directory
+from kstore.log.filenames import FUTURE, MOVED, partition_directory
+from kstore.log.loader import load
 from kstore.log.move import PartitionCopy
 from kstore.log.recover_all import Progress
+from kstore.log.writer import LogWriter
 
 if TYPE_CHECKING:
     from kstore.log.catalog import Retired
     from kstore.log.log import Log
     from kstore.log.log_dir import LogDir
     from kstore.log.manager import LogManager
+    from kstore.log.maps import MapBudget
     from kstore.log.relocation import RelocatingWriter
 
 PartitionKey = tuple[str, int]
+_LOGGER = logging.getLogger("kstore")
 
 
 class MoveInfo(NamedTuple):
@@ -56,6 +61,32 @@ class Moves:
         with self._manager.lock:
             if key not in self._under_way:
                 self._manager.catalog.drop_futures(key)
+
+    def recover_unfinished(self, maps: "MapBudget") -> None:
+        """Recover the copies that a crash left, as Kafka loads what it finds in ``-future``.
+
+        A clean stop says of every file in its directory that it is whole: a broker would append
+        to a torn copy. One that is damaged otherwise goes, where its partition is there.
+        """
+        catalog = self._manager.catalog
+        for each in list(catalog.retired):
+            key, place = (each.name.topic, each.name.partition), each.place
+            if each.name.state != FUTURE or place.clean or place.offline is not None:
+                continue
+            folder, config = place.join(each.folder), catalog.config(key[0])
+            try:
+                loaded = load(place.files, folder, config, clean=False)
+                writer = LogWriter(folder, loaded, config=config, files=place.files, maps=maps)
+                place.unsettled |= not writer.close()
+            except StorageError:
+                if place.offline is None:
+                    raise
+            except KStoreError as error:
+                if key[1] in catalog.places.get(key[0], {}):
+                    catalog.remove_retired(each)
+                else:
+                    _LOGGER.warning("%s: left as it is, %s", folder, error)
+                    place.unsettled = True
 
     def move(
         self,
