@@ -25,8 +25,10 @@ READY, OURS, THEIRS = "ready-made", "kstore", "Kafka connector"
 def prepared(folder: Path, records: int) -> tuple[Path, Path]:
     """The store and the ready-made batches, made unless they are there."""
     store, ready = folder / f"store-{records}", folder / f"ready-{records}"
+    if not store.exists():
+        bench.fill(store.with_suffix(".part"), records)
+        store.with_suffix(".part").rename(store)
     if not ready.exists():
-        bench.fill(store, records)
         bench.make_ready(store, ready.with_suffix(".part"))
         ready.with_suffix(".part").rename(ready)
     return store, ready

@@ -24,18 +24,28 @@ def connector_jars(spark_version: str) -> tuple[list[Path], str]:
 
 
 @contextmanager
+def running(root: Path) -> Iterator[Node]:
+    """A broker without topics; root is made for it and removed."""
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir(parents=True)
+    node = Node(VERSION, root)
+    node.jvm = ("-Xms1g", "-Xmx1g")  # as kafka-server-start.sh has it
+    try:
+        node.start()
+        yield node
+    finally:
+        node.kill()
+        shutil.rmtree(root)
+
+
+@contextmanager
 def broker(store: Path, topic: str, partitions: int, root: Path) -> Iterator[str]:
     """The address of a broker that serves a topic of a closed store; root is on its file system.
 
     The segments are the same files, so both are read from the same pages. Indexes are the
     broker's own: it recovers the partitions when it starts.
     """
-    shutil.rmtree(root, ignore_errors=True)
-    root.mkdir()
-    node = Node(VERSION, root)
-    node.jvm = ("-Xms1g", "-Xmx1g")  # as kafka-server-start.sh has it
-    try:
-        node.start()
+    with running(root) as node:
         node.create_topic(topic, partitions)
         node.stop()
         for number in range(partitions):
@@ -47,6 +57,3 @@ def broker(store: Path, topic: str, partitions: int, root: Path) -> Iterator[str
         (node.log_dir / ".kafka_cleanshutdown").unlink()
         node.start()
         yield node.address
-    finally:
-        node.kill()
-        shutil.rmtree(root)

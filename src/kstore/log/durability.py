@@ -85,11 +85,8 @@ class DurableWriter(WriterBase):
                     if view in self.segments.views:
                         raise  # else retention dropped it meanwhile: its files have other names
             try:
-                for fd in (*opened, active_fd):
-                    if fd >= 0:
-                        self.files.fdatasync(fd)
-                if directory:
-                    self.files.sync_directory(self.directory)
+                fds = [fd for fd in (*opened, active_fd) if fd >= 0]
+                self.files.sync_all(fds, [self.directory] if directory else [], only_data=True)
                 with self.lock:
                     self.producers.are_synced(snapshots)
             except OSError as error:

@@ -11,14 +11,20 @@ import mmap
 import os
 import stat
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
 
 from kstore.errors import StorageError, StoreLockedError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 TEMPORARY_SUFFIX = ".tmp"
 
 _IOV_MAX = 1024
+_SYNCS = 8  # that wait for the disk at the same time
 _ZEROS = bytes(1 << 20)  # what a piece of a file is compared with
 _MADV_POPULATE_READ = 22  # not named by Python's mmap before 3.13
 # struct flock of 64-bit Linux: l_type, l_whence, l_start, l_len, l_pid; length 0 = whole file.
@@ -416,26 +422,67 @@ class Files:
         except OSError as error:
             raise _storage_error("cannot sync the directory", path, error) from error
 
+    def sync_all(
+        self, fds: Sequence[int], directories: Iterable[str] = (), *, only_data: bool = False
+    ) -> None:
+        """Sync files and directories side by side, so that the disk takes them together.
+
+        A journal commits once for those who wait at the same time, and once each for those who
+        come one after another. Raises the first error when all are done.
+        """
+        sync = self.fdatasync if only_data else self.fsync
+        work = [partial(sync, fd) for fd in fds]
+        work += [partial(self.sync_directory, path) for path in dict.fromkeys(directories)]
+        done: list[Future[None]] = []
+        with suppress(RuntimeError):  # the interpreter ends, and takes no threads any more
+            if len(work) > 1:
+                from concurrent.futures import ThreadPoolExecutor  # kstore's import needs none
+
+                with ThreadPoolExecutor(min(len(work), _SYNCS)) as pool:
+                    done = [pool.submit(each) for each in work]
+                    work = []
+        for future in done:
+            future.result()
+        for each in work:
+            each()
+
     def write_atomically(self, path: str | os.PathLike[str], data: bytes) -> None:
         """Replace a small file so that every moment shows either the old or the new content.
 
         Kafka's way: ``<name>.tmp`` written and synced, renamed over the target, directory synced.
         """
-        target = os.fspath(path)
-        temporary = target + TEMPORARY_SUFFIX
-        fd = self.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        self.write_all_atomically([(path, data)])
+
+    def write_all_atomically(
+        self, contents: Sequence[tuple[str | os.PathLike[str], bytes]]
+    ) -> None:
+        """Replace several small files, each as :meth:`write_atomically` does, in this order.
+
+        They are synced together. A crash may come between two of the renames, or show a later
+        one without an earlier one: they must not depend on each other.
+        """
+        targets = [os.fspath(path) for path, _ in contents]
+        fds: list[int] = []
+        left = [target + TEMPORARY_SUFFIX for target in targets]
         try:
             try:
-                self.write(fd, data)
-                self.fsync(fd)
+                for target, (_, data) in zip(targets, contents, strict=True):
+                    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+                    fds.append(self.open(target + TEMPORARY_SUFFIX, flags))
+                    self.write(fds[-1], data)
+                self.sync_all(fds)
             finally:
-                self.close(fd)
-            self.rename(temporary, target)
+                for fd in fds:
+                    self.close(fd)
+            for target in targets:
+                self.rename(target + TEMPORARY_SUFFIX, target)
+                left.pop(0)
         except StorageError:
-            with suppress(StorageError):  # the first error is the one to report
-                self.remove(temporary)
+            for temporary in left[: len(fds)]:  # the first error is the one to report
+                with suppress(StorageError):
+                    self.remove(temporary)
             raise
-        self.sync_directory(os.path.dirname(target) or ".")
+        self.sync_all([], [os.path.dirname(target) or "." for target in targets])
 
     # --- locks ----------------------------------------------------------------------------
 

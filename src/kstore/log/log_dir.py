@@ -14,6 +14,7 @@ from kstore.errors import CorruptFileError, InvalidConfigError, LogDirOfflineErr
 from kstore.log import filenames
 from kstore.log.aside import keep_unreadable
 from kstore.log.checkpoint import (
+    format_offsets,
     read_clean_shutdown,
     read_offsets,
     take_clean_shutdown,
@@ -284,14 +285,18 @@ class LogDir:
         starts: Mapping[PartitionKey, int],
         marks: Mapping[PartitionKey, int],
     ) -> None:
-        for name, mapping in (
-            (filenames.RECOVERY_POINTS, points),
-            (filenames.LOG_STARTS, starts),
-            (filenames.HIGH_WATERMARKS, marks),
-        ):
-            path = self.join(name)
-            if mapping or self.files.exists(path):
-                write_offsets(self.files, path, mapping)
+        contents = [
+            (self.join(name), mapping)
+            for name, mapping in (
+                (filenames.RECOVERY_POINTS, points),
+                (filenames.LOG_STARTS, starts),
+                (filenames.HIGH_WATERMARKS, marks),
+            )
+            if mapping or self.files.exists(self.join(name))
+        ]
+        self.files.write_all_atomically(
+            [(path, format_offsets(mapping)) for path, mapping in contents]
+        )
         self._recovery_points, self._log_starts = points, starts
 
     def finish(self, *, clean: bool) -> None:

@@ -295,7 +295,7 @@ class ProducerState:
 
     # --- writing -------------------------------------------------------------------------------
 
-    def take_snapshot(self, offset: int, *, sync: bool = False) -> bool:
+    def take_snapshot(self, offset: int) -> bool:
         """Write down the state as it is before offset, unless the newest snapshot says that.
 
         Returns whether it did. As Kafka straight under its name: one that was cut short does
@@ -307,13 +307,10 @@ class ProducerState:
         fd = self._files.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             self._files.write(fd, self.table.snapshot())
-            if sync:
-                self._files.fsync(fd)
         finally:
             self._files.close(fd)
         self.snapshot_offset = offset
-        if not sync:
-            self.unsynced.append(offset)
+        self.unsynced.append(offset)
         return True
 
     def write_aborted(self) -> bool:

@@ -63,4 +63,4 @@ class LogWriter(RelocatingWriter):
         """Write the state of producers down, so that who opens the log need not replay it."""
         self.producers.refresh(self.segments, self.now_ms())
         end = self.segments.end_offset
-        self._directory_changes += self.producers.take_snapshot(end, sync=True)
+        self._directory_changes += self.producers.take_snapshot(end)

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
 from kstore.errors import InvalidConfigError
 from kstore.log.files import DISK
 from kstore.spark.options import SELECTIONS, SOURCE_OPTIONS, check_names, parse_source
-from kstore.spark.reading import check_visible, open_store
+from kstore.spark.reading import check_visible, keep_imports_out_of_collections, open_store
 from kstore.spark.schema import check_declared, to_ddl
 from kstore.spark.sink_options import prepare_sink
 from kstore.spark.snapshot import Snapshot, take_snapshot
@@ -79,6 +79,7 @@ class KStoreDataSource(DataSource):
     ) -> DataSourceStreamWriter:
         from kstore.spark.sink import KStoreStreamWriter
 
+        keep_imports_out_of_collections()
         return KStoreStreamWriter(prepare_sink(self.options, schema))
 
 

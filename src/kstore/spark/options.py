@@ -45,7 +45,7 @@ _PREFIX = "kafka."
 _ISOLATION = "kafka.isolation.level"
 
 FAILFAST, PERMISSIVE, DROPMALFORMED = MODES = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
-MAX_PARTITION_BYTES = 128 << 20
+MAX_PARTITION_BYTES = 512 << 20
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SIZES = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30,
           "gb": 1 << 30}  # fmt: skip

@@ -17,6 +17,7 @@ from pyspark.sql.datasource import (
 )
 
 from kstore.spark.publishing import abort, identify, publish
+from kstore.spark.reading import keep_imports_out_of_collections
 from kstore.spark.sink_options import SinkOptions
 
 
@@ -40,6 +41,7 @@ class KStoreWriter(DataSourceArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         options = self._options
         publish(options, self._job, _staged(messages), options.write_id, options.write_batch)
+        keep_imports_out_of_collections()
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         abort(self._options, self._job)
@@ -62,6 +64,7 @@ class KStoreStreamWriter(DataSourceStreamArrowWriter):
     ) -> None:
         staged = _staged(messages)
         publish(self._options, self._job, staged, identify(self._options, staged), batchId)
+        keep_imports_out_of_collections()  # of this process, which serves one batch after another
 
     def abort(
         self,

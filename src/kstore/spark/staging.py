@@ -10,7 +10,6 @@ import random
 import socket
 import time
 import uuid
-import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kstore._native.checksum import crc32
 from kstore._native.encode import BatchBuffer
 from kstore._native.keys import partitions_for_keys
 from kstore._native.staging import ArrowBinary, ArrowHeaders, put_rows
@@ -288,7 +288,7 @@ class Stager:
         if self._fd < 0:
             self._fd = self._files.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         self._files.write(self._fd, data)
-        stream.pieces.append(Piece(self.file, self._size, len(data), zlib.crc32(data)))
+        stream.pieces.append(Piece(self.file, self._size, len(data), crc32(data)))
         self._size += len(data)
         self._held -= len(data)
         stream.waiting = bytearray()

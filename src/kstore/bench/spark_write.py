@@ -1,0 +1,168 @@
+"""A DataFrame written as records, and single records that a stream carries from store to store."""
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median, quantiles
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceWriter,
+    WriterCommitMessage,
+)
+
+import kstore
+from kstore.bench.contest import Timed
+from kstore.bench.spark import KEYS, PARTITIONS, VALUE_SIZE, fingerprint
+from kstore.spark import read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, MutableMapping
+    from typing import Any
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import StructType
+
+TOPIC = "written"
+WARM, SAMPLES = 3, 20  # records that a stream carries before its latency counts, and then
+_PATIENCE = 120.0  # seconds for one record
+_PAUSE = 0.0005  # between looks whether it has come
+
+
+def make_rows(spark: "SparkSession", target: Path, records: int) -> None:
+    """Keys of 12 bytes, values of 88 that look random, two headers; as uncompressed Parquet."""
+    frame = spark.range(0, records, 1, 4).selectExpr(
+        f"cast(concat('key-', lpad(cast(id % {KEYS} as string), 8, '0')) as binary) as key",
+        f"cast(left(sha2(cast(id as string), 512), {VALUE_SIZE}) as binary) as value",
+        "array(named_struct('key', 'trace', 'value', unhex(md5(cast(id as string)))), "
+        "named_struct('key', 'source', 'value', cast('web' as binary))) as headers",
+    )
+    part = target.with_suffix(".part")
+    frame.write.mode("overwrite").option("compression", "none").parquet(str(part))
+    part.rename(target)
+
+
+def load_rows(spark: "SparkSession", path: Path, headers: bool) -> "DataFrame":
+    """The rows that are to be written."""
+    frame = spark.read.parquet(str(path))
+    return frame if headers else frame.drop("headers")
+
+
+class Rows(WriterCommitMessage):
+    """How many a task was given."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+
+class CountingWriter(DataSourceArrowWriter):
+    """Takes Arrow batches and forgets them: no sink in Python can be faster."""
+
+    def write(self, iterator: "Iterator[Any]") -> WriterCommitMessage:
+        return Rows(sum(batch.num_rows for batch in iterator))
+
+
+class Counting(DataSource):
+    """``format("counting")``, a sink."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "counting"
+
+    def __init__(self, options: "MutableMapping[str, str]") -> None:
+        super().__init__(options)
+
+    def writer(self, schema: "StructType", overwrite: bool) -> DataSourceWriter:
+        return CountingWriter()
+
+
+def write_nowhere(frame: "DataFrame") -> float:
+    """Seconds until Spark has handed every row to a sink in Python."""
+    frame.sparkSession.dataSource.register(Counting)
+    started = perf_counter()
+    frame.write.format("counting").mode("append").save()
+    return perf_counter() - started
+
+
+def write_kstore(frame: "DataFrame", path: Path) -> float:
+    """Seconds until the rows are published and on disk, in a store that is made for it."""
+    with kstore.open(path) as store:
+        store.create_topic(TOPIC, PARTITIONS)
+    started = perf_counter()
+    frame.write.format("kstore").mode("append").option("topic", TOPIC).save(str(path))
+    return perf_counter() - started
+
+
+def write_kafka(frame: "DataFrame", address: str, topic: str) -> float:
+    """Seconds of Spark's Kafka sink, with settings of the producer that help it."""
+    started = perf_counter()
+    writer = frame.write.format("kafka").option("kafka.bootstrap.servers", address)
+    writer = writer.option("kafka.batch.size", 65536).option("kafka.linger.ms", 5)
+    writer.option("topic", topic).save()
+    return perf_counter() - started
+
+
+def written(spark: "SparkSession", directory: Path, topic: str) -> tuple[int, int]:
+    """What arrived in a log directory, whoever wrote it: how many rows, and a hash of them.
+
+    Times and offsets are left out, and the order; partitions count.
+    """
+    columns = ("key", "value", "headers", "partition")
+    return fingerprint(read(spark, directory, topics=topic, columns=columns, check=False))
+
+
+def carry(
+    query: Callable[[], "StreamingQuery"],
+    append: Callable[[bytes], object],
+    directory: Path,
+    topic: str,
+) -> Timed:
+    """How long single records take through a stream: from visible at its source to visible here.
+
+    Parameters
+    ----------
+    query
+        Starts the stream; it is stopped at the end.
+    append
+        Makes one record visible in the source.
+    directory, topic
+        Where it arrives, read by kstore whoever writes it.
+
+    Returns the median, with the 90th percentile beside it, and the values in their order.
+    """
+    latencies = []
+    pauses = random.Random(1)
+    with kstore.open(directory, mode="r") as store:
+        log = store[topic][0]
+        base = log.end_offset
+        stream = query()
+        try:
+            for n in range(WARM + SAMPLES):
+                append(b"%d" % n)
+                started = perf_counter()
+                _wait(log, base + n + 1, stream)
+                latencies.append(perf_counter() - started)
+                time.sleep(pauses.random() * 0.05)  # not always at the same moment of its loop
+        finally:
+            stream.stop()
+        values = [record.value for record in log[base:]]
+    counted = latencies[WARM:]
+    return Timed(median(counted), result=values, also={"p90": quantiles(counted, n=10)[-1]})
+
+
+def expected_values() -> Sequence[bytes]:
+    """What :func:`carry` carries."""
+    return [b"%d" % n for n in range(WARM + SAMPLES)]
+
+
+def _wait(log: kstore.Log, end: int, stream: "StreamingQuery") -> None:
+    until = perf_counter() + _PATIENCE
+    while log.end_offset < end:
+        if perf_counter() > until or not stream.isActive:
+            raise AssertionError(f"offset {end - 1} did not come: {stream.exception()}")
+        time.sleep(_PAUSE)
