@@ -11,7 +11,7 @@ import kstore
 from kstore.errors import CompactionAbandonedError, LogFailedError, StorageError
 from kstore.log.files import DISK
 from kstore.log.log import Log
-from kstore.log.rewriting import Target, rewrite_log, rewrite_segment
+from kstore.log.rewriting import Target, rewrite_log, rewrite_segment, swap_in
 from kstore.log.staged import StagedFiles, remove_staged
 from oracle.plain import CREATE_TIME, NO_TIMESTAMP, PlainBatch, PlainRecord
 from oracle.reader import read_log as read_bytes
@@ -167,7 +167,7 @@ def compressed(directory: Path, rounds: int = 10) -> None:
 def test_a_segment_that_grows_becomes_several(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kstore.log.rewriting._PIECE", 1200)
+    monkeypatch.setattr("kstore.log.rewriting._COMPRESSED", 1200)
     compressed(tmp_path / "t-0", 24)
     before = [told(each) for each in read_bytes(whole(tmp_path / "t-0")).batches]
     log = open_log(tmp_path / "t-0", segment_bytes=2500, file_delete_delay_ms=0)
@@ -192,7 +192,7 @@ def test_a_kill_at_every_step_of_a_swap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: tuple[str, ...]
 ) -> None:
     """One segment becomes several: a loader finishes all of them, or undoes all of them."""
-    monkeypatch.setattr("kstore.log.rewriting._PIECE", 1200)
+    monkeypatch.setattr("kstore.log.rewriting._COMPRESSED", 1200)
     base = tmp_path / "base" / "t-0"
     compressed(base)
     records = read_bytes(whole(base)).records
@@ -231,7 +231,7 @@ def test_a_kill_at_every_step_of_a_swap(
 
 
 def test_a_disk_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kstore.log.rewriting._PIECE", 1200)
+    monkeypatch.setattr("kstore.log.rewriting._COMPRESSED", 1200)
     base = tmp_path / "base" / "t-0"
     compressed(base)
     records = read_bytes(whole(base)).records
@@ -340,3 +340,43 @@ def test_a_log_that_is_moved_or_shortened_meanwhile(tmp_path: Path) -> None:
     assert log.end_offset <= 30
     log.verify().raise_if_corrupt()
     log.close()
+
+
+def test_what_was_staged_elsewhere_replaces_nothing(tmp_path: Path) -> None:
+    """A host with a directory of its own under the path: its files are not here."""
+    compressed(tmp_path / "t-0")
+    log = open_log(tmp_path / "t-0", segment_bytes=2500)
+    view, path = log.segments.views[0], tmp_path / "t-0"
+    before = {each.name: each.read_bytes() for each in path.iterdir()}
+    for gone in ("log", "index", "timeindex", "short"):
+        staged = StagedFiles(DISK, path)
+        made = rewrite_segment(
+            DISK, str(path), staged, staged.directory, view.base_offset, view.next_offset,
+            Target("lz4"), log.config,
+        )  # fmt: skip
+        name = f"{staged.directory}/{0:020d}.{'log' if gone == 'short' else gone}.cleaned"
+        if gone == "short":
+            Path(staged.real(name)).write_bytes(b"short")
+        else:
+            staged.remove(name)
+        with pytest.raises(StorageError, match="staged is not here"):
+            swap_in(DISK, log, log._writing(), made.new, view, staged.token)
+        remove_staged(DISK, path)
+        assert {each.name: each.read_bytes() for each in path.iterdir()} == before
+        assert log.segments.views[0] is view
+    log.verify().raise_if_corrupt()
+    log.close()
+
+
+def test_a_transaction_index_that_does_not_parse(tmp_path: Path) -> None:
+    """Without it aborted records would show: the segment stays, until the index is made anew."""
+    make_store(tmp_path / "data", partitions=1)
+    with kstore.open(tmp_path / "data", config=QUIET) as store:
+        log = store["orders"][0]
+        base = log.segments.views[0].base_offset
+        index = Path(log.path) / f"{base:020d}.txnindex"
+        assert index.exists()
+        index.write_bytes(b"?" * 34)
+        report = rewrite(log, compression="lz4")
+        assert [each.path for each in report.damages] == [str(index)]
+        assert report.rewritten > 0

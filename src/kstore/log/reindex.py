@@ -9,6 +9,7 @@ the log tells, so a crash in between leaves some old and some new ones, and the 
 
 import itertools
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -169,7 +170,8 @@ def replay_producers(
     log = SegmentList(tuple(views), start)
     state = ProducerState(staged, staged.directory, config.producer_id_expiration_ms)
     quiet = frozenset(each.base_offset for each in segments if each.producer_batches == 0)
-    state.load(log, 0, unclean=UncleanStop(0, 0, log_start_offset), quiet=quiet)
+    now_ms = time.time_ns() // 1_000_000  # producers that are idle for too long are forgotten
+    state.load(log, now_ms, unclean=UncleanStop(0, 0, log_start_offset), quiet=quiet)
     state.take_snapshot(log.end_offset)
     made = staged.listdir(staged.directory)
     unwanted = [name for name in files.listdir(directory) if _derived(name, log, made)]

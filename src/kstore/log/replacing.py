@@ -36,6 +36,7 @@ class FinishedSegment:
     next_offset: int
     max_timestamp: int
     max_timestamp_offset: int
+    kinds: tuple[str, ...] = ()  # of its files
 
     def view(self, directory: str) -> SegmentView:
         """As a sealed segment of the log, under its final name."""
@@ -74,13 +75,29 @@ class CleanedSegment:
         if token is not None:
             self.discard()
             staged = StagedFiles(self._files, self._directory, token)
-            for kind in SEGMENT_KINDS:
-                name = filenames.file_name(self.base_offset, kind, CLEANED_SUFFIX)
-                path = os.path.join(staged.directory, name)
-                if staged.kind(path) is not None:
-                    staged.rename(path, self._path(kind))
+            names = {
+                kind: os.path.join(
+                    staged.directory, filenames.file_name(self.base_offset, kind, CLEANED_SUFFIX)
+                )
+                for kind in finished.kinds
+            }
+            for path in names.values():
+                self._check_there(staged, path, finished, path == names[filenames.LOG])
+            for kind, path in names.items():
+                staged.rename(path, self._path(kind))
         self.size, self.finished = finished.size, finished
         return self
+
+    @staticmethod
+    def _check_there(files: Files, path: str, finished: FinishedSegment, is_log: bool) -> None:
+        """What is not here must not replace what is: another host may have its own directory."""
+        if files.kind(path) is None or (is_log and files.size_of(path) != finished.size):
+            raise StorageError(
+                "what was staged is not here, or not whole: the host that staged it may have a "
+                "directory of its own under the path instead of the shared one; nothing was "
+                "changed",
+                path=path,
+            )
 
     def _path(self, kind: str, suffix: str = CLEANED_SUFFIX) -> str:
         return os.path.join(self._directory, filenames.file_name(self.base_offset, kind, suffix))
@@ -132,6 +149,7 @@ class CleanedSegment:
             next_offset,
             scan.max_timestamp,
             scan.max_timestamp_offset,
+            (filenames.LOG, *data),
         )
         return self.finished
 

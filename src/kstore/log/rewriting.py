@@ -19,6 +19,7 @@ from kstore._native.status import reason
 from kstore.config import LogConfig
 from kstore.errors import (
     CompactionAbandonedError,
+    CorruptFileError,
     CorruptRecordError,
     InvalidRecordError,
     InvalidTimestampError,
@@ -40,9 +41,12 @@ if TYPE_CHECKING:
     from kstore.log.writer import LogWriter
 
 _PIECE = 4 << 20  # bytes read at a time
+_COMPRESSED = 1 << 16  # where they lose their codec: they may grow a thousand times
+_INT32_MAX = 2**31 - 1
 
 # What keeps a segment as it is, and lets the others go on.
 REFUSED = (
+    CorruptFileError,
     CorruptRecordError,
     InvalidRecordError,
     InvalidTimestampError,
@@ -119,7 +123,8 @@ def rewrite_segment(
     size = files.size_of(path)
     output = _Output(out_files, out_directory, base_offset, max(config.segment_bytes, size))
     try:
-        for position, piece, first in _pieces(files, path, base_offset, size):
+        piece_size = _COMPRESSED if target.compression == "none" else _PIECE
+        for position, piece, first in _pieces(files, path, base_offset, size, piece_size):
             check()
             new = _convert(piece, target, path, position, first)
             if output.began or new != piece:
@@ -159,6 +164,8 @@ class _Output:
             made = CleanedSegment(self._files, self._directory, base)
             made.begin()
             self.made.append(made)
+        if self.made[-1].size + len(data) > _INT32_MAX:
+            raise MessageTooLargeError("a segment would pass 2 GiB", offset=first)
         self.made[-1].write(data)
 
     def finish(
@@ -187,10 +194,10 @@ class _Output:
 
 
 def _pieces(
-    files: Files, path: str, base_offset: int, size: int
+    files: Files, path: str, base_offset: int, size: int, piece_size: int
 ) -> Iterator[tuple[int, bytes, int]]:
     """(position, whole batches, an offset that none of them lies below) through a segment."""
-    position, first, step = 0, base_offset, _PIECE
+    position, first, step = 0, base_offset, piece_size
     fd = files.open(path)
     try:
         guard = seal.load(files, os.path.dirname(path), base_offset, fd)
@@ -210,7 +217,7 @@ def _pieces(
             yield position, piece, first
             position += table.stop
             first = max(first, table.last_offset[len(table) - 1] + 1)
-            step = _PIECE
+            step = piece_size
         if guard is not None:
             _check_seal(guard.finish(), path)
     finally:
@@ -267,7 +274,10 @@ def _aborted(files: Files, directory: str, base_offset: int) -> list[AbortedTran
     if files.kind(path) is None:
         return []
     entries, fault = transaction_index.load(files, path)
-    return [] if fault is not None else entries
+    if fault is not None:  # opening a log heals missing ones only: aborted records would show
+        fault.reason += "; `kstore spark reindex` makes it anew"
+        raise fault.at()
+    return entries
 
 
 def swap_in(

@@ -156,7 +156,7 @@ def reindex(
         places = _partitions(paths, topic)
         left = [each for each in places if each.path not in finished]
         for place, report in _reindex(spark, paths, left, progress):
-            finished.add(place.path, report, final=report.error is None)
+            finished.add(place.path, report, final=report.ok)
     return [finished[place.path] for place in places]
 
 
