@@ -8,12 +8,14 @@ the driver puts in place, one partition or one group of segments after the other
 import argparse
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from typing import Any, Generic, TypeVar
 
-from kstore.errors import InvalidConfigError
+from kstore.errors import InvalidConfigError, StorageError
 from kstore.log.files import DISK
+from kstore.log.staged import remove_staged
 from kstore.spark.jobs.command import add_common
 
 LOCK_TIMEOUT_MS = 60_000
@@ -46,6 +48,18 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="how long to wait where another process writes the store (default: 60)",
     )
+
+
+@contextmanager
+def nothing_left(folders: Sequence[str]) -> Iterator[None]:
+    """Where the work fails, what executors have staged in these folders goes at once."""
+    try:
+        yield
+    except Exception:
+        for folder in folders:
+            with suppress(StorageError):
+                remove_staged(DISK, folder)
+        raise
 
 
 class Finished(Generic[Report]):
@@ -101,6 +115,12 @@ class Finished(Generic[Report]):
         if time.monotonic() > self._next:
             self.close()
             self._next = time.monotonic() + _INTERVAL
+
+    def end(self) -> None:
+        """Everything is done: the file goes, lest a later run takes it for its own."""
+        self._dirty = False
+        if self._path is not None and DISK.exists(self._path):
+            DISK.remove(self._path)
 
     def close(self) -> None:
         """Write down what is done."""

@@ -23,6 +23,7 @@ from kstore.spark.jobs.changing import (
     LOCK_TIMEOUT_MS,
     Finished,
     add_changing,
+    nothing_left,
     print_report,
 )
 from kstore.spark.jobs.command import main, matching, paths_of
@@ -130,10 +131,13 @@ def compact(
         for log in left:
             remove_staged(DISK, log.path)
         work = _Work(spark, paths, left, dedupe_buffer_size)
-        for log, report in work.run(progress):
-            finished.add(log.path, report, final=report.ok)
-        names = [log.path for log in logs]
-    return [finished[each] for each in names]
+        with nothing_left([log.path for log in left]):
+            for log, report in work.run(progress):
+                finished.add(log.path, report, final=report.ok)
+        reports = [finished[log.path] for log in logs]
+        if all(each.ok for each in reports):
+            finished.end()
+    return reports
 
 
 def _logs(store: Store, topic: str | None) -> list[Log]:

@@ -31,6 +31,7 @@ from kstore.spark.jobs.changing import (
     LOCK_TIMEOUT_MS,
     Finished,
     add_changing,
+    nothing_left,
     print_report,
 )
 from kstore.spark.jobs.command import main, matching, paths_of
@@ -155,9 +156,13 @@ def reindex(
             finish_leftovers(DISK, Path(folder), open_store(paths)[name].config)
         places = _partitions(paths, topic)
         left = [each for each in places if each.path not in finished]
-        for place, report in _reindex(spark, paths, left, progress):
-            finished.add(place.path, report, final=report.ok)
-    return [finished[place.path] for place in places]
+        with nothing_left([place.path for place in left]):
+            for place, report in _reindex(spark, paths, left, progress):
+                finished.add(place.path, report, final=report.ok)
+        reports = [finished[place.path] for place in places]
+        if all(each.ok for each in reports):
+            finished.end()
+    return reports
 
 
 def _reindex(

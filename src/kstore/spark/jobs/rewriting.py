@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kstore._native.locate import SegmentView
 from kstore.config import CODECS, LogConfig
-from kstore.errors import CompactionAbandonedError
+from kstore.errors import CompactionAbandonedError, InvalidConfigError
 from kstore.log import seal
 from kstore.log.files import DISK
 from kstore.log.log import Log
@@ -35,6 +35,7 @@ from kstore.spark.jobs.changing import (
     LOCK_TIMEOUT_MS,
     Finished,
     add_changing,
+    nothing_left,
     print_report,
 )
 from kstore.spark.jobs.command import matching, paths_of
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
 _LEAST_PART = 16 << 20
 _MOST_PART = 256 << 20
+_LEVELS = {"gzip": (1, 9), "zstd": (1, 22)}
 _WAVES = 4  # parts a core, so that the last ones end together
 
 
@@ -123,6 +125,7 @@ def rewrite(
     InvalidConfigError where no topic matches, StorageError where an executor does not see the
     directories or a disk fails: what was swapped in by then stays.
     """
+    _check_level(target)
     paths = absolute_paths(path)
     check_executors(spark, paths)
     what = {"name": "rewrite", **asdict(target), "roll": roll}
@@ -135,10 +138,22 @@ def rewrite(
             if roll:
                 log.roll()
         work = _Work(spark, paths, store, target, left)
-        for log, report in work.run(progress):
-            finished.add(log.path, report, final=report.ok)
-        names = [log.path for log in logs]
-    return [finished[each] for each in names]
+        with nothing_left([log.path for log in left]):
+            for log, report in work.run(progress):
+                finished.add(log.path, report, final=report.ok)
+        reports = [finished[log.path] for log in logs]
+        if all(each.ok for each in reports):
+            finished.end()
+    return reports
+
+
+def _check_level(target: Target) -> None:
+    if target.level is None:
+        return
+    low, high = _LEVELS.get(target.compression or "", (0, 0))
+    if not low <= target.level <= high or high == 0:
+        known = ", ".join(f"{name} {low} to {high}" for name, (low, high) in _LEVELS.items())
+        raise InvalidConfigError(f"a level goes with a codec that has one: {known}")
 
 
 class _Work:
@@ -181,8 +196,8 @@ class _Work:
                     left[piece.number] -= 1
                     if not left[piece.number]:
                         remove_staged(DISK, log.path)  # of attempts that failed
+                        self._seal()
                         yield log, _report(log, reports[piece.number])
-        self._seal()
 
     def _take(self, log: Log, old: SegmentView, result: _Made, report: RewriteReport) -> None:
         """Swap in what a task has staged for a segment."""
@@ -210,6 +225,7 @@ class _Work:
         with closing(run_tasks(self._spark, tasks, _seal, "kstore seals")) as results_of:
             for _ in results_of:
                 pass
+        self._new.clear()
 
 
 def _report(log: Log, found: RewriteReport) -> RewrittenPartition:
@@ -312,7 +328,11 @@ def add_rewriting(parser: argparse.ArgumentParser, *, codec_required: bool) -> N
         + ("" if codec_required else " (default: each batch keeps its own)"),
     )
     parser.add_argument(
-        "--level", type=int, metavar="N", help="the codec's own level (default: Kafka's)"
+        "--level",
+        type=int,
+        metavar="N",
+        help="of gzip (1 to 9) or zstd (1 to 22), for what is compressed "
+        "anew; what has the codec already stays (default: Kafka's)",
     )
     parser.add_argument(
         "--roll",
