@@ -1,13 +1,15 @@
 """kstore's directories in Apache Spark: a data source with the columns of Spark's Kafka connector.
 
 ``kstore.spark.register(spark)`` makes ``format("kstore")`` known to a session; ``read`` is the
-short way to a DataFrame, ``write`` from one. Names are resolved on first use, so that a job's
+short way to a DataFrame, ``write`` from one, ``aggregate`` counts and measures without sending
+records to the JVM. Names are resolved on first use, so that a job's
 ``--help`` does not wait for pyspark.
 """
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kstore.spark.aggregates import aggregate as aggregate
     from kstore.spark.planning import Plan as Plan
     from kstore.spark.session import plan as plan
     from kstore.spark.session import read as read
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from kstore.spark.session_write import write as write
 
 _HOME = {
+    "aggregate": "kstore.spark.aggregates",
     "fill_headers": "kstore.spark.session_write",
     "Plan": "kstore.spark.planning",
     "plan": "kstore.spark.session",

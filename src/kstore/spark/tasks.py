@@ -7,13 +7,16 @@ import os
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kstore.errors import KStoreError, StorageError
 from kstore.log.files import DISK
 from kstore.spark.options import SourceOptions
 from kstore.spark.planning import OffsetRange
 from kstore.spark.reading import Damage, RangeReader
+
+if TYPE_CHECKING:
+    from kstore.record.columns import Columns
 
 _LOGGER = logging.getLogger("kstore")
 
@@ -28,15 +31,22 @@ def run_task(
     """
     from kstore.spark.batches import BatchMaker  # pyarrow, after Spark's fork
 
-    reader = RangeReader(
-        options.paths, options.isolation, options.fail_on_data_loss, options.skips_damage
-    )
     made: OffsetRange | None = None
     maker: BatchMaker | None = None
-    for of, found in reader.read(ranges):
+    for of, found in read_ranges(options, ranges):
         if maker is None or of is not made:
             maker, made = BatchMaker(columns, of.topic, of.partition), of
         yield maker.make(found)
+
+
+def read_ranges(
+    options: SourceOptions, ranges: Sequence[OffsetRange]
+) -> "Iterator[tuple[OffsetRange, Columns]]":
+    """Columns of each range, good until the next are asked for; what was left out is written."""
+    reader = RangeReader(
+        options.paths, options.isolation, options.fail_on_data_loss, options.skips_damage
+    )
+    yield from reader.read(ranges)
     if reader.found and options.bad_records_path is not None:
         write_bad_records(options.bad_records_path, reader.found)
 

@@ -1,0 +1,180 @@
+"""``kstore.spark.aggregate``: what Spark SQL says over the same frame, group by group."""
+
+import random
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kstore
+from kstore.errors import CorruptRecordError, InvalidConfigError
+from kstore.spark import aggregate, aggregates, read
+from support.stores import QUIET
+
+FIRST = 1_700_000_000_000
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("aggregates") / "data"
+    draw = random.Random(7)
+    with kstore.open(path, config=QUIET) as store:
+        for name, codec in (("orders", "none"), ("clicks", "zstd")):
+            settings = kstore.LogConfig(segment_bytes=30_000, batch_compression=codec)
+            topic = store.create_topic(name, 2, config=settings)
+            for partition, log in enumerate(topic):
+                log.extend(
+                    [
+                        kstore.Record(
+                            0,
+                            FIRST + n * 250 + draw.randrange(-2000, 2000),
+                            None if n % 11 == 0 else b"key %d" % draw.randrange(40) * (n % 4),
+                            None if n % 13 == 0 else b"x" * draw.randrange(60),
+                        )
+                        for n in range(1500 + partition)
+                    ]
+                )
+    return path
+
+
+def expected(frame: Any, shape: Any) -> list[Any]:
+    """The same by Spark SQL over records."""
+    from pyspark.sql import functions
+
+    by = [
+        functions.window("timestamp", f"{shape.width} milliseconds") if name == "window" else name
+        for name in shape.by
+    ]
+    known = {
+        name: f"coalesce({sql}, 0)" if how == "sum" else sql
+        for name, (sql, _, how) in aggregates.MEASURES.items()
+    }
+    known["distinct_keys"] = "count(distinct key)"
+    measured = [functions.expr(known[name]).alias(name) for name in shape.measures]
+    return in_order(frame.groupBy(*by).agg(*measured).select(*shape.by, *shape.measures))
+
+
+def in_order(frame: Any) -> list[Any]:
+    return sorted((tuple(row) for row in frame.collect()), key=repr)
+
+
+@pytest.mark.parametrize(
+    ("by", "window"),
+    [
+        (("topic", "partition"), None),
+        ((), None),
+        ("partition", None),
+        (("window",), "1 minute"),
+        (("window", "topic"), timedelta(seconds=7)),
+        ("key", None),
+        (("topic", "key"), None),
+        (("key", "window", "partition"), 30_000),
+    ],
+)
+def test_as_spark_says(registered: Any, place: Path, by: Any, window: Any) -> None:
+    names = (by,) if isinstance(by, str) else by
+    width = aggregates.to_width(window) if window is not None else 0
+    shape = aggregates._Shape(names, width, tuple(aggregates.MEASURES))
+    found = aggregate(registered, place, topics="orders,clicks", by=by, window=window)
+    assert found.columns == [*names, *aggregates.MEASURES]
+    frame = read(registered, place, topics="orders,clicks")
+    assert in_order(found) == expected(frame, shape)
+    assert found.count() > (1 if names else 0)
+
+
+def test_distinct_keys(registered: Any, place: Path) -> None:
+    frame = read(registered, place, topics="orders")
+    for by, window, measures in (
+        (("window",), 60_000, ("distinct_keys", "count", "min_key_size")),
+        (("topic", "partition"), None, ("distinct_keys",)),
+        ((), None, ("max_timestamp", "distinct_keys")),
+    ):
+        shape = aggregates._Shape(by, window or 0, measures)
+        found = aggregate(
+            registered, place, topics="orders", by=by, window=window, measures=measures
+        )
+        assert in_order(found) == expected(frame, shape)
+
+
+def test_keys_are_sent_in_pieces_where_there_are_many(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyspark")
+    shape = aggregates._Shape(("key",), 0, ("count",))
+    source = aggregates.parse_source({"path": str(place), "subscribe": "orders"})
+    work, tasks = aggregates._Work(source, shape), aggregates._plan(source, shape, 2)
+
+    def rows() -> list[tuple[bytes, int]]:
+        found = [batch.to_pydict() for task in tasks for batch in work(task)]
+        pairs = [zip(each["key"], each["count"], strict=True) for each in found]
+        return [pair for each in pairs for pair in each]
+
+    whole = rows()
+    monkeypatch.setattr(aggregates, "_MOST_MEMORY", 1)
+    pieces = rows()
+    assert len(pieces) > len(whole)
+    assert sum(count for _, count in pieces) == sum(count for _, count in whole) == 3001
+
+
+def test_times_and_offsets_prune(registered: Any, place: Path) -> None:
+    options: dict[str, Any] = {
+        "topics": "orders",
+        "since": FIRST + 100_000,
+        "until": FIRST + 200_000,
+    }
+    shape = aggregates._Shape(("partition",), 0, ("count", "min_offset", "max_offset"))
+    found = aggregate(registered, place, by=shape.by, measures=shape.measures, **options)
+    frame = read(registered, place, **options)
+    assert in_order(found) == expected(frame, shape)
+    assert 300 < found.agg({"count": "sum"}).collect()[0][0] < 1500
+    nothing = aggregate(registered, place, topics="orders", since=FIRST * 2)
+    assert nothing.collect() == []
+    one = aggregate(registered, place, topics="orders", since=FIRST * 2, by=()).collect()[0]
+    assert (one["count"], one["key_bytes"], one["max_offset"]) == (0, 0, None)
+
+
+def test_damage_fails_or_is_left_out(registered: Any, place: Path, tmp_path: Path) -> None:
+    with kstore.open(tmp_path / "data", config=QUIET) as store:
+        log = store.create_topic("orders", 1)[0]
+        for n in range(3):
+            log.extend([b"value %d" % n] * 10)
+        segment = Path(log.path) / "00000000000000000000.log"
+    data = bytearray(segment.read_bytes())
+    data[len(data) // 2] ^= 1
+    segment.write_bytes(data)
+    with pytest.raises(Exception, match=CorruptRecordError.__name__):
+        aggregate(registered, tmp_path / "data", topics="orders").collect()
+    bad = tmp_path / "bad"
+    kept = aggregate(
+        registered, tmp_path / "data", topics="orders", mode="PERMISSIVE", badRecordsPath=str(bad)
+    )
+    assert kept.collect()[0]["count"] == 20
+    assert len(list(bad.iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"by": "keys"}, "there are topic, partition, window, key"),
+        ({"by": ("key", "key")}, "twice"),
+        ({"measures": "size"}, "min_value_size"),
+        ({"measures": ()}, "empty"),
+        ({"by": "window"}, "belong together"),
+        ({"window": "1 hour"}, "belong together"),
+        ({"by": "window", "window": "1 fortnight"}, "10 minutes"),
+        ({"by": "window", "window": 0}, "10 minutes"),
+        ({"by": "key", "measures": "distinct_keys"}, "leave it out"),
+        ({"startingOfset": 1}, "startingOffsets"),
+    ],
+)
+def test_mistakes(wrong: dict[str, Any], said: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfigError, match=said):
+        aggregate(None, tmp_path, topics="orders", **wrong)  # type: ignore[arg-type]
+
+
+def test_windows_in_words() -> None:
+    hour = 3_600_000
+    for text in ("1 hour", "60 minutes", "1h", "60 min", "3600s", " 3600000 ms ", "3600 Seconds"):
+        assert aggregates.to_width(text) == hour
+    assert aggregates.to_width(timedelta(days=1)) == aggregates.to_width("1 day") == 24 * hour
