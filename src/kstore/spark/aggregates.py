@@ -71,7 +71,7 @@ def aggregate(
     window: timedelta | str | int | None = None,
     measures: str | Sequence[str] | None = None,
     check: bool = True,
-    **options: object,
+    **options: Any,
 ) -> "DataFrame":
     """Counts, sizes and extents of records by group, as a DataFrame with one row a group.
 
@@ -109,7 +109,7 @@ def aggregate(
         partitions=partitions,
         since=since,
         until=until,
-        options=options,
+        **options,
     )
     source = parse_source({"maxPartitionBytes": str(_MOST_BYTES), **given})
     from kstore.spark.made import frame_of

@@ -1,0 +1,277 @@
+"""``kstore spark export``: records to Parquet files by topic and date, resumable by offset."""
+
+import argparse
+import json
+import os
+import uuid
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from kstore.errors import InvalidConfigError
+from kstore.log.files import DISK
+from kstore.log.log import Log
+from kstore.log.log_dir import absolute_paths
+from kstore.spark.exporting import Exported, Target
+from kstore.spark.jobs.command import add_common, main, matching, paths_of
+from kstore.spark.jobs.running import Progress, cores, open_session, run_tasks, silent
+from kstore.spark.options import SourceOptions, parse_source
+from kstore.spark.parquet import COMPRESSIONS, Written, write_ranges
+from kstore.spark.planning import OffsetRange, Plan, plan_ranges
+from kstore.spark.reading import check_visible, open_store
+from kstore.spark.session import Paths, check_executors, to_options
+from kstore.spark.snapshot import resolve, take_snapshot
+from kstore.spark.tasks import read_ranges
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EPILOG = """\
+examples:
+  kstore spark export --log-dir /data/kafka-logs --target /lake/kafka
+  kstore spark export --topic 'orders.*' --since 2024-05-01T00:00Z --log-dir data --target out
+  kstore spark export --dry-run --log-dir data --target out
+  spark-submit --master spark://host:7077 .../kstore/spark/jobs/export.py \\
+    --log-dir /mnt/kafka-logs --target /mnt/lake
+
+Files are topic=NAME/date=YYYY-MM-DD/PARTITION-FIRST-LAST.parquet (date of the record, UTC), with
+the columns of Spark's Kafka connector. Each appears whole and is never changed. Run it again to
+export what is new; a stopped run goes on where it was. What is exported is known by offset in
+TARGET/_kstore_export, which readers of Parquet pass over; remove the whole target to begin anew.
+The target is a directory that the driver and every executor see under the same path.
+Reads beside a running broker or writer; changes nothing in the log directories.
+"""
+
+FILE_SIZE = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    source: SourceOptions
+    ranges: tuple[OffsetRange, ...]
+    folder: str
+    tag: str
+    compression: str
+
+
+@dataclass(slots=True)
+class ExportReport:
+    """What one run wrote: by topic, and in all."""
+
+    target: str
+    records: int = 0
+    files: int = 0
+    parquet_bytes: int = 0
+    log_bytes: int = 0
+    topics: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def add(self, written: Iterable[Written]) -> None:
+        for each in written:
+            empty = {"records": 0, "files": 0, "parquet_bytes": 0}
+            topic = self.topics.setdefault(each.topic, empty)
+            topic["records"] += each.records
+            topic["files"] += 1
+            topic["parquet_bytes"] += each.size
+            self.records += each.records
+            self.files += 1
+            self.parquet_bytes += each.size
+
+
+def export(
+    spark: "SparkSession",
+    path: Paths,
+    target: str | os.PathLike[str],
+    *,
+    topic: str | None = None,
+    since: datetime | int | None = None,
+    until: datetime | int | None = None,
+    compression: str = "snappy",
+    file_size: int = FILE_SIZE,
+    isolation: str = "read_uncommitted",
+    progress: Progress = silent,
+) -> ExportReport:
+    """Write what is not in the target yet as Parquet files; the tasks write them, without the JVM.
+
+    Parameters
+    ----------
+    path
+        A log directory, or several that make one store.
+    target
+        A directory, made where missing, that every executor sees under the same path.
+    topic
+        A regular expression for names of topics; all but Kafka's internal ones without it.
+    since, until
+        Records from the first at or after ``since`` up to the first at or after ``until``, by
+        partition: aware datetimes, or milliseconds.
+    compression
+        Of the Parquet files: snappy, zstd, lz4, gzip or none.
+    file_size
+        Bytes of a log that become one file, about; a file has one date only.
+    isolation
+        ``read_committed`` ends at the last stable offset and leaves aborted transactions out.
+
+    Nothing is exported twice and nothing lost, wherever a run was stopped. Memory of a task: that
+    of reading, 32 MiB of records as Arrow, and the same as they are encoded.
+
+    Raises InvalidConfigError where no topic matches or the target has records of another log,
+    StorageError where an executor does not see a directory or another export is under way.
+    """
+    paths = absolute_paths(path)
+    place = absolute_paths([target])[0]
+    if compression not in COMPRESSIONS:
+        raise InvalidConfigError(f"compression is one of {', '.join(COMPRESSIONS)}")
+    check_executors(spark, paths)
+    source = _source(paths, topic, since, until, isolation)
+    report = ExportReport(place)
+    with Target(place) as store:
+        check_executors(spark, (store.staged,))
+        plan = _plan(source, store, cores(spark), file_size)
+        tag = uuid.uuid4().hex
+        tasks = [_Task(source, each, store.staged, tag, compression) for each in plan.tasks]
+        with closing(run_tasks(spark, tasks, _work, "kstore export")) as results:
+            for number, written in results:
+                store.publish(_told(tasks[number].ranges), written)
+                report.add(written)
+                report.log_bytes += _size(tasks[number].ranges)
+                progress(report.log_bytes, plan.size, tasks[number].ranges[0].topic)
+        store.finish()
+    return report
+
+
+def _told(ranges: Sequence[OffsetRange]) -> Iterable[tuple[str, str | None, int, int, int]]:
+    return ((each.topic, each.topic_id, each.partition, each.start, each.stop) for each in ranges)
+
+
+def _size(ranges: Sequence[OffsetRange]) -> int:
+    return sum(each.size for each in ranges)
+
+
+def _source(
+    paths: tuple[str, ...],
+    topic: str | None,
+    since: datetime | int | None,
+    until: datetime | int | None,
+    isolation: str,
+) -> SourceOptions:
+    names = matching(open_store(paths), topic, internal=False)
+    return parse_source(
+        to_options(list(paths), topics=names, since=since, until=until, isolation=isolation)
+    )
+
+
+def _plan(source: SourceOptions, exported: Exported, parallelism: int, file_size: int) -> Plan:
+    """Tasks for what is wanted and not exported yet."""
+    store = open_store(source.paths)
+    snapshot = take_snapshot(store, source)
+    starts = resolve(store, snapshot, source.starting, source)
+    stops = resolve(store, snapshot, source.ending, source)
+    logs: list[tuple[Log, int, int]] = []
+    for (topic, partition), (_, end) in snapshot.extents.items():
+        wanted = (starts[topic, partition], stops[topic, partition])
+        intervals = exported.left(topic, store[topic].topic_id, partition, wanted, end)
+        logs += [(store[topic][partition], low, high) for low, high in intervals]
+    return plan_ranges(
+        logs,
+        parallelism=parallelism,
+        most=file_size,
+        topic_ids={topic: store[topic].topic_id for topic, _ in snapshot.extents},
+    )
+
+
+def _work(task: _Task) -> list[Written]:
+    """In an executor: the finished files of a task's ranges."""
+    check_visible(DISK, (task.folder,))
+    found = read_ranges(task.source, task.ranges)
+    return write_ranges(found, task.folder, task.tag, task.compression)
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def describe(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    add_common(parser)
+    parser.add_argument(
+        "--target", required=True, metavar="DIR", help="REQUIRED: where the files go"
+    )
+    parser.add_argument("--since", metavar="TIME", help="2024-05-01T12:00Z, or milliseconds")
+    parser.add_argument("--until", metavar="TIME", help="the first record so late is left out")
+    parser.add_argument("--compression", choices=COMPRESSIONS, default="snappy")
+    parser.add_argument(
+        "--file-size",
+        type=int,
+        default=FILE_SIZE >> 20,
+        metavar="MIB",
+        help="of the log that becomes one file, about (default: 256)",
+    )
+    parser.add_argument(
+        "--isolation", choices=("read_uncommitted", "read_committed"), default="read_uncommitted"
+    )
+    parser.add_argument("--json", action="store_true", help="the report as JSON on stdout")
+    parser.add_argument("--dry-run", action="store_true", help="show the tasks, write nothing")
+
+
+def to_time(text: str | None) -> datetime | int | None:
+    """A time from the command line; InvalidConfigError for what is none."""
+    if text is None or text.isdigit():
+        return None if text is None else int(text)
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidConfigError(
+            f"{text!r} is no time: write 2024-05-01T12:00Z, or milliseconds since 1970"
+        ) from None
+
+
+def run(arguments: argparse.Namespace, progress: Progress) -> int:
+    paths = paths_of(arguments)
+    since, until = to_time(arguments.since), to_time(arguments.until)
+    if arguments.file_size < 1:
+        raise InvalidConfigError("--file-size is 1 or more")
+    size = arguments.file_size << 20
+    if arguments.dry_run:
+        source = _source(paths, arguments.topic, since, until, arguments.isolation)
+        target = absolute_paths([arguments.target])[0]
+        print(f"would export: {_plan(source, Exported(target), os.cpu_count() or 1, size)}")
+        return 0
+    spark, is_new = open_session(arguments.master, "kstore export")
+    try:
+        report = export(
+            spark,
+            paths,
+            arguments.target,
+            topic=arguments.topic,
+            since=since,
+            until=until,
+            compression=arguments.compression,
+            file_size=size,
+            isolation=arguments.isolation,
+            progress=progress,
+        )
+    finally:
+        if is_new:
+            spark.stop()
+    print(json.dumps(asdict(report), indent=2) if arguments.json else "\n".join(tell(report)))
+    return 0
+
+
+def tell(report: ExportReport) -> list[str]:
+    """A line for each topic that has something new, and the sum."""
+    lines = [
+        f"{name}: {found['records']:,} records in {found['files']:,} files, "
+        f"{found['parquet_bytes']:,} bytes"
+        for name, found in sorted(report.topics.items())
+    ]
+    return [
+        *lines,
+        f"{report.records:,} records in {report.files:,} files: {report.log_bytes:,} bytes of logs "
+        f"are {report.parquet_bytes:,} bytes of Parquet in {report.target}",
+    ]
+
+
+if __name__ == "__main__":
+    from kstore.spark.jobs import export as job  # tasks find its functions by this name
+
+    raise SystemExit(main("export", job.describe, job.run))
