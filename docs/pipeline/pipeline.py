@@ -35,6 +35,7 @@ import kstore
 import kstore.spark
 
 OUT = Path(__file__).resolve().parents[2] / "out" / "pipeline"
+MADE = ".made-by-the-pipeline"
 PARTITIONS = {WEB: 4, METRICS: 4, QUAKES: 2}
 STEPS = 6  # three topics, three queries
 
@@ -220,10 +221,20 @@ def run(
     return all(each.ok for each in checks)
 
 
+def clear(out: Path) -> None:
+    """Begin anew, but never in a folder that an earlier run did not make."""
+    if out.exists():
+        if any(out.iterdir()) and not (out / MADE).exists():
+            raise SystemExit(f"{out} is not empty, and no earlier run made it: name another --out")
+        shutil.rmtree(out)
+    out.mkdir(parents=True)
+    (out / MADE).touch()
+
+
 def main() -> int:
     given = arguments()
     out = given.out.absolute()
-    shutil.rmtree(out, ignore_errors=True)
+    clear(out)
     with ExitStack() as stack:
         master = given.master or "local[*]"
         if given.cluster:

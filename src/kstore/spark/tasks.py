@@ -61,19 +61,20 @@ def report_lost(lost: KStoreError | None, fail: bool) -> None:
 
 
 def write_bad_records(directory: str, found: Sequence[Damage]) -> None:
-    """One JSON line for each batch that was left out, in a file that is named by its content.
+    """A JSON line for each batch that was left out, each in a file that is named by its content.
 
     So a task that is tried again, a copy of it and another query over the same frame leave the
-    same file, and a count over the directory counts each batch once.
+    same files, and a count over the directory counts each batch once.
     """
-    data = "".join(json.dumps(asdict(each)) + "\n" for each in found).encode()
     try:
         if DISK.kind(directory) is None:
             DISK.make_directory(directory)
     except StorageError:  # another task was faster
         if DISK.kind(directory) != "directory":
             raise
-    name = f"part-{hashlib.sha256(data).hexdigest()[:32]}.json"
-    own = os.path.join(directory, f".{name}.{uuid.uuid4().hex}")  # two attempts may run at once
-    DISK.write_atomically(own, data)
-    DISK.rename(own, os.path.join(directory, name))
+    for each in found:
+        data = json.dumps(asdict(each)).encode() + b"\n"
+        name = f"part-{hashlib.sha256(data).hexdigest()[:32]}.json"
+        own = os.path.join(directory, f".{name}.{uuid.uuid4().hex}")  # two attempts may run at once
+        DISK.write_atomically(own, data)
+        DISK.rename(own, os.path.join(directory, name))
