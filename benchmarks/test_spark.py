@@ -8,7 +8,7 @@ import pytest
 
 from interop.kafka_jars import unavailable
 
-SUITES = {"spark": 5, "spark_write": 2, "spark_stream": 1, "spark_verify": 1}
+SUITES = {"spark": 5, "spark_write": 2, "spark_stream": 1, "spark_verify": 1, "spark_jobs": 5}
 
 
 @pytest.mark.spark
