@@ -113,14 +113,17 @@ def measure(chosen: "list[Workload]", level: str, arguments: argparse.Namespace)
     from kstore.bench import results
     from kstore.bench.suite import Suite, left_behind
 
-    logging.getLogger("kstore").setLevel(
-        logging.ERROR
-    )  # recoveries that are wanted, again and again
     suite = Suite(chosen, arguments.dir, level, arguments.rounds)
     listen(suite)
     for folder in left_behind(arguments.dir):
         complain(f"{folder} is of another run; if that was killed, remove the folder")
-    tree = suite.run()
+    logger = logging.getLogger("kstore")
+    before = logger.level
+    logger.setLevel(logging.ERROR)  # recoveries that are wanted, again and again
+    try:
+        tree = suite.run()
+    finally:
+        logger.setLevel(before)
     clear()
     for name, reason in tree["missing"].items():
         print(f"missing: {name}: {reason}")
