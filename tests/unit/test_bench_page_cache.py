@@ -1,5 +1,8 @@
 """``kstore bench page-cache``: what the clock sees of reads, and readers that fail."""
 
+import os
+import threading
+
 import pytest
 
 from kstore.bench import page_cache
@@ -8,7 +11,7 @@ from kstore.bench.workload import Setting
 
 @pytest.fixture
 def setting(tmp_path):
-    return Setting(tmp_path, 2 << 20, "quick")
+    return Setting(tmp_path, 1 << 20, "quick")
 
 
 @pytest.mark.parametrize("make", [page_cache.warm_reads, page_cache.tails])
@@ -18,3 +21,24 @@ def test_buffers_are_made_outside_the_clock(setting, monkeypatch, make):
         with monkeypatch.context() as patch:
             patch.setattr(page_cache, "block_of", lambda size: pytest.fail("made a buffer"))
             contest.check()
+
+
+def test_a_reader_of_the_tail_ends_with_a_writer_that_fails(setting, monkeypatch):
+    def full(*given):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(page_cache.limits_disk, "write_at", full)
+    threads = threading.active_count()
+    with pytest.raises(OSError, match="No space left"):
+        page_cache.Tail(setting, 4096).written(read=True)
+    assert threading.active_count() == threads
+
+
+def test_the_error_of_a_reader_of_the_tail_is_told(setting, monkeypatch):
+    def failing(*given, **options):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(page_cache.limits_disk, "read_at", failing)
+    with pytest.raises(OSError, match="Input/output error"):
+        page_cache.Tail(setting, 4096).written(read=True)
+    assert os.listdir(setting.directory) == []

@@ -8,7 +8,7 @@ import mmap
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
-from threading import Thread
+from threading import Event, Thread
 from time import perf_counter, sleep
 
 from kstore._native import limits, limits_disk
@@ -238,6 +238,41 @@ def cold_reads(setting: Setting) -> Iterator[Contest]:
     )
 
 
+class _Following:
+    """A thread that reads the tail; its error is the contestant's, and it outlives no writer."""
+
+    def __init__(self, tail: "Tail", mapped: bool) -> None:
+        self._tail, self._mapped = tail, mapped
+        self._stopped = Event()
+        self._error: Exception | None = None
+        self._ended = 0.0
+        self._thread = Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._tail.follow(self._stopped, self._mapped)
+        except Exception as error:
+            self._error = error
+        self._ended = perf_counter()
+
+    def stop(self) -> None:
+        """The writer failed: what the reader waits for will never come."""
+        self._stopped.set()
+        self._thread.join()
+
+    def ended(self) -> float:
+        """When the reader had seen everything; its error is raised here."""
+        try:
+            self._thread.join()
+        except BaseException:  # an interrupt
+            self.stop()
+            raise
+        if self._error is not None:
+            raise self._error
+        return self._ended
+
+
 class Tail:
     """A file that grows while it is read."""
 
@@ -250,37 +285,37 @@ class Tail:
     def written(self, *, read: bool, mapped: bool = False) -> Timed:
         """Append every block; another thread reads whatever there is. Seconds a block."""
         with fresh(self.path) as fd:
-            seen: list[tuple[float, int]] = []
-            reader = Thread(target=self._follow, args=(seen, mapped))
-            if read:
-                reader.start()
+            following = _Following(self, mapped) if read else None
             started = perf_counter()
-            limits_disk.write_at(fd, self._written, sequential(self.count, self.block))
-            wrote = perf_counter() - started
+            try:
+                limits_disk.write_at(fd, self._written, sequential(self.count, self.block))
+                wrote = perf_counter() - started
+            except BaseException:
+                if following is not None:
+                    following.stop()
+                raise
             also = {}
-            if read:
-                reader.join()
-                ended, size = seen[0]
-                if size != self.count * self.block:
-                    raise AssertionError(f"the reader saw {size} bytes")
-                also = {"reader": (ended - started) / self.count}
+            if following is not None:
+                also = {"reader": (following.ended() - started) / self.count}
         return Timed(wrote / self.count, result=self.count, also=also)
 
-    def _follow(self, seen: list[tuple[float, int]], mapped: bool) -> None:
+    def follow(self, stopped: Event, mapped: bool) -> None:
+        """Read until every block was seen, or until the writer gave up."""
         at, end = 0, self.count * self.block
         with opened(self.path, os.O_RDONLY) as fd:
-            while at < end:
+            while at < end and not stopped.is_set():
                 there = os.fstat(fd).st_size // self.block
                 if there * self.block == at:
                     sleep(0)
                     continue
-                positions = sequential(there - at // self.block, self.block) + at
                 if mapped:
                     self._sum_mapped(fd, at, there * self.block)
                 else:
+                    positions = sequential(there - at // self.block, self.block) + at
                     limits_disk.read_at(fd, self._read, positions, summed=True)
                 at = there * self.block
-        seen.append((perf_counter(), at))
+        if at != end and not stopped.is_set():
+            raise AssertionError(f"the reader saw {at} bytes")
 
     def _sum_mapped(self, fd: int, start: int, stop: int) -> None:
         base = start // PAGE * PAGE
