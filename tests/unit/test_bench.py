@@ -147,6 +147,16 @@ def test_a_wrong_result_is_no_figure(tmp_path):
     assert "wrong gave 2, not 1" in failed["reason"]
 
 
+def test_whatever_a_workload_raises_the_others_run(tmp_path):
+    def failing(setting):
+        raise subprocess.TimeoutExpired("reader", 120)
+        yield
+
+    tree = tree_of(workload("other", failing), workload(), directory=tmp_path)
+    assert [failed["workload"] for failed in tree["failed"]] == ["disk/other"]
+    assert [result["workload"] for result in tree["results"]] == ["disk/some"]
+
+
 # --- results ----------------------------------------------------------------------------------
 
 
@@ -329,19 +339,39 @@ def test_an_interrupt_leaves_nothing(tmp_path, number):
 
 
 def test_an_interrupted_run_leaves_nothing_and_says_so(tmp_path):
+    there, result = tmp_path / "disk", tmp_path / "result.json"
+    there.mkdir()
     process = subprocess.Popen(
-        [sys.executable, "-m", "kstore", "bench", "disk", "--dir", str(tmp_path)],
+        [sys.executable, "-m", "kstore", "bench", "disk", "--dir", there, "--json", result],
         stdout=subprocess.PIPE,
         env=os.environ | {"KSTORE_BENCH_SCALE": "0.05", "PYTHONUNBUFFERED": "1"},
     )
     with process:
         assert process.stdout is not None
         assert any(line.startswith(b"disk/sequential: ") for line in process.stdout)
-        assert len(suite.left_behind(tmp_path)) == 1
+        assert len(suite.left_behind(there)) == 1
         process.send_signal(signal.SIGINT)
         process.stdout.read()
         assert process.wait(60) == 130
-    assert list(tmp_path.iterdir()) == []
+    assert list(there.iterdir()) == []
+    tree = results.read(result)  # what was measured until then is kept
+    assert tree["ended_by"] == "KeyboardInterrupt"
+    assert tree["results"]
+
+
+def test_a_file_that_came_meanwhile_is_not_replaced(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text("mine")
+    assert results.put(path, "ours") == tmp_path / "a.1.json"
+    assert path.read_text() == "mine"
+    results.put(path, "ours", replace=True)
+    assert path.read_text() == "ours"
+
+
+def test_one_file_cannot_be_both(tmp_path, capsys):
+    path = str(tmp_path / "a")
+    assert main(["bench", "memory/chains", "--json", path, "--html", path]) == 1
+    assert "name the same file" in capsys.readouterr().err
 
 
 def test_the_environment_is_told_by_subject(tmp_path):

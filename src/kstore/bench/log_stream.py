@@ -29,6 +29,7 @@ WINDOW = 1 << 20  # bytes that may wait for their acknowledgement
 def stream(directory: Path, records: int, *, reader: bool = True) -> Timed:
     """Seconds a record until the last one is acknowledged; also the reader's, and ack latency."""
     path = mkdtemp(dir=directory)
+    following = None
     try:
         with kstore.open(path) as store:
             log = store.create_topic("stream")[0]
@@ -43,6 +44,9 @@ def stream(directory: Path, records: int, *, reader: bool = True) -> Timed:
             if log.recovery_point < records:
                 raise AssertionError("acknowledged, but not on disk")
     finally:
+        if following is not None:
+            following.kill()  # nothing where it ended by itself
+            following.communicate()
         shutil.rmtree(path)
     return Timed(seconds / records, result=records, also=figures)
 
@@ -80,6 +84,8 @@ def _start_reader(path: str, records: int) -> subprocess.Popen[str]:
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     if process.stdout.readline() != "ready\n":
+        process.kill()
+        process.communicate()
         raise AssertionError("the reader did not start")
     return process
 

@@ -7,6 +7,7 @@ median of its rounds' fractions of the ceiling in the same round (1.0: as fast),
 import json
 from collections.abc import Mapping
 from importlib import import_module
+from itertools import count as numbers
 from pathlib import Path
 from typing import Any
 
@@ -78,9 +79,26 @@ def hdr(samples: list[Any]) -> str | None:
     return str(histogram.encode().decode("ascii"))
 
 
-def write(path: Path, tree: Mapping[str, Any]) -> None:
-    """A run's JSON file."""
-    path.write_text(json.dumps(tree, indent=1) + "\n")
+def write(path: Path, tree: Mapping[str, Any], *, replace: bool = False) -> Path:
+    """A run's JSON file; where it is, as :func:`put`."""
+    return put(path, json.dumps(tree, indent=1) + "\n", replace=replace)
+
+
+def put(path: Path, text: str, *, replace: bool = False) -> Path:
+    """Write a file that is not there; beside one that came meanwhile (``a.1.json``), not over it,
+    unless ``replace``. Returns where it is."""
+    if replace:
+        path.write_text(text, encoding="utf-8")
+        return path
+    for number in numbers():
+        there = path.with_stem(f"{path.stem}.{number}") if number else path
+        try:
+            with there.open("x", encoding="utf-8") as file:
+                file.write(text)
+        except FileExistsError:
+            continue
+        break
+    return there
 
 
 def read(path: Path) -> Tree:

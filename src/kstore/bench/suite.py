@@ -87,16 +87,20 @@ class Suite:
     level: str = "default"
     rounds: int | None = None
     listener: Listener = field(default_factory=Listener)
+    tree: results.Tree = field(default_factory=dict)
 
     def run(self) -> results.Tree:
-        """Everything; what came of it, as ``kstore bench --json`` writes it."""
+        """Everything; what came of it, as ``kstore bench --json`` writes it.
+
+        ``tree`` has what is done so far: after an interrupt too, with its name as ``ended_by``.
+        """
         with workspace(self.directory, needed(self.workloads, self.level)) as folder:
             started = datetime.now(UTC)
             found = environment(folder.parent)
             self.listener.progress("the same thing against itself: the noise of this machine")
             noises = noise.measure(folder, ROUNDS[self.level] if self.rounds is None else 5)
             self.listener.begun(found, noises)
-            tree: results.Tree = {
+            self.tree = tree = {
                 "kstore_bench": results.FORMAT,
                 "started": started.isoformat(timespec="seconds"),
                 "command": sys.argv[1:],
@@ -107,8 +111,13 @@ class Suite:
                 "missing": {},
                 "failed": [],
             }
-            self._all(folder, tree)
-        tree["seconds"] = round((datetime.now(UTC) - started).total_seconds(), 1)
+            try:
+                self._all(folder, tree)
+            except BaseException as error:
+                tree["ended_by"] = type(error).__name__
+                raise
+            finally:
+                tree["seconds"] = round((datetime.now(UTC) - started).total_seconds(), 1)
         return tree
 
     def _all(self, folder: Path, tree: results.Tree) -> None:
@@ -132,8 +141,10 @@ class Suite:
             expected = workload.count[LEVELS.index(self.level)]
             for number, contest in enumerate(contests):
                 left = (until - perf_counter()) / max(1, expected - number)
-                tree["results"].append(self._contest(workload, contest, max(left, 0.0)))
-        except (OSError, AssertionError, KStoreError, RuntimeError) as error:
+                result = self._contest(workload, contest, max(left, 0.0))
+                tree["results"].append(result)
+                self.listener.finished(result)
+        except Exception as error:  # a figure less, not a run less
             reason = f"{type(error).__name__}: {error}"
             tree["failed"].append({"workload": workload.title, "reason": reason})
             self.listener.failed(workload.title, reason)
@@ -151,6 +162,4 @@ class Suite:
             self.listener.progress(f"{title}, round {done + 1} of {wanted}")
 
         outcome = run(contest, rounds=self.rounds, seconds=seconds, progress=progress)
-        result = results.as_tree(workload, outcome)
-        self.listener.finished(result)
-        return result
+        return results.as_tree(workload, outcome)

@@ -86,6 +86,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     for path in (arguments.json, arguments.html):
         refuse_to_replace(path, arguments.force)
+    if arguments.json and arguments.html and arguments.json.resolve() == arguments.html.resolve():
+        raise WrongOptionsError("--json and --html name the same file")
     return measure(chosen, level, arguments)
 
 
@@ -110,7 +112,6 @@ def tell_workloads(chosen: "list[Workload]", level: str) -> None:
 
 
 def measure(chosen: "list[Workload]", level: str, arguments: argparse.Namespace) -> int:
-    from kstore.bench import results
     from kstore.bench.suite import Suite, left_behind
 
     suite = Suite(chosen, arguments.dir, level, arguments.rounds)
@@ -124,17 +125,29 @@ def measure(chosen: "list[Workload]", level: str, arguments: argparse.Namespace)
         tree = suite.run()
     finally:
         logger.setLevel(before)
-    clear()
+        clear()
+        if suite.tree:
+            keep(suite.tree, arguments)
     for name, reason in tree["missing"].items():
         print(f"missing: {name}: {reason}")
     print(f"{len(tree['results'])} contests in {tree['seconds']:.0f} s")
-    if arguments.json:
-        results.write(arguments.json, tree)
-    if arguments.html:
-        from kstore.bench import page
-
-        arguments.html.write_text(page.html(tree), encoding="utf-8")
     return 1 if tree["failed"] else 0
+
+
+def keep(tree: "Tree", arguments: argparse.Namespace) -> None:
+    """Write what was asked for, of an interrupted run too."""
+    from kstore.bench import page, results
+
+    written = []
+    if arguments.json:
+        there = results.write(arguments.json, tree, replace=arguments.force)
+        written.append((arguments.json, there))
+    if arguments.html:
+        there = results.put(arguments.html, page.html(tree), replace=arguments.force)
+        written.append((arguments.html, there))
+    for wanted, there in written:
+        if there != wanted:
+            complain(f"{wanted} came to be during the run; the results are in {there}")
 
 
 def listen(suite: "Suite") -> None:
