@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -218,6 +219,7 @@ def run_like(ours, roof, noise=0.01, level="quick"):
         "level": level,
         "noise": {"disk": noise},
         "environment": {"cpu": {"model": "a"}},
+        "failed": [],
         "results": [
             {
                 "workload": "disk/some",
@@ -264,6 +266,39 @@ def test_compare_on_the_command_line(tmp_path, capsys):
     assert "same: roof" in capsys.readouterr().out
     assert main(["bench", "compare", paths[0]]) == 1
     assert "compare wants two files" in capsys.readouterr().err
+
+
+def run_of(seed, rounds, figures=120):
+    """One machine, many contests, and a spread that it has by itself."""
+    draw = random.Random(seed)
+    tree = run_like(1.0, 1.0)
+    tree["results"] = []
+    for number in range(figures):
+        spread = draw.choice((0.05, 0.15))
+        seconds = [draw.lognormvariate(0, spread) for _ in range(rounds)]
+        entry = {"name": "roof", "contestant": "roof", "seconds": seconds}
+        contest = run_like(1.0, 1.0)["results"][0] | {"contest": f"{number}"}
+        tree["results"].append(contest | {"contestants": [entry]})
+    return tree
+
+
+@pytest.mark.parametrize("rounds", [1, 3, 4, 5, 8, 15])
+def test_a_machine_against_itself_is_not_slower(rounds):
+    for seed in range(4):
+        found = compare.changes(run_of(seed, rounds), run_of(seed + 100, rounds))
+        assert {change.verdict for change in found} <= {"same", "unsure"}
+
+
+def test_what_failed_or_is_gone_is_told(tmp_path, capsys):
+    before, after = run_like(2.0, 1.0), run_like(2.0, 1.0)
+    before["results"].append(before["results"][0] | {"contest": "two"})
+    del after["results"][0]["contestants"][1]
+    assert compare.losses(before, after) == ["gone: disk/some: one: ours", "gone: disk/some: two"]
+    after["failed"] = [{"workload": "disk/some", "reason": "a wrong result"}]
+    for name, tree in (("a", before), ("b", after)):
+        results.write(tmp_path / name, tree)
+    assert main(["bench", "compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 1
+    assert "failed: disk/some: a wrong result" in capsys.readouterr().out
 
 
 # --- the command ------------------------------------------------------------------------------
@@ -385,7 +420,11 @@ def test_the_environment_is_told_by_subject(tmp_path):
 def test_noise_of_a_thing_against_itself(tmp_path):
     found = noise.measure(tmp_path, 3)
     assert set(found) == {"cpu", "memory", "disk"}
-    assert noise.of_group({"cpu": 0.1, "memory": 0.2, "disk": 0.9}, "engine") == 0.2
+    differ = {"cpu": 0.1, "memory": 0.2, "disk": 0.9}
+    assert noise.of_workload(differ, "engine/index") == 0.2
+    assert noise.of_workload(differ, "page-cache/warm") == 0.2
+    for waits in ("engine/stream", "page-cache/cold", "disk/commit"):
+        assert noise.of_workload(differ, waits) == 0.9
     assert list(tmp_path.iterdir()) == []
 
 

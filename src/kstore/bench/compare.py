@@ -4,7 +4,8 @@ Two runs are not interleaved, so the clock of the machine may differ between the
 therefore compared by its fraction of the ceiling of its own run and round, which that difference
 leaves alone; a ceiling itself, and everything with ``absolute``, is compared by its time. A change
 counts where the whole bootstrap interval of the ratio lies beyond the noise: the larger A/A noise
-of the two runs, and at least ``LEAST``.
+of the two runs, and at least ``LEAST``. The interval is wider the more figures are compared; with
+too few rounds to tell a figure from chance (always under five) its verdict is ``unsure``.
 """
 
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 from kstore.bench import noise
 from kstore.bench.results import Tree
-from kstore.bench.statistic import Estimate, quotient
+from kstore.bench.statistic import Estimate, quotient, tells
 
 LEAST = 0.03
 SUBJECTS = ("cpu", "memory", "system", "disk", "network")
@@ -29,33 +30,74 @@ class Change:
     faster: Estimate
     noise: float
     relative: bool
+    sure: bool
 
     @property
     def verdict(self) -> str:
-        """``faster``, ``slower`` or ``same``."""
-        if self.faster.low > 1 + self.noise:
-            return "faster"
-        if self.faster.high < 1 / (1 + self.noise):
-            return "slower"
-        return "same"
+        """``faster``, ``slower``, ``unsure`` (too few rounds to say which) or ``same``."""
+        faster = self.faster.low > 1 + self.noise
+        if not faster and self.faster.high >= 1 / (1 + self.noise):
+            return "same"
+        if not self.sure:
+            return "unsure"
+        return "faster" if faster else "slower"
 
 
 def changes(before: Tree, after: Tree, *, absolute: bool = False) -> Iterator[Change]:
     """Every contestant that both runs have."""
-    old = {(result["workload"], result["contest"]): result for result in before["results"]}
-    for result in after["results"]:
-        key = (result["workload"], result["contest"])
-        if key in old:
-            yield from _of_contest(old[key], result, _noise(before, after, result), absolute)
+    old = _contests(before)
+    pairs = [
+        (result, pair)
+        for key, result in _contests(after).items()
+        if key in old
+        for pair in _of_contest(old[key], result, absolute)
+    ]
+    for result, (name, was, now, relative) in pairs:
+        figures = len(pairs)
+        yield Change(
+            f"{result['workload']}: {result['contest']}",
+            name,
+            quotient(was, now, figures),
+            _noise(before, after, result),
+            relative,
+            tells(len(was), len(now), figures),
+        )
+
+
+def losses(before: Tree, after: Tree) -> list[str]:
+    """What the second run has no figure of: failed workloads, contests, contestants."""
+    told = [f"failed: {each['workload']}: {each['reason']}" for each in after["failed"]]
+    new = _contests(after)
+    for key, result in _contests(before).items():
+        title = ": ".join(key)
+        if key not in new:
+            told.append(f"gone: {title}")
+            continue
+        names = {entry["name"] for entry in new[key]["contestants"]}
+        told += [
+            f"gone: {title}: {entry['name']}"
+            for entry in result["contestants"]
+            if entry["name"] not in names
+        ]
+    if by := after.get("ended_by"):
+        told.append(f"failed: the second run was ended early by {by}")
+    return told
+
+
+def _contests(tree: Tree) -> dict[tuple[str, str], Tree]:
+    return {(result["workload"], result["contest"]): result for result in tree["results"]}
 
 
 def _noise(before: Tree, after: Tree, result: Tree) -> float:
-    group = result["group"]
-    return max(LEAST, noise.of_group(before["noise"], group), noise.of_group(after["noise"], group))
+    title = result["workload"]
+    found = (noise.of_workload(tree["noise"], title) for tree in (before, after))
+    return max(LEAST, *found)
 
 
-def _of_contest(old: Tree, new: Tree, noise: float, absolute: bool) -> Iterator[Change]:
-    title = f"{new['workload']}: {new['contest']}"
+def _of_contest(
+    old: Tree, new: Tree, absolute: bool
+) -> Iterator[tuple[str, list[float], list[float], bool]]:
+    """Contestant, its figures in both runs, and whether they are parts of the ceiling."""
     before = {entry["name"]: entry for entry in old["contestants"]}
     after = {entry["name"]: entry for entry in new["contestants"]}
     ceiling = old["ceiling"] if old["ceiling"] in after else None
@@ -70,7 +112,7 @@ def _of_contest(old: Tree, new: Tree, noise: float, absolute: bool) -> Iterator[
                 [own / base for own, base in zip(run, bases, strict=True)]
                 for run, bases in zip(seconds, under, strict=True)
             )
-        yield Change(title, name, quotient(seconds[0], seconds[1]), noise, relative)
+        yield name, *seconds, relative
 
 
 def differences(before: Tree, after: Tree) -> list[str]:
@@ -106,7 +148,8 @@ def lines(found: list[Change], *, every: bool = False) -> Iterator[str]:
     yield (
         f"{len(found)} figures compared: {counts['slower']} slower, {counts['faster']} faster, "
         f"{counts['same']} the same within the noise"
+        + (f", {counts['unsure']} unsure: more --rounds tell" if counts["unsure"] else "")
     )
 
 
-_VERDICTS = ("slower", "faster", "same")
+_VERDICTS = ("slower", "faster", "same", "unsure")

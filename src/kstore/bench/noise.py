@@ -18,8 +18,14 @@ KINDS = {
     "memory": ("memory",),
     "page-cache": ("memory",),
     "sockets": ("cpu", "memory"),
-    "engine": ("cpu", "memory"),
+    "engine": ("cpu", "memory", "disk"),
 }
+# Single workloads of other kinds than their group's: those that only read what is in memory, and
+# those of the page cache that wait for the disk.
+SINGLE = dict.fromkeys(
+    (f"engine/{name}" for name in ("checksum", "segments", "records", "index", "jit")),
+    ("cpu", "memory"),
+) | dict.fromkeys(("page-cache/cold", "page-cache/tail"), ("memory", "disk"))
 
 
 def measure(directory: Path, rounds: int) -> dict[str, float]:
@@ -49,6 +55,7 @@ def measure(directory: Path, rounds: int) -> dict[str, float]:
     return found
 
 
-def of_group(noise: dict[str, float], group: str) -> float:
-    """The noise that a group's figures are held against."""
-    return max(noise.get(kind, 0.0) for kind in KINDS.get(group, tuple(noise)))
+def of_workload(noise: dict[str, float], title: str) -> float:
+    """The noise that a workload's figures are held against."""
+    kinds = SINGLE.get(title) or KINDS.get(title.partition("/")[0], tuple(noise))
+    return max((noise.get(kind, 0.0) for kind in kinds), default=0.0)

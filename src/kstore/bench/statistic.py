@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import comb
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,13 +34,16 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(float(np.median(found)), float(low), float(high))
 
 
-def quotient(over: Sequence[float], under: Sequence[float]) -> Estimate:
-    """The ratio of the medians of two runs that were not interleaved."""
+def quotient(over: Sequence[float], under: Sequence[float], figures: int = 1) -> Estimate:
+    """The ratio of the medians of two runs that were not interleaved.
+
+    ``figures``: of how many ratios that are looked at together this is one (Bonferroni).
+    """
     a, b = np.asarray(over, float), np.asarray(under, float)
     middle = float(np.median(a) / np.median(b))
     if min(a.size, b.size) < 5:
         return Estimate(middle, float(a.min() / b.max()), float(a.max() / b.min()))
-    low, high = np.quantile(_medians(a, 1) / _medians(b, 2), _tails())
+    low, high = np.quantile(_medians(a, 1) / _medians(b, 2), _tails(figures))
     return Estimate(middle, float(low), float(high))
 
 
@@ -53,8 +57,18 @@ def _medians(values: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
     return np.asarray(np.median(values[drawn], axis=1), float)
 
 
-def _tails() -> tuple[float, float]:
-    return (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2
+def tells(over: int, under: int, figures: int = 1) -> bool:
+    """Whether so many rounds of two runs can tell one of ``figures`` ratios from chance.
+
+    Never under five rounds; and the likeliest of all accidents, that every round of one run is
+    slower than every one of the other, must be rarer than the confidence allows.
+    """
+    return min(over, under) >= 5 and 2 / comb(over + under, over) <= (1 - CONFIDENCE) / figures
+
+
+def _tails(figures: int = 1) -> tuple[float, float]:
+    tail = (1 - CONFIDENCE) / 2 / figures
+    return tail, 1 - tail
 
 
 def percentiles(samples: Sequence[ArrayLike]) -> dict[str, float]:

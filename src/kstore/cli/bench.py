@@ -31,9 +31,10 @@ two minutes, the default under ten, --full an hour at most. What stands beside k
 installed is named; 'pip install kstore[bench]' brings most of it.
 
 compare tells what changed between two runs beyond their noise: a contestant by its fraction of the
-ceiling of its own run, a ceiling by its time (--absolute: all by time).
+ceiling of its own run, a ceiling by its time (--absolute: all by time). What failed or is gone in
+the second is listed. Too few rounds for so many figures (always under five): unsure, never slower.
 Exit status: 0, nothing is slower (of compare) or every workload ran; 3, something is slower; 1, a
-workload failed, or results cannot be read.
+workload failed (of compare: in the second run), or results cannot be read.
 """
 SLOWER = 3
 
@@ -195,8 +196,13 @@ def compare(files: list[str], arguments: argparse.Namespace) -> int:
     before, after = (results.read(Path(name)) for name in files)
     for told in comparison.differences(before, after):
         print(f"not the same: {told}")
+    lost = comparison.losses(before, after)
+    print("".join(f"{told}\n" for told in lost), end="")
+    failed = any(told.startswith("failed: ") for told in lost)
     found = list(comparison.changes(before, after, absolute=arguments.absolute))
-    if not found:
+    if not found and not failed:
         raise WrongOptionsError("the two files have no contest in common")
     print("\n".join(comparison.lines(found, every=arguments.all)))
+    if failed:
+        return 1
     return SLOWER if any(change.verdict == "slower" for change in found) else 0
