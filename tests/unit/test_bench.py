@@ -417,6 +417,29 @@ def test_the_environment_is_told_by_subject(tmp_path):
     assert len(environment.lines(found)) == len(found)
 
 
+def test_files_in_memory_are_never_called_a_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr(environment, "mount_of", lambda path: ("none", "/", "tmpfs", "rw"))
+    tree = tree_of(workload(), directory=tmp_path)
+    assert "tmpfs is memory" in "\n".join(environment.lines(tree["environment"]))
+    assert tree["medium"] == "tmpfs"
+    assert "files in memory (tmpfs), NO DISK" in "\n".join(table.lines(tree["results"][0]))
+    assert "files in memory (tmpfs), NO DISK" in page.html(tree)
+    monkeypatch.setattr(environment, "mount_of", lambda path: ("sda", "/", "ext4", "rw"))
+    tree = tree_of(workload(), directory=tmp_path)
+    assert tree["medium"] == "disk"
+    assert "memory" not in "\n".join(table.lines(tree["results"][0]))
+
+
+def test_peers_that_do_not_take_part_are_named_with_what_brings_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(environment.shutil, "which", lambda name: None)
+    tree = tree_of(workload(), directory=tmp_path)
+    assert tree["missing"]["peer fio"].startswith("not installed: the program fio")
+    assert "peer numpy" not in tree["missing"]
+    for name in environment.NO_CONTEST:
+        assert "no contest of this version runs it" in tree["missing"][f"peer {name}"]
+    assert "peer nats-server" in page.html(tree)
+
+
 def test_noise_of_a_thing_against_itself(tmp_path):
     found = noise.measure(tmp_path, 3)
     assert set(found) == {"cpu", "memory", "disk"}

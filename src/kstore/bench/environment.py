@@ -10,6 +10,7 @@ from pathlib import Path
 from kstore._native.checksum import cpu_path, supported_paths
 
 Environment = dict[str, dict[str, str]]
+NO_DISK = "{} is memory: no figure of this run is a disk's; --dir names a directory on one"
 # What the kernels and the C library choose their instructions by.
 FEATURES = "sse4_2 pclmulqdq avx2 vpclmulqdq avx512f avx512bw avx512vl gfni bmi2 crc32 pmull sve"
 PACKAGES = (
@@ -29,6 +30,26 @@ PACKAGES = (
     "matplotlib",
 )
 PROGRAMS = ("fio", "dd", "redis-server", "nats-server", "java")
+IN_MEMORY = ("tmpfs", "ramfs", "devtmpfs")  # file systems that have no disk below them
+# Who may stand beside kstore: a package or program, and what brings it.
+PEERS = (
+    ("fio", "the program fio of the system's packages"),
+    ("dd", "the program dd (coreutils)"),
+    ("crc32c", "pip install crc32c"),
+    ("google-crc32c", "pip install google-crc32c"),
+    ("aiokafka", "pip install aiokafka"),
+    ("kafka-python", "pip install kafka-python"),
+    ("confluent-kafka", "pip install confluent-kafka"),
+    ("lmdb", "pip install lmdb"),
+    ("rocksdict", "pip install rocksdict (RocksDB)"),
+    ("duckdb", "pip install duckdb"),
+    ("pyarrow", "pip install pyarrow (Parquet)"),
+    ("redis-server", "the program redis-server (Redis Streams)"),
+    ("nats-server", "the program nats-server (NATS JetStream)"),
+    ("java", "a Java runtime, for Apache Kafka itself"),
+)
+# Nothing here runs these yet, installed or not: their absence is no verdict on them.
+NO_CONTEST = ("fio", "pyarrow", "confluent-kafka", "duckdb", "redis-server", "nats-server")
 
 
 def environment(directory: Path) -> Environment:
@@ -139,6 +160,32 @@ def mount_of(directory: Path) -> tuple[str, str, str, str]:
     return best
 
 
+def in_memory(directory: Path) -> str:
+    """The file system (``tmpfs``) where files of a directory are memory; else an empty string."""
+    kind = mount_of(directory)[2]
+    return kind if kind in IN_MEMORY else ""
+
+
+def peers() -> dict[str, str]:
+    """Who of ``PEERS`` does not take part: what to install, or that no contest asks it yet."""
+    found = {}
+    for name, how in PEERS:
+        if not (_is_installed(name) or shutil.which(name)):
+            found[name] = f"not installed: {how}"
+        if name in NO_CONTEST:
+            there = found.get(name, "installed")
+            found[name] = f"{there}; no contest of this version runs it"
+    return found
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        version(package)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
 def disk(directory: Path) -> dict[str, str]:
     source, point, kind, options = mount_of(directory)
     usage = shutil.disk_usage(directory)
@@ -147,6 +194,7 @@ def disk(directory: Path) -> dict[str, str]:
     queue = block / "queue" if (block / "queue").exists() else block / ".." / "queue"
     device = block / "device" if (block / "device").exists() else block / ".." / "device"
     return {
+        "NO DISK": NO_DISK.format(kind) if in_memory(directory) else "",
         "directory": str(directory),
         "file system": kind,
         "mounted at": point,

@@ -15,6 +15,7 @@ import numpy as np
 from kstore._native import limits, limits_disk
 from kstore.bench.contest import Contest, Timed
 from kstore.bench.disk import KIB, MIB, size_text
+from kstore.bench.environment import in_memory
 from kstore.bench.raw_files import (
     Positions,
     block_of,
@@ -85,6 +86,8 @@ class Disk:
 def items(setting: Setting) -> Iterator[Contest]:
     """Items of one size stored and read in order and in no order, beside the disk."""
     disk = Disk(setting)
+    medium = in_memory(setting.directory) or "disk"
+    writes, reads = f"sequential {medium} writes, durable", f"sequential {medium} reads, cold"
     with mmap.mmap(-1, setting.size) as memory:
         memory.write(bytes(setting.size))  # every page is there
         for item in setting.pick((4, 64, 1024), ITEMS, ITEMS):
@@ -96,17 +99,18 @@ def items(setting: Setting) -> Iterator[Contest]:
                 "sequential memory writes": partial(_store, memory, item, ordered),
                 "random memory reads": partial(_load, memory, item, scattered),
                 "sequential memory reads": partial(_load, memory, item, ordered),
-                "sequential disk writes, durable": partial(disk.write, item),
-                "sequential disk reads, cold": partial(disk.read, item),
+                writes: partial(disk.write, item),
+                reads: partial(disk.read, item),
             }
             yield Contest(
-                name=f"items of {size_text(item)} in {size_text(setting.size)} of memory, and disk",
+                name=f"items of {size_text(item)} in {size_text(setting.size)} of memory, "
+                f"and {medium}",
                 calls=calls,
                 amount=item,
                 size=item,
                 bars=(
-                    ("sequential disk writes, durable", "random memory writes", None),
-                    ("sequential disk reads, cold", "random memory reads", None),
+                    (writes, "random memory writes", None),
+                    (reads, "random memory reads", None),
                 ),
                 rounds=setting.pick(3, 5, 9),
             )

@@ -54,6 +54,8 @@ def spread(entry: Mapping[str, Any]) -> str:
 def lines(result: Mapping[str, Any]) -> Iterator[str]:
     """A contest as a table."""
     yield f"{result['workload']}: {result['contest']} ({result['rounds']} rounds)"
+    if "medium" in result:
+        yield f"  {result['medium']}"
     entries = result["contestants"]
     width = max(len(name) for name in ("contestant", *(entry["contestant"] for entry in entries)))
     yield f"  {'contestant':<{width}}  {'figure':>18}  {'interval':>11}  of ceiling"
