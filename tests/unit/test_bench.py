@@ -185,6 +185,19 @@ def test_results_as_data_text_and_page(tmp_path):
         assert outside not in html
 
 
+@pytest.mark.skipif(find_spec("matplotlib") is None, reason="matplotlib is not installed")
+def test_every_kind_of_receiver_has_a_picture():
+    def one(size, kind):
+        entry = {"name": "sendfile", "contestant": "sendfile", "rate": size}
+        name = f"chunks of {size >> 10} KiB to a receiver that {kind}"
+        return {"contest": name, "size": size, "unit": "B", "contestants": [entry]}
+
+    pictures = page._Pictures()
+    copies, drops = ([one(size << 10, kind) for size in (4, 64)] for kind in ("copies", "drops"))
+    assert pictures.by_size(copies).count("<svg") == 1
+    assert pictures.by_size(copies + drops).count("<svg") == 2
+
+
 @pytest.mark.parametrize("text", ["", "[]", '{"a": 1}', '{"kstore_bench": 99}'])
 def test_another_file_is_no_result(tmp_path, text):
     path = tmp_path / "other.json"

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from kstore.bench import table
+from kstore.bench.disk import size_text
 from kstore.bench.results import Tree
 
 STYLE = """
@@ -164,8 +165,19 @@ class _Pictures:
         return self._svg(figure)
 
     def by_size(self, results: list[Tree]) -> str:
-        """Throughput over the size of a request, the ceiling of each size above it."""
+        """Throughput over the size of a request; contests of one size are of different kinds, and
+        every kind has a picture."""
         sized = sorted((each for each in results if each["size"]), key=lambda each: each["size"])
+        kinds: dict[str, list[Tree]] = {}
+        for result in sized:
+            kind = result["contest"].replace(size_text(result["size"]), "", 1)
+            kinds.setdefault(kind, []).append(result)
+        repeated = len({each["size"] for each in sized}) < len(sized)
+        drawn = list(kinds.values()) if repeated else [sized]
+        return "\n".join(filter(None, map(self._by_size, drawn)))
+
+    def _by_size(self, sized: list[Tree]) -> str:
+        """One kind's, the ceiling of each size above it."""
         if len(sized) < 2:
             return ""
         figure, axes = self._axes()
