@@ -365,30 +365,18 @@ class TransactionalProducer:
                 ) from self._failed
             for place in list(self._builders):
                 self._write(place)
-            if self._joined:
-                self._coordinator.end(
-                    self.transactional_id, self.producer_id, self.producer_epoch,
-                    commit=True, durable=self._durable,
-                )  # fmt: skip
-            self._clear()
+            self._end(commit=True)
 
     def abort_transaction(self) -> None:
         """Let nothing of it count. Partitions of a consumer given to
-        :meth:`send_offsets_to_transaction` go back to their committed offsets.
+        :meth:`send_offsets_to_transaction` go back to their committed offsets. After a
+        StorageError it may be called again, and what comes next finishes it where it was decided.
         """
         with self._lock:
             self._check_open()
-            rewound, self._rewound = self._rewound, None
             for builder in self._builders.values():
                 builder.clear()
-            if self._joined:
-                self._coordinator.end(
-                    self.transactional_id, self.producer_id, self.producer_epoch,
-                    commit=False, durable=self._durable,
-                )  # fmt: skip
-            self._clear()
-            if rewound is not None:
-                rewound.seek_to_committed()
+            self._end(commit=False)
 
     @contextmanager
     def transaction(self) -> Iterator["TransactionalProducer"]:
@@ -412,14 +400,19 @@ class TransactionalProducer:
         ).state
         if state is State.ONGOING:
             return False
-        self._coordinator.end(
-            self.transactional_id, self.producer_id, self.producer_epoch,
-            commit=state in (State.PREPARE_COMMIT, State.COMPLETE_COMMIT), durable=self._durable,
-        )  # fmt: skip
-        self._clear()
+        self._end(commit=state in (State.PREPARE_COMMIT, State.COMPLETE_COMMIT))
         return True
 
-    def _clear(self) -> None:
+    def _end(self, *, commit: bool) -> None:
+        """The outcome; what is to be done after an abort is kept until the abort came through."""
+        if self._joined:
+            self._coordinator.end(
+                self.transactional_id, self.producer_id, self.producer_epoch,
+                commit=commit, durable=self._durable,
+            )  # fmt: skip
+        if self._rewound is not None and not commit:
+            with suppress(ClosedError):  # then it has no positions
+                self._rewound.seek_to_committed()
         self._open, self._failed, self._rewound = False, None, None
         self._joined.clear()
 

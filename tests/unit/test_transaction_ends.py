@@ -85,6 +85,45 @@ def test_a_producer_that_is_closed_finishes_what_was_decided(
     assert all(log.last_stable_offset == log.end_offset for log in store["a"])
 
 
+@pytest.mark.parametrize("step", ["mark", "store"])
+def test_an_abort_that_failed_rewinds_the_consumer_once_it_came_through(
+    store: kstore.Store, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    store["a"][0].append(b"input")
+    producer = store.transactional_producer("id")
+    effects = store._transactions()
+    with store.consumer("g", assignment=[("a", 0)], timeout=0) as consumer:
+        place = ("a", 0)
+
+        def fail() -> None:
+            with producer.transaction():
+                (batch,) = consumer.poll().values()
+                assert [record.value for record in batch] == [b"input"]
+                producer.send_offsets_to_transaction(consumer)
+                producer.flush()
+                monkeypatch.setattr(effects, step, full)
+                raise RuntimeError("the work failed")
+
+        with pytest.raises(RuntimeError, match="the work failed"):
+            fail()
+        assert producer.in_transaction
+        monkeypatch.undo()
+        if step == "store":  # it is not decided yet: somebody has to ask for it again
+            producer.abort_transaction()
+        producer.begin_transaction()
+        assert consumer.position(place) == 0
+        producer.abort_transaction()
+
+
+def test_an_abort_does_not_mind_that_the_consumer_is_closed(store: kstore.Store) -> None:
+    producer = store.transactional_producer("id")
+    producer.begin_transaction()
+    with store.consumer("g", assignment=[("a", 0)]) as consumer:
+        producer.send_offsets_to_transaction(consumer)
+    producer.abort_transaction()
+    assert not producer.in_transaction
+
+
 def test_states_that_cannot_be_read_say_what_to_do(store: kstore.Store) -> None:
     (path,) = store.paths
     with store.transactional_producer("id") as producer, producer.transaction():
