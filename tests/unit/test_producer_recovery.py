@@ -1,19 +1,26 @@
 """What a log knows of producers and their transactions when it is opened again."""
 
+import errno
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
+from kstore.errors import StorageError
 from kstore.log import producer_state
+from kstore.log.files import DISK, Files
 from kstore.log.log import Log
 from support.logs import open_log
 from support.producers import NOW, sent
 
 
-def opened(directory: Path, *, clean: bool = True, start: int = 0, point: int = 0) -> Log:
+def opened(
+    directory: Path, *, clean: bool = True, start: int = 0, point: int = 0, files: Files = DISK
+) -> Log:
     return open_log(
         directory,
+        files=files,
         clean=clean,
         log_start_offset=start,
         recovery_point=point,
@@ -156,3 +163,83 @@ def test_no_empty_index_stands_for_a_damaged_segment(tmp_path: Path) -> None:
     path.write_bytes(data)
     opened(tmp_path / "t-0").close()
     assert not path.with_suffix(".txnindex").exists()
+
+
+def test_no_index_of_what_precedes_the_damage_is_left_behind(tmp_path: Path) -> None:
+    """It would be trusted once the segment is whole again; a reader looks each time instead."""
+    log = opened(tmp_path / "t-0")
+    size = 0
+    for number in range(2):
+        log.append_as_leader(sent(5, 0, number, transactional=True))
+        log.append_end_marker(5, 0, commit=False)
+        size = size or log.size
+    log.roll()
+    log.append(b"last")
+    log.close()
+    path = min((tmp_path / "t-0").glob("*.log"))
+    index, whole = path.with_suffix(".txnindex"), path.read_bytes()
+    kept = index.read_bytes()
+    for before in (None, b"\xff" + kept[1:]):  # lost; not to be parsed
+        if before is None:
+            index.unlink()
+        else:
+            index.write_bytes(before)
+        path.write_bytes(whole[: size + 16] + b"\x09" + whole[size + 17 :])
+        again = opened(tmp_path / "t-0")
+        assert len(again.aborted_transactions(0, 2)) == 1
+        again.close()
+        assert (index.read_bytes() if index.exists() else None) == before
+        path.write_bytes(whole)
+        again = opened(tmp_path / "t-0")
+        assert len(again.aborted_transactions(0, 4)) == 2
+        again.close()
+        assert index.read_bytes() == kept
+
+
+class FullForIndexes(Files):
+    """No new transaction index is taken."""
+
+    native = False
+
+    def open(self, path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> int:
+        if flags & os.O_CREAT and ".txnindex" in os.fspath(path):
+            raise StorageError("the disk is full", errno=errno.ENOSPC, path=path)
+        return super().open(path, flags)
+
+
+def test_a_full_disk_does_not_keep_a_log_shut_for_an_index_that_was_lost(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "t-0"
+    log = aborted_here_and_there(folder)
+    expected = log.aborted_transactions(0, log.end_offset)
+    log.close()
+    kept = {path: path.read_bytes() for path in folder.glob("*.txnindex")}
+    for path in kept:
+        path.unlink()
+    again = opened(folder, files=FullForIndexes())
+    assert "a lost transaction index cannot be made anew" in caplog.text
+    assert again.aborted_transactions(0, again.end_offset) == expected
+    again.append(b"goes on")
+    again.close()
+    assert not list(folder.glob("*.txnindex*"))
+    opened(folder).close()
+    assert {path: path.read_bytes() for path in kept} == kept
+
+
+def test_that_nothing_was_aborted_is_noted_without_a_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "t-0"
+    aborted_here_and_there(folder).close()
+    names: list[str] = []
+    replaced = Files.write_all_atomically
+
+    def noted(self, contents):
+        names.extend(os.path.basename(path) for path, _ in contents)
+        return replaced(self, contents)
+
+    monkeypatch.setattr(Files, "write_all_atomically", noted)
+    opened(folder).close()
+    assert sum(path.stat().st_size == 0 for path in folder.glob("*.txnindex")) == 2
+    assert not [name for name in names if name.endswith(".txnindex")]

@@ -13,6 +13,7 @@ aborted records.
 """
 
 import itertools
+import logging
 import os
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -20,12 +21,13 @@ from typing import NamedTuple
 
 from kstore._native.locate import SegmentList, SegmentView
 from kstore._native.producers import ProducerTable
-from kstore.errors import CorruptFileError
+from kstore.errors import CorruptFileError, StorageError
 from kstore.log import filenames, producer_snapshot, transaction_index
 from kstore.log.files import Files
 from kstore.log.producer_snapshot import ProducerEntry
 from kstore.log.transaction_index import ENTRY_SIZE, AbortedTransaction
 
+_LOGGER = logging.getLogger("kstore")
 _PIECE = 8 << 20  # bytes read at a time where nothing is mapped
 _LIMIT = 1 << 30  # no snapshot is larger
 
@@ -233,7 +235,16 @@ class ProducerState:
         whether any producer may have ended a transaction in it. Only then its headers are walked;
         where they show no abort, an empty index says so to the next who opens the log. What a
         producer did that was forgotten (it expired) before its segment was full is not found.
+
+        The log can be used without: where the disk refuses, a warning says so, and whoever asks
+        for one of the others looks through its segment then.
         """
+        try:
+            self._restore_indexes(segments)
+        except StorageError as error:
+            _warn(error)
+
+    def _restore_indexes(self, segments: SegmentList) -> None:
         views = segments.views
         if len(views) < 2 or not self._writes:
             return
@@ -257,7 +268,8 @@ class ProducerState:
                 ended = any(each.coordinator_epoch >= 0 and each not in same for each in after)
             if ended:
                 path = os.path.join(self._directory, name)
-                self._aborted[view] = self._rebuild(view, views, path, keep_empty=True)
+                self._aborted[view], wanted = self._found(view, views)
+                self._keep(path, wanted, hint=True)
 
     def _known_at(self, offset: int, names: set[str]) -> list[ProducerEntry] | None:
         """As _snapshot_at, by a look at names and sizes where that is enough."""
@@ -407,16 +419,21 @@ class ProducerState:
         return entries if fault is None else self._rebuild(view, segments.views, path)
 
     def _rebuild(
-        self,
-        view: SegmentView,
-        views: Sequence[SegmentView],
-        path: str,
-        *,
-        keep_empty: bool = False,
+        self, view: SegmentView, views: Sequence[SegmentView], path: str
     ) -> list[AbortedTransaction]:
-        """Make a lost transaction index anew from the segment and the snapshot before it.
+        """Make a lost transaction index anew; where the disk refuses, for this time in memory."""
+        entries, data = self._found(view, views)
+        try:
+            self._keep(path, data)
+        except StorageError as error:
+            _warn(error)
+        return entries
 
-        ``keep_empty``: also where nothing was aborted, if all of the segment could be walked.
+    def _found(
+        self, view: SegmentView, views: Sequence[SegmentView]
+    ) -> tuple[list[AbortedTransaction], bytes | None]:
+        """The aborted transactions of a segment, by itself and the snapshot before it; the index
+        that says so, None where damage may hide others: nobody would look again behind it.
         """
         state = ProducerState(self._files, self._directory, self.expiration_ms, writes=self._writes)
         at = views.index(view)
@@ -434,11 +451,24 @@ class ProducerState:
             size = replay_segment(self._files, state.table, each, base, mapped=mapped)
             whole = whole and size == each.size
         data = state.table.aborted
+        return transaction_index.parse(data), data if whole else None
+
+    def _keep(self, path: str, data: bytes | None, *, hint: bool = False) -> None:
+        """Write an index that was lost; with ``hint`` an empty one as well, which is not synced:
+        if it is lost, somebody looks again."""
+        if data is None or not self._writes:
+            return
         if data or self._files.kind(path) is not None:
             self._replace(path, data)
-        elif keep_empty and whole:
-            self._files.write_atomically(path, data)  # nothing was lost: nothing to report
-        return transaction_index.parse(data)
+        elif hint:  # nothing was lost: nothing to report
+            self._files.close(self._files.open(path, os.O_WRONLY | os.O_CREAT))
+
+
+def _warn(error: StorageError) -> None:
+    _LOGGER.warning(
+        "a lost transaction index cannot be made anew; a Kafka broker would show aborted records "
+        "until it is: make room, and open the log again (%s)", error,
+    )  # fmt: skip
 
 
 def replay_segment(
