@@ -300,3 +300,25 @@ def test_the_lock_covers_every_byte(tmp_path):
         with pytest.raises(BlockingIOError):
             fcntl.fcntl(fd, fcntl.F_OFD_SETLK, far)
         os.close(fd)
+
+
+def test_any_number_of_files_is_replaced_with_few_descriptors(tmp_path):
+    contents = [(tmp_path / f"f{number}", b"%d" % number) for number in range(300)]
+    opened, most = set(), 0
+
+    class Counting(Files):
+        def open(self, path, flags=os.O_RDONLY):
+            nonlocal most
+            opened.add(fd := super().open(path, flags))
+            most = max(most, len(opened))
+            return fd
+
+        def close(self, fd):
+            opened.discard(fd)
+            super().close(fd)
+
+    Counting().write_all_atomically(contents)
+    assert [path.read_bytes() for path, _ in contents] == [data for _, data in contents]
+    assert len(os.listdir(tmp_path)) == 300
+    assert not opened
+    assert 1 < most <= 64

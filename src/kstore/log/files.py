@@ -25,6 +25,7 @@ TEMPORARY_SUFFIX = ".tmp"
 
 _IOV_MAX = 1024
 _SYNCS = 8  # that wait for the disk at the same time
+_OPEN_AT_ONCE = 64  # files that are replaced together
 _ZEROS = bytes(1 << 20)  # what a piece of a file is compared with
 _MADV_POPULATE_READ = 22  # not named by Python's mmap before 3.13
 # struct flock of 64-bit Linux: l_type, l_whence, l_start, l_len, l_pid; length 0 = whole file.
@@ -458,9 +459,15 @@ class Files:
     ) -> None:
         """Replace several small files, each as :meth:`write_atomically` does, in this order.
 
-        They are synced together. A crash may come between two of the renames, or show a later
-        one without an earlier one: they must not depend on each other.
+        They are synced together, so many at a time as may be open. A crash may come between two
+        of the renames, or show a later one without an earlier one: they must not depend on each
+        other.
         """
+        for first in range(0, len(contents), _OPEN_AT_ONCE):
+            self._write_and_rename(contents[first : first + _OPEN_AT_ONCE])
+        self.sync_all([], [os.path.dirname(os.fspath(path)) or "." for path, _ in contents])
+
+    def _write_and_rename(self, contents: Sequence[tuple[str | os.PathLike[str], bytes]]) -> None:
         targets = [os.fspath(path) for path, _ in contents]
         fds: list[int] = []
         left = [target + TEMPORARY_SUFFIX for target in targets]
@@ -482,7 +489,6 @@ class Files:
                 with suppress(StorageError):
                     self.remove(temporary)
             raise
-        self.sync_all([], [os.path.dirname(target) or "." for target in targets])
 
     # --- locks ----------------------------------------------------------------------------
 
