@@ -1,5 +1,6 @@
 """Everything beside a log made anew: what recovery makes of a directory that lost it."""
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -161,3 +162,18 @@ def test_staged_names(tmp_path: Path) -> None:
     staged.discard()
     assert remove_staged(DISK, tmp_path) == []
     assert [each.name for each in tmp_path.iterdir()] == ["other"]
+
+
+def test_lists_of_staged_names(tmp_path: Path) -> None:
+    staged = StagedFiles(DISK, tmp_path)
+    names = ["00.index", "00.timeindex"]
+    paths = [os.path.join(staged.directory, name) for name in names]
+    staged.write_all_atomically([(path, path.encode()) for path in paths])
+    staged.write_all_atomically(contents=tuple((path, path.encode()) for path in paths))
+    assert sorted(staged.listdir(staged.directory)) == names
+    assert [staged.read(path) for path in paths] == [path.encode() for path in paths]
+    staged.sync_all([], [staged.directory])
+    staged.sync_all([], directories=(staged.directory,))
+    with pytest.raises(TypeError, match="a list or tuple of paths, not set"):
+        staged.sync_all([], {staged.directory})
+    assert sorted(os.listdir(tmp_path)) == [f"{STAGED}{staged.token}.{name}" for name in names]

@@ -10,7 +10,7 @@ attempt has a token of its own; what an attempt left that nobody knows of is rem
 
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any
 
 from kstore.log.files import Files
@@ -39,8 +39,15 @@ class StagedFiles(Files):
         return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
 
     def real(self, path: Any) -> Any:
-        """The path of the plain file that a path in the directory stands for; others as given."""
+        """The path of the plain file that a path in the directory stands for; others as given.
+
+        Also those in lists and tuples of paths, or of paths with their contents.
+        """
+        if isinstance(path, list | tuple):
+            return [self.real(each) for each in path]
         if not isinstance(path, str | os.PathLike):
+            if isinstance(path, Iterator | Set | Mapping):
+                raise TypeError(f"a list or tuple of paths, not {type(path).__name__}")
             return path
         text = os.fspath(path)
         if text == self.directory:
@@ -56,7 +63,9 @@ class StagedFiles(Files):
 
 def _mapped(name: str) -> Callable[..., Any]:
     def call(self: StagedFiles, *arguments: Any, **named: Any) -> Any:
-        return getattr(self.inner, name)(*map(self.real, arguments), **named)
+        return getattr(self.inner, name)(
+            *map(self.real, arguments), **{key: self.real(each) for key, each in named.items()}
+        )
 
     return call
 
