@@ -214,6 +214,9 @@ class StorageError(KStoreError, OSError):
         super().__init__(reason, path=path, position=position, offset=offset)
         self.errno = errno
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), self.args, {**self.__dict__, "errno": self.errno}  # OSError drops it
+
 
 class LogFailedError(StorageError):
     """A sync failed earlier; the log is read-only until it is reopened.

@@ -4,11 +4,15 @@ The driver keeps a few times as many of them under way as there are cores. So it
 done, write it down, and stop at any moment; an executor that is busy does not hold up the others.
 """
 
+import base64
 import os
+import pickle
+import re
 import sys
 import uuid
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kstore.errors import KStoreError
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+_PICKLED = re.compile(r"<kstore:([A-Za-z0-9+/=]+)>")  # in what Spark tells of a failed task
 Progress = Callable[[int, int, str], None]  # bytes done, bytes in all, what is done
 
 
@@ -69,13 +74,21 @@ def run_tasks(
     ``work`` is a function of a module, tasks and results are pickled. A task that raises is tried
     again as Spark is set to, then its error is raised here and the others are cancelled; so they
     are when the caller stops asking. Two tasks a core are under way at a time.
+
+    Raises an error of kstore's as the task raised it, and KStoreError with the first line of any
+    other (Spark's own among them), which names the task; what Spark told is its cause.
     """
     context = spark.sparkContext
     group = f"kstore-{uuid.uuid4().hex}"
 
     def run(number: int) -> Result:
-        context.setJobGroup(group, f"{description} ({number + 1} of {len(tasks)})", True)
-        found: list[Result] = context.parallelize([tasks[number]], 1).map(work).collect()
+        name = f"{description} ({number + 1} of {len(tasks)})"
+        context.setJobGroup(group, name, True)
+        try:
+            telling = context.parallelize([tasks[number]], 1).map(partial(_told, work))
+            found: list[Result] = telling.collect()
+        except Exception as error:
+            raise _as_raised(error, name) from error
         return found[0]
 
     waiting = iter(range(len(tasks)))
@@ -95,6 +108,33 @@ def run_tasks(
         if running:
             context.cancelJobGroup(group)
         pool.shutdown(cancel_futures=True)
+
+
+def _told(work: Callable[[Task], Result], task: Task) -> Result:
+    """Do a task; of an error Spark carries nothing but its text, so that holds the error."""
+    try:
+        return work(task)
+    except Exception as error:
+        kept = error if isinstance(error, KStoreError) else KStoreError(_first_line(error))
+        text = base64.b64encode(pickle.dumps((isinstance(error, KStoreError), kept))).decode()
+        raise RuntimeError(f"{kept} <kstore:{text}>") from error
+
+
+def _as_raised(error: Exception, name: str) -> KStoreError:
+    """The error of a task, from what Spark tells of it."""
+    found = _PICKLED.search(str(error))
+    if found is None:  # an executor that died, a job that was cancelled
+        return KStoreError(f"{name} failed: {_first_line(error)}")
+    own, kept = pickle.loads(base64.b64decode(found[1]))
+    raised: KStoreError = kept if own else KStoreError(f"{name} failed: {kept}")
+    return raised
+
+
+def _first_line(error: Exception) -> str:
+    java = getattr(error, "java_exception", None)  # py4j's own first line tells only the call
+    text = str(error if java is None else java.getMessage())
+    kind = "" if java is not None else f"{type(error).__name__}: "
+    return kind + (text.strip().splitlines() or [""])[0]
 
 
 def pack(sizes: Sequence[int], target: int) -> list[list[int]]:

@@ -1,0 +1,51 @@
+"""What a task of a job raises arrives in the driver as what it was."""
+
+from argparse import Namespace
+from typing import Any
+
+import pytest
+
+from kstore.errors import CorruptRecordError, KStoreError, StorageError
+from kstore.spark.jobs.command import main
+from kstore.spark.jobs.running import run_tasks
+
+
+def full(task: int) -> None:
+    raise StorageError("the disk is full", errno=28, path="/data/t-0", position=task)
+
+
+def astray(task: int) -> None:
+    raise ZeroDivisionError(f"task {task}\nand more of it")
+
+
+def damaged(task: int) -> None:
+    raise CorruptRecordError("no such magic").at(path="/data/t-0", offset=task)
+
+
+def test_an_error_of_kstore_arrives_as_itself(spark: Any) -> None:
+    with pytest.raises(StorageError, match="the disk is full") as caught:
+        list(run_tasks(spark, [7], full, "kstore tests"))
+    assert caught.value.errno == 28
+    assert (caught.value.path, caught.value.position) == ("/data/t-0", 7)
+    with pytest.raises(CorruptRecordError, match="no such magic") as found:
+        list(run_tasks(spark, [8], damaged, "kstore tests"))
+    assert (found.value.path, found.value.offset) == ("/data/t-0", 8)
+
+
+def test_any_other_names_the_task_in_one_line(spark: Any) -> None:
+    with pytest.raises(KStoreError) as caught:
+        list(run_tasks(spark, [7], astray, "kstore tests"))
+    assert str(caught.value) == "kstore tests (1 of 1) failed: ZeroDivisionError: task 7"
+
+
+@pytest.mark.parametrize("work", [full, astray])
+def test_a_job_that_fails_in_a_task_prints_one_line(
+    spark: Any, capsys: pytest.CaptureFixture[str], work: Any
+) -> None:
+    def run(arguments: Namespace, progress: Any) -> int:
+        return len(list(run_tasks(spark, [7], work, "kstore tests")))
+
+    assert main("verify", lambda parser: None, run, []) == 1
+    told = capsys.readouterr().err.splitlines()
+    assert len([line for line in told if line.startswith("verify: ")]) == 1
+    assert not [line for line in told if "Traceback" in line]
