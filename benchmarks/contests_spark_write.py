@@ -30,7 +30,8 @@ SHAPES = (("without headers", False, 2.5), ("with two headers", True, 1.6))
 
 
 class Sinks:
-    """Each write goes to a new place; what came is compared in full the first time."""
+    """Each write goes to a new place; what came is compared in full the first time, and
+    counted each time."""
 
     def __init__(self, spark: "SparkSession", folder: Path, node: "Node | None") -> None:
         self._spark = spark
@@ -63,7 +64,8 @@ class Sinks:
     def _found(self, who: str, shape: str, directory: Path, topic: str) -> tuple[int, int]:
         if (who, shape) not in self._seen:
             self._seen[who, shape] = work.written(self._spark, directory, topic)
-        return self._seen[who, shape]
+            return self._seen[who, shape]
+        return work.arrived(self._spark, directory, topic), self._seen[who, shape][1]
 
 
 def contests() -> Iterator[Contest]:

@@ -116,6 +116,11 @@ def written(spark: "SparkSession", directory: Path, topic: str) -> tuple[int, in
     return fingerprint(read(spark, directory, topics=topic, columns=columns, check=False))
 
 
+def arrived(spark: "SparkSession", directory: Path, topic: str) -> int:
+    """How many rows arrived: what can be asked each time."""
+    return read(spark, directory, topics=topic, columns=("partition",), check=False).count()
+
+
 def carry(
     query: Callable[[], "StreamingQuery"],
     append: Callable[[bytes], object],
