@@ -246,6 +246,27 @@ def test_wherever_it_dies_nothing_is_lost_or_there_twice(place: Path, tmp_path: 
     raise AssertionError("it never finished")
 
 
+@pytest.mark.parametrize("spoil", [Path.unlink, lambda path: path.write_bytes(b"short")])
+def test_a_file_that_is_not_here_is_not_exported(place: Path, tmp_path: Path, spoil: Any) -> None:
+    task = plan_all(place)[0].tasks[0]
+    out = tmp_path / "out"
+    with Target(str(out)) as target:
+        written = write_task(place, task, target.staged)
+        spoil(Path(written[0].staged))
+        with pytest.raises(StorageError, match="share") as caught:
+            target.publish(told(task), written)
+        assert written[0].host
+        assert written[0].host in str(caught.value)
+        assert written[0].staged in str(caught.value)
+    with Target(str(out)) as target:
+        assert all(
+            target.left(each.topic, None, each.partition, (each.start, each.stop), each.stop)
+            == [(each.start, each.stop)]
+            for each in task
+        )
+    assert visible(out) == []
+
+
 def told(task: Any) -> list[Any]:
     return [(each.topic, None, each.partition, each.start, each.stop) for each in task]
 

@@ -128,7 +128,11 @@ class Target(Exported):
     def publish(
         self, ranges: Iterable[tuple[str, str | None, int, int, int]], written: Sequence[Written]
     ) -> None:
-        """A task's work becomes visible: (topic, its id, partition, start, stop) and its files."""
+        """A task's work becomes visible: (topic, its id, partition, start, stop) and its files.
+
+        Raises StorageError, and notes nothing, where a file is not here as the task wrote it.
+        """
+        self._check(written)
         for topic, topic_id, partition, start, stop in ranges:
             done = self._done.get((topic, partition), [])
             self._done[topic, partition] = add_interval(done, start, stop)
@@ -144,6 +148,20 @@ class Target(Exported):
         if self._pending:
             self._pending = []
             self._save()
+
+    def _check(self, written: Iterable[Written]) -> None:
+        """An executor's path may be another host's own directory, which nobody sees from here."""
+        for each in written:
+            path = os.path.join(self.staged, os.path.basename(each.staged))
+            size = self._files.size_of(path) if self._files.exists(path) else None
+            if size != each.size:
+                found = "is not here" if size is None else f"has {size} bytes here"
+                raise StorageError(
+                    f"{each.name}, written as {each.size} bytes by a task on host "
+                    f"{each.host or 'unknown'}, {found}: the target is one directory that the "
+                    "driver and all executors share",
+                    path=path,
+                )
 
     def _save(self) -> None:
         done: dict[str, dict[str, list[Interval]]] = {}

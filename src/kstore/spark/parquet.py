@@ -6,6 +6,7 @@ Spark's Kafka connector, but for the topic, which the layout names, and millisec
 """
 
 import os
+import socket
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -55,6 +56,7 @@ class Written:
     last: int
     records: int
     size: int
+    host: str = ""  # of the task
 
 
 def date_of(day: int) -> str:
@@ -149,7 +151,15 @@ class _RangeWriter:
         name = place_of(of.topic, date_of(day), of.partition, file.first, file.last)
         self._done.append(
             Written(
-                file.path, name, of.topic, of.partition, file.first, file.last, file.records, size
+                file.path,
+                name,
+                of.topic,
+                of.partition,
+                file.first,
+                file.last,
+                file.records,
+                size,
+                socket.gethostname(),
             )
         )
 
