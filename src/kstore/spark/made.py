@@ -25,9 +25,16 @@ def frame_of(spark: "SparkSession", work: Work, tasks: Sequence[Any], ddl: str) 
     often the frame is used, the tasks are these.
     """
     carried = {"work": staticmethod(work), "tasks": tuple(tasks), "ddl": ddl}
+    make_active(spark)
     with _registering:  # Spark takes the class at load(): by value, with what it carries
         spark.dataSource.register(type("MadeSource", (MadeSource,), carried))
         return spark.read.format(_NAME).load()
+
+
+def make_active(spark: "SparkSession") -> None:
+    """Make it the session of this thread where that has none: there Spark looks formats up."""
+    if getattr(spark, "sparkContext", None) is not None and type(spark).getActiveSession() is None:
+        spark.createDataFrame([], "none int")  # which does it
 
 
 class MadeSource(DataSource):

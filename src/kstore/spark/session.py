@@ -34,6 +34,7 @@ def register(spark: "SparkSession") -> None:
     Set ``os.environ["PYSPARK_PYTHON"] = sys.executable`` before the session is made.
     """
     from kstore.spark.data_source import KStoreDataSource
+    from kstore.spark.made import make_active
 
     context = getattr(spark, "sparkContext", None)
     known = {} if context is None else {"parallelism": int(context.defaultParallelism)}
@@ -44,8 +45,7 @@ def register(spark: "SparkSession") -> None:
             RuntimeWarning,
             stacklevel=2,
         )
-    if context is not None and type(spark).getActiveSession() is None:
-        spark.createDataFrame([], "none int")  # which makes it this thread's session
+    make_active(spark)
     # A subclass of its own carries what only the session knows to the planner, by value.
     spark.dataSource.register(type("KStoreDataSource", (KStoreDataSource,), known))
 
