@@ -1,6 +1,7 @@
 """``kstore.spark.aggregate``: what Spark SQL says over the same frame, group by group."""
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,33 @@ def test_times_and_offsets_prune(registered: Any, place: Path) -> None:
     assert nothing.collect() == []
     one = aggregate(registered, place, topics="orders", since=FIRST * 2, by=()).collect()[0]
     assert (one["count"], one["key_bytes"], one["max_offset"]) == (0, 0, None)
+
+
+def test_times_that_spark_does_not_hold(registered: Any, tmp_path: Path) -> None:
+    times = [FIRST, 2**62, 2**63 - 1]
+    with kstore.open(tmp_path, config=QUIET) as store:
+        log = store.create_topic("far", 1)[0]
+        for time in times:
+            log.extend([kstore.Record(0, time, None, b"x")])
+    found = aggregate(registered, tmp_path, topics="far", by="window", window="1 hour")
+    in_us = [f"unix_micros({name}) {name}" for name in ("min_timestamp", "max_timestamp")]
+    rows = found.selectExpr(
+        "unix_micros(window.start) low", "unix_micros(window.end) high", "count", *in_us
+    )
+    most, hour = (2**63 - 1) // 1000, 3_600_000
+    start = FIRST // hour * hour
+    ends = most // hour * hour
+    assert [tuple(row) for row in rows.orderBy("low").collect()] == [
+        (start * 1000, (start + hour) * 1000, 1, FIRST * 1000, FIRST * 1000),
+        (ends * 1000, most * 1000, 2, most * 1000, most * 1000),
+    ]
+
+
+def test_in_a_thread_of_ones_own(spark: Any, place: Path) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        counted = aggregate(spark, place, topics="orders", by=(), measures="count")
+        rows = pool.submit(lambda: aggregate(spark, place, topics="orders", by=()).collect())
+        assert rows.result()[0]["count"] == counted.collect()[0]["count"] == 3001
 
 
 def test_damage_fails_or_is_left_out(registered: Any, place: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 import kstore
 from kstore.errors import InvalidConfigError, StorageError
 from kstore.log.files import DISK, Files
+from kstore.spark.aggregates import _windows
 from kstore.spark.exporting import FOLDER, Exported, Target, add_interval, subtract
 from kstore.spark.planning import Plan, plan_ranges
 from kstore.spark.reading import RangeReader
@@ -24,7 +26,7 @@ pytest.importorskip("pyarrow")
 import pyarrow as pa
 from pyarrow import parquet as pq
 
-from kstore.spark import parquet
+from kstore.spark import batches, parquet
 
 DAY = 86_400_000
 FIRST = 1_700_000_000_000 // DAY * DAY
@@ -149,6 +151,24 @@ def test_a_time_beyond_sparks(tmp_path: Path) -> None:
     assert "date=__HIVE_DEFAULT_PARTITION__" in only.name
     column = pq.ParquetFile(only.staged).read()["timestamp"]
     assert column.cast(pa.int64()).to_pylist() == [(2**63 - 1) // 1000]
+
+
+def test_times_are_clipped_at_both_ends() -> None:
+    least, most = -(2**63), 2**63 - 1
+    far, far_us = most // 1000, most // 1000 * 1000
+    assert batches.microseconds(np.array([least, -5, 7, most])).tolist() == [
+        -far_us, -5000, 7000, far_us,
+    ]  # fmt: skip
+    assert batches.microseconds(np.array([-far - 1, far])).tolist() == [-far_us, far_us]
+    assert batches.microseconds(np.array([], np.int64)).tolist() == []
+    hour = 3_600_000
+    numbers = np.array([least // hour, -1, 0, most // hour])
+    found = _windows(numbers, hour)
+    ends = far // hour * hour * 1000
+    assert [found.field(n).cast(pa.int64()).to_pylist() for n in (0, 1)] == [
+        [-far_us, -hour * 1000, 0, ends],
+        [-ends, 0, hour * 1000, far_us],
+    ]
 
 
 def test_a_fault_in_the_middle_raises(place: Path, tmp_path: Path) -> None:

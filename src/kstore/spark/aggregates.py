@@ -51,6 +51,7 @@ _LAST_MS = (2**63 - 1) // 1000  # of Spark's times
 _MOST_MEMORY = 256 << 20  # of a task's groups: then they are sent, and it begins anew
 _ROWS = 1 << 16  # of a batch of partial results
 _MOST_BYTES = 1 << 30  # of a task
+_WINDOW = "struct<start: timestamp, end: timestamp>"
 _UNITS = {
     "ms": 1, "millisecond": 1, "s": 1000, "sec": 1000, "second": 1000, "m": 60_000,
     "min": 60_000, "minute": 60_000, "h": 3_600_000, "hour": 3_600_000, "d": 86_400_000,
@@ -178,7 +179,7 @@ class _Shape:
 
     @property
     def ddl(self) -> str:
-        kinds = {TOPIC: "string", PARTITION: "int", WINDOW: "timestamp", KEY: "binary"}
+        kinds = {TOPIC: "string", PARTITION: "int", WINDOW: _WINDOW, KEY: "binary"}
         parts = [f"{name} {kinds[name]}" for name in self.labels]
         parts += [f"{name} {MEASURES[name][1]}" for name in self.partial]
         return ", ".join(parts) or "nothing int"
@@ -258,8 +259,7 @@ def to_batches(tally: Tally, shape: _Shape, of: OffsetRange) -> Iterator[Any]:
                 keys = Ragged(data, rows["key_positions"], rows["key_lengths"])
                 columns[name] = pack(keys, pa.binary())
             elif name == WINDOW:
-                starts = _microseconds(rows["window"] * shape.width)
-                columns[name] = pa.array(starts, kinds["timestamp"])
+                columns[name] = _windows(rows["window"], shape.width)
             elif name == TOPIC:
                 columns[name] = pa.repeat(pa.scalar(of.topic, pa.string()), len(rows))
             else:
@@ -283,7 +283,9 @@ def _measure(rows: Any, name: str, has_keys: bool) -> tuple[Any, Any]:
         return lengths.copy(), lengths < 0
     values = rows[name].copy()  # of one row, too: the tally's memory is used again
     if name.endswith("_timestamp"):
-        return _microseconds(values), None
+        from kstore.spark.batches import microseconds
+
+        return microseconds(values), None
     if name.startswith("min_") and name.endswith("_size"):
         return values, values == _NO_SIZE
     if name.endswith("_size"):
@@ -291,9 +293,18 @@ def _measure(rows: Any, name: str, has_keys: bool) -> tuple[Any, Any]:
     return values, None
 
 
-def _microseconds(times: Any) -> Any:
-    """Milliseconds as Spark counts them, within what it can."""
-    return np.clip(times, -_LAST_MS, _LAST_MS) * 1000
+def _windows(numbers: Any, width: int) -> Any:
+    """Starts and ends, both within what Spark holds; windows beyond it are its first and last."""
+    import pyarrow as pa
+
+    from kstore.spark.batches import microseconds
+
+    most = _LAST_MS // width
+    numbers = np.clip(numbers, -most - 1, most)  # so that nothing overflows here
+    kind = pa.timestamp("us", "UTC")
+    ends = {"start": numbers * width, "end": (numbers + 1) * width}
+    arrays = [pa.array(microseconds(times), kind) for times in ends.values()]
+    return pa.StructArray.from_arrays(arrays, names=list(ends))
 
 
 # --- on the driver ----------------------------------------------------------------------------
@@ -320,12 +331,4 @@ def _whole(partial: "DataFrame", shape: _Shape) -> "DataFrame":
             partial = partial.select(*shape.labels).distinct()
         merged = [*merged, functions.count(KEY).alias(DISTINCT)]
     frame = partial.groupBy(*groups).agg(*merged)
-    columns = [_window(shape.width) if name == WINDOW else functions.col(name) for name in shape.by]
-    return frame.select(*columns, *shape.measures)
-
-
-def _window(width: int) -> "Column":
-    from pyspark.sql import functions
-
-    end: Column = functions.timestamp_millis(functions.unix_millis(WINDOW) + width)
-    return functions.struct(functions.col(WINDOW).alias("start"), end.alias("end")).alias(WINDOW)
+    return frame.select(*shape.by, *shape.measures)

@@ -13,7 +13,7 @@ from kstore._native import ragged
 from kstore.record.columns import Columns, Headers, Ragged
 from kstore.spark.schema import HEADERS
 
-_MOST_MS = (2**63 - 1) // 1000
+MOST_MS = (2**63 - 1) // 1000  # of Spark's times, which are microseconds
 _HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 _TYPES = {
     "key": pa.binary(),
@@ -68,10 +68,15 @@ class BatchMaker:
 
 
 def microseconds(timestamps: Any) -> Any:
-    """Milliseconds as Spark counts time; what its range does not hold is its largest moment."""
-    if len(timestamps) and int(timestamps.max()) > _MOST_MS:
-        timestamps = np.minimum(timestamps, _MOST_MS)
-    return timestamps * 1000
+    """Milliseconds as Spark counts time, within what it holds."""
+    return within_spark(timestamps) * 1000
+
+
+def within_spark(timestamps: Any) -> Any:
+    """Milliseconds; what Spark's range does not hold is its first or last moment."""
+    if len(timestamps) and (int(timestamps.max()) > MOST_MS or int(timestamps.min()) < -MOST_MS):
+        return np.clip(timestamps, -MOST_MS, MOST_MS)
+    return timestamps
 
 
 def pack(rows: Ragged, kind: Any) -> Any:

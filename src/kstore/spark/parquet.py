@@ -19,7 +19,7 @@ from pyarrow import parquet
 
 from kstore.log.files import DISK
 from kstore.record.columns import Columns
-from kstore.spark.batches import BatchMaker
+from kstore.spark.batches import BatchMaker, within_spark
 from kstore.spark.planning import OffsetRange
 from kstore.spark.schema import HEADERS
 
@@ -29,7 +29,6 @@ _GROUP_SIZE = 32 << 20  # bytes of records in memory, of all open files
 _OPEN = 8  # files at a time: records of more dates than that in turn make more files
 _DAY_MS = 86_400_000
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # of the years 1 and 9999
-_LAST_MS = (2**63 - 1) // 1000  # Spark counts microseconds
 _ORDER = ("key", "value", HEADERS, "partition", "offset", "timestamp", "timestampType")
 _TIMES = pa.timestamp("ms", "UTC")
 _STATISTICS = ["partition", "offset", "timestamp", "timestampType"]
@@ -165,9 +164,7 @@ class _RangeWriter:
 
     def _batch(self, columns: Columns) -> Any:
         arrays = list(self._maker.make(columns).columns)
-        times = columns.timestamps
-        if int(times.max()) > _LAST_MS:
-            times = np.minimum(times, _LAST_MS)
+        times = within_spark(columns.timestamps)
         buffer = pa.py_buffer(np.ascontiguousarray(times))
         made = pa.Array.from_buffers(_TIMES, len(columns), [None, buffer], 0)
         arrays.insert(_ORDER.index("timestamp"), made)
