@@ -14,6 +14,7 @@ from kstore.log.publication import PUBLISHING
 from kstore.store import Store
 
 _PAUSE = 0.02  # seconds between looks for the lock
+_TRIES = 5  # to find a store settled; one that cannot be is taken as it is
 _QUIET = StoreConfig(background=False)
 
 Taken = TypeVar("Taken")
@@ -54,7 +55,9 @@ def keep_closed(
     """The store's lock, with all of its logs closed, and recovered as far as that can be."""
     held = _lock(paths, timeout_ms, reason, files)
     try:
-        if not _is_settled(held, files):
+        for _ in range(_TRIES):  # who had the lock in between may have left it unfinished again
+            if _is_settled(held, files):
+                break
             _release(held)
             held = []
             open_alone(paths, timeout_ms, reason, files).close()

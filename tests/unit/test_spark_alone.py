@@ -1,0 +1,37 @@
+"""A store to oneself: whoever has it between two locks may leave it unfinished again."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kstore
+from kstore.spark import alone
+from support.stores import QUIET
+
+
+@pytest.mark.parametrize("times", [0, 1, 2])
+def test_asked_again_after_the_lock_is_retaken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    with kstore.open(tmp_path, config=QUIET) as store:
+        store.create_topic("orders", 1)[0].extend([b"x"])
+    opened, locks, left = alone.open_alone, alone._lock, [times]
+    calls: list[str] = []
+
+    def counted(*given: Any) -> Any:
+        calls.append("open")
+        return opened(*given)
+
+    def after_another_died(*given: Any) -> Any:
+        """Another process wrote, and died without a clean end."""
+        if left[0]:
+            left[0] -= 1
+            (tmp_path / ".kafka_cleanshutdown").unlink()
+        return locks(*given)
+
+    monkeypatch.setattr(alone, "open_alone", counted)
+    monkeypatch.setattr(alone, "_lock", after_another_died)
+    with alone.keep_closed((str(tmp_path),), 1000, "a test"):
+        assert (tmp_path / ".kafka_cleanshutdown").exists()
+    assert calls == ["open"] * times
