@@ -325,10 +325,10 @@ def test_another_log_under_the_same_name(tmp_path: Path) -> None:
         b"{}",
         b"[]",
         b'{"version": 2, "topics": {}, "done": {}, "pending": []}',
-        b'{"version": 1, "topics": {}, "done": {"a": 3}, "pending": []}',
-        b'{"version": 1, "topics": {}, "done": {}, "pending": [["../x", "y"]]}',
-        b'{"version": 1, "topics": {}, "done": {}, "pending": [["x", "../y"]]}',
-        b'{"version": 1, "topics": {}, "done": {}, "pending": [["x", "/y"]]}',
+        b'{"version": 1, "isolation": "a", "topics": {}, "done": {"a": 3}, "pending": []}',
+        b'{"version": 1, "isolation": "a", "topics": {}, "done": {}, "pending": [["../x", "y"]]}',
+        b'{"version": 1, "isolation": "a", "topics": {}, "done": {}, "pending": [["x", "../y"]]}',
+        b'{"version": 1, "isolation": "a", "topics": {}, "done": {}, "pending": [["x", "/y"]]}',
     ],
 )
 def test_a_progress_file_that_is_none(tmp_path: Path, text: bytes) -> None:
@@ -339,6 +339,16 @@ def test_a_progress_file_that_is_none(tmp_path: Path, text: bytes) -> None:
             kind(str(tmp_path))
     (tmp_path / FOLDER / "progress.json").unlink()
     Target(str(tmp_path)).__exit__()  # the lock was given back
+
+
+def test_another_isolation_is_refused(tmp_path: Path) -> None:
+    with Target(str(tmp_path), isolation="read_committed") as target:
+        target.publish([("orders", None, 0, 0, 5)], [])
+    for kind in (Exported, Target):
+        with pytest.raises(InvalidConfigError, match=r"as read_committed.* read_uncommitted"):
+            kind(str(tmp_path))
+    with Target(str(tmp_path), isolation="read_committed") as target:
+        assert target.left("orders", None, 0, (0, 5), 5) == []
 
 
 def test_what_is_kept_is_small(tmp_path: Path) -> None:

@@ -48,9 +48,12 @@ def subtract(start: int, stop: int, done: Iterable[Interval]) -> list[Interval]:
 class Exported:
     """What a target has already, as its progress file tells; changes nothing."""
 
-    def __init__(self, path: str, files: Files = DISK) -> None:
+    def __init__(
+        self, path: str, files: Files = DISK, *, isolation: str = "read_uncommitted"
+    ) -> None:
         self.path = path
         self._files = files
+        self._isolation = isolation
         self._folder = os.path.join(path, FOLDER)
         self._progress = os.path.join(self._folder, "progress.json")
         self._done: dict[Place, list[Interval]] = {}
@@ -84,6 +87,7 @@ class Exported:
             tree: dict[str, Any] = json.loads(self._files.read(self._progress))
             if tree["version"] != VERSION:
                 raise ValueError(f"version {tree['version']}")
+            isolation = str(tree["isolation"])
             self._ids = {str(topic): each for topic, each in tree["topics"].items()}
             self._done = {
                 (topic, int(partition)): [(int(low), int(high)) for low, high in intervals]
@@ -99,12 +103,19 @@ class Exported:
                 f"{self._progress} is not of an export that this version knows ({error}): "
                 "export into another directory"
             ) from None
+        if self._done and isolation != self._isolation:
+            raise InvalidConfigError(
+                f"{self.path} has records exported as {isolation}, and this run is "
+                f"{self._isolation}: use that isolation, or export into another directory"
+            )
 
 
 class Target(Exported):
     """An export's target directory, locked for this export; a context manager."""
 
-    def __init__(self, path: str, files: Files = DISK) -> None:
+    def __init__(
+        self, path: str, files: Files = DISK, *, isolation: str = "read_uncommitted"
+    ) -> None:
         self.staged = os.path.join(path, FOLDER, "staged")
         _make_directories(files, self.staged)
         try:
@@ -112,7 +123,7 @@ class Target(Exported):
         except StoreLockedError:
             raise StorageError("another export writes here now", path=path) from None
         try:
-            super().__init__(path, files)
+            super().__init__(path, files, isolation=isolation)
             self._put_in_place()
             self._clean()
         except BaseException:
@@ -167,7 +178,13 @@ class Target(Exported):
         done: dict[str, dict[str, list[Interval]]] = {}
         for (topic, partition), intervals in sorted(self._done.items()):
             done.setdefault(topic, {})[str(partition)] = intervals
-        tree = {"version": VERSION, "topics": self._ids, "done": done, "pending": self._pending}
+        tree = {
+            "version": VERSION,
+            "isolation": self._isolation,
+            "topics": self._ids,
+            "done": done,
+            "pending": self._pending,
+        }
         self._files.write_atomically(self._progress, json.dumps(tree).encode())
 
     def _put_in_place(self) -> None:

@@ -125,7 +125,7 @@ def export(
     check_executors(spark, paths)
     source = _source(paths, topic, since, until, isolation)
     report = ExportReport(place)
-    with Target(place) as store:
+    with Target(place, isolation=isolation) as store:
         check_executors(spark, (store.staged,))
         plan = _plan(source, store, cores(spark), file_size)
         tag = uuid.uuid4().hex
@@ -234,7 +234,8 @@ def run(arguments: argparse.Namespace, progress: Progress) -> int:
     if arguments.dry_run:
         source = _source(paths, arguments.topic, since, until, arguments.isolation)
         target = absolute_paths([arguments.target])[0]
-        print(f"would export: {_plan(source, Exported(target), os.cpu_count() or 1, size)}")
+        exported = Exported(target, isolation=arguments.isolation)
+        print(f"would export: {_plan(source, exported, os.cpu_count() or 1, size)}")
         return 0
     spark, is_new = open_session(arguments.master, "kstore export")
     try:
