@@ -1,5 +1,6 @@
 """What a task of a job raises arrives in the driver as what it was."""
 
+import base64
 from argparse import Namespace
 from typing import Any
 
@@ -30,6 +31,16 @@ def test_an_error_of_kstore_arrives_as_itself(spark: Any) -> None:
     with pytest.raises(CorruptRecordError, match="no such magic") as found:
         list(run_tasks(spark, [8], damaged, "kstore tests"))
     assert (found.value.path, found.value.offset) == ("/data/t-0", 8)
+
+
+def posing(task: int) -> None:
+    false = base64.b64encode(b'{"other": "all is well"}').decode()
+    raise StorageError("no such file", path=f"/data/<kstore:{false}>")
+
+
+def test_a_file_s_name_does_not_pass_for_an_error(spark: Any) -> None:
+    with pytest.raises(StorageError, match="no such file"):
+        list(run_tasks(spark, [7], posing, "kstore tests"))
 
 
 def test_any_other_names_the_task_in_one_line(spark: Any) -> None:

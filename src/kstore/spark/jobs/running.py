@@ -5,8 +5,8 @@ done, write it down, and stop at any moment; an executor that is busy does not h
 """
 
 import base64
+import json
 import os
-import pickle
 import re
 import sys
 import uuid
@@ -15,14 +15,16 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kstore.errors import KStoreError
+from kstore import errors
+from kstore.errors import KStoreError, StorageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
-_PICKLED = re.compile(r"<kstore:([A-Za-z0-9+/=]+)>")  # in what Spark tells of a failed task
+_TOLD = re.compile(r"<kstore:([A-Za-z0-9+/=]+)>")  # in what Spark tells of a failed task
+_PLACES = ("path", "position", "offset")
 Progress = Callable[[int, int, str], None]  # bytes done, bytes in all, what is done
 
 
@@ -111,22 +113,38 @@ def run_tasks(
 
 
 def _told(work: Callable[[Task], Result], task: Task) -> Result:
-    """Do a task; of an error Spark carries nothing but its text, so that holds the error."""
+    """Do a task; of an error Spark carries nothing but its text, so that holds the error.
+
+    As JSON: names of files and what a damaged record says stand in that text, too, and must not
+    be able to do more than to be read.
+    """
     try:
         return work(task)
+    except KStoreError as error:
+        told = {name: getattr(error, name) for name in ("reason", *_PLACES)}
+        told |= {"class": type(error).__name__, "errno": getattr(error, "errno", None)}
+        text = base64.b64encode(json.dumps(told).encode()).decode()
+        raise RuntimeError(f"{error} <kstore:{text}>") from error
     except Exception as error:
-        kept = error if isinstance(error, KStoreError) else KStoreError(_first_line(error))
-        text = base64.b64encode(pickle.dumps((isinstance(error, KStoreError), kept))).decode()
-        raise RuntimeError(f"{kept} <kstore:{text}>") from error
+        text = base64.b64encode(json.dumps({"other": _first_line(error)}).encode()).decode()
+        raise RuntimeError(f"{error} <kstore:{text}>") from error
 
 
 def _as_raised(error: Exception, name: str) -> KStoreError:
-    """The error of a task, from what Spark tells of it."""
-    found = _PICKLED.search(str(error))
-    if found is None:  # an executor that died, a job that was cancelled
+    """The error of a task, from what Spark tells of it: ours comes last there."""
+    found = _TOLD.findall(str(error))
+    if not found:  # an executor that died, a job that was cancelled
         return KStoreError(f"{name} failed: {_first_line(error)}")
-    own, kept = pickle.loads(base64.b64decode(found[1]))
-    raised: KStoreError = kept if own else KStoreError(f"{name} failed: {kept}")
+    told = json.loads(base64.b64decode(found[-1]))
+    if "other" in told:
+        return KStoreError(f"{name} failed: {told['other']}")
+    kind = getattr(errors, told["class"], KStoreError)
+    places = {place: told[place] for place in _PLACES}
+    if not (isinstance(kind, type) and issubclass(kind, KStoreError)):
+        kind = KStoreError
+    raised = kind(told["reason"], **places)
+    if isinstance(raised, StorageError):
+        raised.errno = told["errno"]
     return raised
 
 
