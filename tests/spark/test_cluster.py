@@ -144,7 +144,7 @@ def test_processes_die_while_they_write(
 ) -> None:
     driver.tell("write", path=place, topic="to", count=COUNT, pause=0.1, marks=marks,
                 batchSize=1024)  # fmt: skip
-    assert kill(driver, marks, lambda: victims(driver)) == 1
+    assert kill(driver, marks, lambda: victims(driver), 1 if victims is executors else 8) >= 1
     assert numbers(place) == []
     driver.answer()
     assert again(marks)
@@ -160,7 +160,8 @@ def test_processes_die_while_they_read(
 ) -> None:
     fill(place)
     driver.tell("read", path=place, topic="from", pause=0.1, marks=marks, minPartitions=4)
-    assert kill(driver, marks, lambda: victims(driver)) == 1
+    # Of the Python processes some are idle: all of them die, and with them one that is at it.
+    assert kill(driver, marks, lambda: victims(driver), 1 if victims is executors else 8) >= 1
     assert driver.answer() == [COUNT, COUNT, TOTAL]
     assert again(marks)
 
