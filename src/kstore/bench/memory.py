@@ -55,7 +55,7 @@ class Disk:
     """One sequential write and one sequential read of the disk, by the best plain means."""
 
     def __init__(self, setting: Setting) -> None:
-        self.size = max(min(setting.size, 256 * MIB) // MIB, 1) * MIB  
+        self.size = max(min(setting.size, 256 * MIB) // MIB, 1) * MIB
         self.flags = 0 if refusal(setting.directory, os.O_DIRECT) else os.O_DIRECT
         self.block = block_of(MIB)
         self.written = setting.directory / "written"
