@@ -15,7 +15,9 @@ import kstore
 from kstore import StoreConfig
 from kstore.errors import CorruptRecordError, OffsetOutOfRangeError, StorageError
 from kstore.log.commit import Committer
-from kstore.log.files import Files
+from kstore.log.files import DISK, Files
+from kstore.log.loader import load_active
+from kstore.log.opening import peek_end_offset
 from kstore.log.segment import load_indexes
 from kstore.log.upkeep import Upkeep
 from kstore.store import Store
@@ -455,6 +457,23 @@ def test_a_foreign_reader_is_not_misled_by_an_index_entry(tmp_path: Path) -> Non
                 assert log[n].offset == n
             found = [record.offset for record in log.view(offset + 1, 29)]
             assert found == list(range(offset + 1, 29))
+
+
+def test_an_old_block_where_an_index_entry_points_hides_nothing(tmp_path: Path) -> None:
+    """What a power cut may leave: the entry of an append, and a block of before in its place."""
+    log = open_log(tmp_path, index_interval_bytes=1)
+    for n in range(6):
+        log.append(b"%d" % n * 50)
+    place = log.read(4).position
+    log.close()
+    path = tmp_path / f"{FIRST}.log"
+    data = path.read_bytes()
+    path.write_bytes(data[:place] + data[: len(data) - place])
+    reader = read_log(tmp_path)
+    assert [record.offset for record in reader] == [0, 1, 2, 3]
+    reader.close()
+    assert peek_end_offset(DISK, str(tmp_path), 0) == 4
+    assert load_active(DISK, str(tmp_path), 0).next_offset == 4
 
 
 def test_entries_behind_a_wrong_one_are_not_used(tmp_path: Path, caplog) -> None:

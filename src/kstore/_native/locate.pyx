@@ -394,16 +394,21 @@ cdef class SegmentView:
         position = get_i32(self.entries + slot * OFFSET_INDEX_ENTRY_SIZE + 4)
         return position if 0 <= position < self.size else 0
 
-    def last_indexed_position(self, int64_t size):
-        """Position of the last index entry that lies within size bytes of log; 0 if none."""
+    def last_indexed(self, int64_t size):
+        """(offset, position) of the last index entry that lies within size bytes of log.
+
+        Without one (base offset - 1, 0): what is in front of the segment, and its begin.
+        """
         cdef Py_ssize_t slot = self.entry_count - 1
+        cdef const uint8_t* at
         cdef int64_t position
         while slot >= 0:
-            position = get_i32(self.entries + slot * OFFSET_INDEX_ENTRY_SIZE + 4)
+            at = self.entries + slot * OFFSET_INDEX_ENTRY_SIZE
+            position = get_i32(at + 4)
             if 0 <= position < size:
-                return position
+                return self.base_offset + get_i32(at), position
             slot -= 1
-        return 0
+        return self.base_offset - 1, 0
 
     def last_indexed_time(self):
         """(timestamp, offset) of the last time index entry; (-1, base offset) if none."""

@@ -74,7 +74,7 @@ cdef class LogEnd:
         self.next_offset = active.next_offset
         self.fd, self.index_fd, self.time_fd = fd, index_fd, time_fd
         # Kafka begins at 0; a log that is parked often would never get an entry by that.
-        self.bytes_since_index = active.size - <int64_t>active.last_indexed_position(active.size)
+        self.bytes_since_index = active.size - <int64_t>active.last_indexed(active.size)[1]
         self.ready = True
 
     def reset(self, SegmentView active not None):

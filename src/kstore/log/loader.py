@@ -149,7 +149,7 @@ def load_active(files: Files, directory: str, base_offset: int) -> SegmentView:
         return view
     segments_on_disk.load_indexes(files, directory, view)
     position, next_offset, timestamp, offset = segments_on_disk.walk_end(files, view, size)
-    view.publish(view.last_indexed_position(size) + position, next_offset)
+    view.publish(position, next_offset)
     view.note_timestamp(*segments_on_disk.newest_time(files, view))
     view.note_timestamp(timestamp, offset)
     return view
@@ -163,5 +163,4 @@ def _is_unsound(files: Files, directory: str, base_offset: int) -> bool:
         return False
     view = SegmentView(base_offset, path)
     segments_on_disk.load_indexes(files, directory, view)
-    walked = segments_on_disk.walk_end(files, view, size)[0]
-    return view.last_indexed_position(size) + walked != size
+    return segments_on_disk.walk_end(files, view, size)[0] != size

@@ -160,7 +160,7 @@ def beginning(view: SegmentView, end: Slice) -> SegmentView:
     part = SegmentView(base, view.path, size=size)
     part.load_entries(entries[: entry_count * _ENTRY], times[: time_count * _TIME_ENTRY])
     part.entries_are_written(0, 0)
-    start = part.last_indexed_position(size)
+    _, start = part.last_indexed(size)
     part.note_timestamp(*part.last_indexed_time())
     _, following, timestamp, at = find_end(view.whole().memory()[start:size], 0, base, False)
     part.note_timestamp(timestamp, at)
@@ -254,8 +254,14 @@ def load_indexes(files: Files, directory: str, view: SegmentView) -> bool:
 
 
 def walk_end(files: Files, view: SegmentView, size: int) -> tuple[int, int, int, int]:
-    """Walk from the last index entry within the file to its last whole batch."""
-    start = position = view.last_indexed_position(size)
+    """Walk from the last index entry within the file to its last whole batch.
+
+    Returns (position after it, offset after it, largest timestamp on the way, last offset of the
+    batch that has it). An entry whose offset the walk does not come to is not true of the log: a
+    power cut left an old block there, say. Then the view forgets its entries, and the log alone
+    tells.
+    """
+    indexed, position = view.last_indexed(size)
     end, largest, offset = view.base_offset, -1, view.base_offset
     step = _STEP
     fd = files.open(view.path)
@@ -275,7 +281,10 @@ def walk_end(files: Files, view: SegmentView, size: int) -> tuple[int, int, int,
                 break
     finally:
         files.close(fd)
-    return position - start, end, largest, offset
+    if end <= indexed:
+        view.load_entries(b"", b"")
+        return walk_end(files, view, size)
+    return position, end, largest, offset
 
 
 def declared_size(data: bytes) -> int:

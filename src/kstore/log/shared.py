@@ -175,7 +175,7 @@ class SharedReader:
             return False
         if fence is not None:
             size = min(size, fence.position)
-        active.publish(active.last_indexed_position(size), bases[-1])
+        active.publish(active.last_indexed(size)[1], bases[-1])
         for view in views:
             view.opener = self._map
         self._segments = SegmentList((*views, active), start)
@@ -238,10 +238,11 @@ class SharedReader:
             if size == 0 and len(data) < wanted <= left:  # one batch larger than a step
                 data = self._files.pread(self._fd, wanted, active.size)
                 size, following, largest, offset = find_end(data, 0, active.next_offset, True)
-            if size == 0:
-                if active.size > 0 and active.next_offset == active.base_offset:
-                    active.publish(0, active.base_offset)  # the index misled: the log decides
+            if active.size > 0 and active.next_offset == active.base_offset:  # at an index entry
+                if size == 0 or following <= active.last_indexed(active.size + left)[0]:
+                    active.publish(0, active.base_offset)  # it misled: the log decides
                     continue
+            if size == 0:
                 size, following = self._behind_damage(active, data, left)
                 largest, offset = -1, following
                 if size == 0:
