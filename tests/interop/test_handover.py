@@ -156,7 +156,7 @@ def test_zookeeper_adopts(tmp_path: Path) -> None:
             assert [record.value for record in log] == [b"value-%d" % n for n in range(500)]
             log.extend([b"more-%d" % number for number in range(20)])
         broker.start()
-        assert once_known(broker.address, "adopted") == (0, 520)
+        assert end_when_known(broker.address, "adopted") == (0, 520)
         with (
             KafkaSource(broker.address, "adopted") as source,
             kstore.open(tmp_path / "copy") as store,
@@ -172,13 +172,14 @@ def test_zookeeper_adopts(tmp_path: Path) -> None:
 
 
 def mirror_end(address: str, topic: str) -> tuple[int, int]:
+    """The offsets of partition 0: the earliest, the latest."""
     with KafkaSource(address, topic, patience=15) as source:
         source.describe()
         return source.offsets([0], EARLIEST)[0], source.offsets([0], LATEST)[0]
 
 
-def once_known(address: str, topic: str) -> tuple[int, int]:
-    """After a start: the controller of these days tells brokers of topics a moment later."""
+def end_when_known(address: str, topic: str) -> tuple[int, int]:
+    """After a start: the controller of these days tells a broker of its topics a moment later."""
     deadline = time.monotonic() + 60
     while True:
         try:

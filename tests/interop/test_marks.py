@@ -5,7 +5,6 @@ not start where meta.properties names another cluster, or another node.
 """
 
 import json
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,7 @@ from kafka import KafkaAdminClient
 import kstore
 from interop.node import Node
 from interop.old_node import OldNode
-from interop.test_handover import mirror_end
-from kstore.errors import UnknownTopicOrPartitionError
+from interop.test_handover import end_when_known, mirror_end
 from kstore.log.filenames import CLEAN_SHUTDOWN, META_PROPERTIES
 from kstore.log.files import DISK
 from kstore.log.identity import read_meta_properties, write_meta_properties
@@ -83,18 +81,6 @@ def test_kraft(kafka: str, tmp_path: Path) -> None:
         broker.kill()
 
 
-def end_when_known(address: str) -> tuple[int, int]:
-    """A broker that has just started hears of its partitions a moment later."""
-    until = time.monotonic() + 30
-    while True:
-        try:
-            return mirror_end(address, "t")
-        except UnknownTopicOrPartitionError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.1)
-
-
 def test_zookeeper(tmp_path: Path) -> None:
     broker = OldNode("3.9.2", tmp_path)
     try:
@@ -108,7 +94,7 @@ def test_zookeeper(tmp_path: Path) -> None:
         write_anew(broker.log_dir, 0)
         broker.level = OPENING
         broker.start()
-        assert end_when_known(broker.address) == (0, end)
+        assert end_when_known(broker.address, "t") == (0, end)
         broker.stop()
         assert_trusted(broker.lines(), broker.log_dir)
         write_anew(broker.log_dir, 0, cluster_id="b3RoZXItY2x1c3Rlci0wMQ")

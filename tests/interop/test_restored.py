@@ -12,9 +12,6 @@ from interop.node import Node
 from support.stores import QUIET
 from support.transactions import WHEN, Teller
 
-pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark")
-
 COUNT = 60
 
 

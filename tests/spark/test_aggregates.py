@@ -101,7 +101,6 @@ def test_distinct_keys(registered: Any, place: Path) -> None:
 def test_keys_are_sent_in_pieces_where_there_are_many(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("pyspark")
     shape = aggregates._Shape(("key",), 0, ("count",))
     source = aggregates.parse_source({"path": str(place), "subscribe": "orders"})
     work, tasks = aggregates._Work(source, shape), aggregates._plan(source, shape, 2)

@@ -18,7 +18,6 @@ HOME = Path(__file__).resolve().parents[2] / "docs" / "pipeline"
 def test_it_comes_to_what_plain_python_finds(
     registered: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    pytest.importorskip("matplotlib")
     monkeypatch.setattr(sys, "path", [str(HOME), *sys.path])
     import pipeline
     import report

@@ -185,7 +185,6 @@ def test_results_as_data_text_and_page(tmp_path):
         assert outside not in html
 
 
-@pytest.mark.skipif(find_spec("matplotlib") is None, reason="matplotlib is not installed")
 def test_every_kind_of_receiver_has_a_picture():
     def one(size, kind):
         entry = {"name": "sendfile", "contestant": "sendfile", "rate": size}

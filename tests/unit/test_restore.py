@@ -5,20 +5,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet as pq
 
 import kstore
 from kstore.errors import InvalidConfigError, InvalidRecordError
+from kstore.spark.jobs import restore as job
+from kstore.spark.jobs import restore_plan
+from kstore.spark.jobs.restore_types import Filter
 from support.stores import QUIET
 from support.transactions import WHEN, Teller
-
-pa = pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark")
-pq = pytest.importorskip("pyarrow.parquet")
-
-from kstore.spark.jobs import restore as job  # noqa: E402
-from kstore.spark.jobs import restore_plan  # noqa: E402
-from kstore.spark.jobs.restore_types import Filter  # noqa: E402
 
 
 def run_here(spark: Any, tasks: Any, work: Any, description: str) -> Iterator[Any]:

@@ -8,25 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import parquet as pq
 
 import kstore
 from kstore.errors import InvalidConfigError, StorageError
 from kstore.log.files import DISK, Files
+from kstore.spark import batches, parquet
 from kstore.spark.aggregates import _windows
 from kstore.spark.exporting import FOLDER, Exported, Target, add_interval, subtract
 from kstore.spark.planning import Plan, plan_ranges
 from kstore.spark.reading import RangeReader
 from support.stores import QUIET
-
-pytest.importorskip("pyarrow")
-
-import pyarrow as pa
-from pyarrow import parquet as pq
-
-from kstore.spark import batches, parquet
 
 DAY = 86_400_000
 FIRST = 1_700_000_000_000 // DAY * DAY
