@@ -238,10 +238,11 @@ class SharedReader:
             if size == 0 and len(data) < wanted <= left:  # one batch larger than a step
                 data = self._files.pread(self._fd, wanted, active.size)
                 size, following, largest, offset = find_end(data, 0, active.next_offset, True)
-            if active.size > 0 and active.next_offset == active.base_offset:  # at an index entry
-                if size == 0 or following <= active.last_indexed(active.size + left)[0]:
-                    active.publish(0, active.base_offset)  # it misled: the log decides
-                    continue
+            at_entry = active.size > 0 and active.next_offset == active.base_offset
+            indexed = active.last_indexed(active.size + left)[0] if at_entry else -1
+            if at_entry and (size == 0 or following <= indexed):
+                active.publish(0, active.base_offset)  # it misled: the log decides
+                continue
             if size == 0:
                 size, following = self._behind_damage(active, data, left)
                 largest, offset = -1, following
