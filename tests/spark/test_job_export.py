@@ -135,8 +135,8 @@ def dying(self, source, target):
     if sum(each.endswith(".parquet") for each in seen) == 3:
         os.kill(os.getpid(), 9)
 Files.rename = dying
-spark, _ = open_session("local[2]")
-job.export(spark, sys.argv[1], sys.argv[2], topic="orders", file_size=4000)
+with open_session("local[2]") as spark:
+    job.export(spark, sys.argv[1], sys.argv[2], topic="orders", file_size=4000)
 """
     done = subprocess.run(
         [sys.executable, "-c", code, str(place), str(target)],

@@ -11,6 +11,7 @@ import kstore
 from kstore.cli import main
 from kstore.log.staged import STAGED
 from kstore.spark.jobs import reindex as job
+from kstore.spark.jobs import running
 from support.jobs import logs, lose_side_files, make_store, rebuilt_by_recovery, side_files
 from support.stores import QUIET, snapshot
 
@@ -36,8 +37,8 @@ def expected(made: tuple[Path, dict[str, bytes]]) -> dict[str, bytes]:
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "_LEAST_PART", 9000)
-    monkeypatch.setattr(job, "_MOST_PART", 9000)
+    monkeypatch.setattr(running, "LEAST_TASK", 9000)
+    monkeypatch.setattr(running, "MOST_TASK", 9000)
 
 
 def test_the_files_that_recovery_makes(spark: Any, place: Path, expected: dict[str, bytes]) -> None:

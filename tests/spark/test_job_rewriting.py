@@ -13,6 +13,7 @@ from kstore.log.files import DISK
 from kstore.log.rewriting import Target, rewrite_log
 from kstore.log.staged import STAGED
 from kstore.spark.jobs import rewriting as job
+from kstore.spark.jobs import running
 from kstore.spark.jobs.recompress import recompress
 from oracle.writer import message
 from support.jobs import batches, logs, make_store, side_files
@@ -21,8 +22,8 @@ from support.stores import QUIET, snapshot
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "_LEAST_PART", 15_000)
-    monkeypatch.setattr(job, "_MOST_PART", 15_000)
+    monkeypatch.setattr(running, "LEAST_TASK", 15_000)
+    monkeypatch.setattr(running, "MOST_TASK", 15_000)
 
 
 @pytest.fixture
@@ -75,7 +76,12 @@ def test_the_active_segment_too_and_old_messages(
         log = store.create_topic("old")[0]
         for n in range(300):
             log.append_as_follower(message(n, b"k", b"v%d" % n, magic=n % 2, timestamp=n))
-    assert main(["spark", "convert", "--roll", "--topic", "old", "--log-dir", str(place)]) == 0
+    words = ["spark", "convert", "--topic", "old", "--log-dir", str(place)]
+    assert main([*words, "--dry-run"]) == 0
+    assert capsys.readouterr().out.startswith("0 tasks would write 0 sealed segments")
+    assert main([*words, "--roll", "--dry-run"]) == 0
+    assert capsys.readouterr().out.startswith("1 tasks would write 1 segments")
+    assert main([*words, "--roll"]) == 0
     assert "1 of 1 segments rewritten" in capsys.readouterr().out
     found = batches(place)["old-0"]
     assert [(each.magic, each.base_offset) for each in found] == [(2, n) for n in range(300)]

@@ -9,6 +9,7 @@ import pytest
 
 import kstore
 from kstore.cli import main
+from kstore.spark.jobs import running
 from kstore.spark.jobs import verify as job
 from kstore.spark.jobs.running import run_tasks
 from support.stores import QUIET, snapshot
@@ -27,8 +28,8 @@ def place(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "_LEAST_PART", 5000)
-    monkeypatch.setattr(job, "_MOST_PART", 5000)
+    monkeypatch.setattr(running, "LEAST_TASK", 5000)
+    monkeypatch.setattr(running, "MOST_TASK", 5000)
 
 
 def single(path: Path) -> list[dict[str, Any]]:
@@ -74,24 +75,46 @@ def test_json_is_that_of_the_tool(spark: Any, place: Path, capsys: Any) -> None:
     assert json.loads(capsys.readouterr().out) == ours
 
 
-def test_resume_does_not_look_again(spark: Any, place: Path, tmp_path: Path) -> None:
+def stop_after(name: str) -> Any:
+    """Progress that ends the driver when something of a partition behind this one is done."""
+
+    def progress(done: int, total: int, now: str) -> None:
+        if now > name:
+            raise KeyboardInterrupt
+
+    return progress
+
+
+def test_resume_does_not_look_again(
+    spark: Any, place: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     damage(place)
+    for name in ("LEAST_TASK", "MOST_TASK"):  # one task: its partitions come in order
+        monkeypatch.setattr(running, name, 1 << 20)
+    whole = job.verify(spark, place)
     state = tmp_path / "state.json"
-    first = job.verify(spark, place, topic="orders", resume=str(state))
-    kept = state.read_bytes()
-    for each in (place / "orders-0").glob("*.log"):
-        each.write_bytes(b"?" * 100)  # would be found if it were looked at
-    seen: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        job.verify(spark, place, resume=str(state), progress=stop_after("orders-0"))
+    left = [each for each in whole if each.path not in json.loads(state.read_bytes())["done"]]
+    assert 0 < len(left) < 4
+    for each in whole:
+        if each not in left:
+            for path in Path(each.path).glob("*.log"):
+                path.write_bytes(b"?" * 100)  # would be found if it were looked at
+    words = ["spark", "verify", "--resume", str(state), "--log-dir", str(place)]
+    assert main([*words, "--dry-run"]) == 0
+    size = sum(each.report.bytes for each in left)
+    assert f"would verify {size:,} bytes" in capsys.readouterr().out
+    seen: set[str] = set()
     again = job.verify(
-        spark, place, resume=str(state), progress=lambda done, total, name: seen.append(name)
+        spark, place, resume=str(state), progress=lambda done, total, name: seen.add(name)
     )
-    assert [each for each in again if each.topic == "orders"] == first
-    assert {name.split("-")[0] for name in seen} == {"clicks"}
-    assert len(json.loads(state.read_bytes())["partitions"]) == 4
-    assert len(json.loads(kept)["partitions"]) == 2
+    assert again == whole
+    assert seen == {f"{each.topic}-{each.partition}" for each in left}
+    assert not state.exists()  # everything is done
     state.write_bytes(b"{}")
-    with pytest.raises(kstore.errors.InvalidConfigError):
-        job.verify(spark, place, resume=str(state))
+    assert main(words) == 1
+    assert "is no file to resume from" in capsys.readouterr().err
 
 
 def test_a_partition_that_cannot_be_read_is_told_of(

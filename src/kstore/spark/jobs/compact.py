@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kstore._native.keymap import KeyMap
@@ -21,12 +21,11 @@ from kstore.spark.alone import open_alone
 from kstore.spark.jobs.changing import (
     LOCK_REASON,
     LOCK_TIMEOUT_MS,
-    Finished,
     add_changing,
     nothing_left,
-    print_report,
 )
 from kstore.spark.jobs.command import main, matching, paths_of
+from kstore.spark.jobs.reports import Finished, show, verdict
 from kstore.spark.jobs.running import Progress, open_session, run_tasks, silent
 from kstore.spark.reading import check_visible, open_store
 from kstore.spark.session import Paths, check_executors
@@ -124,7 +123,7 @@ def compact(
     """
     paths = absolute_paths(path)
     check_executors(spark, paths)
-    finished: Finished[CompactedPartition] = Finished(resume, {"name": "compact"}, _load)
+    finished = _finished(resume)
     with open_alone(paths, lock_timeout_ms, LOCK_REASON) as store, closing(finished):
         logs = _logs(store, topic)
         left = [log for log in logs if log.path not in finished]
@@ -296,21 +295,8 @@ def _load(tree: dict[str, Any]) -> CompactedPartition:
     return CompactedPartition(**tree)
 
 
-def as_tree(reports: Sequence[CompactedPartition]) -> dict[str, Any]:
-    return {
-        "ok": all(each.ok for each in reports),
-        "partitions": [
-            {
-                "topic": each.topic,
-                "partition": each.partition,
-                "path": each.path,
-                "ok": each.ok,
-                **asdict(each.report),
-                **({"error": each.error} if each.error is not None else {}),
-            }
-            for each in reports
-        ],
-    }
+def _finished(resume: str | None) -> Finished[CompactedPartition]:
+    return Finished(resume, {"name": "compact"}, _load)
 
 
 def tell(reports: Sequence[CompactedPartition]) -> list[str]:
@@ -330,9 +316,7 @@ def tell(reports: Sequence[CompactedPartition]) -> list[str]:
             )
             + f"; compacted up to offset {report.end_offset}"
         )
-    bad = sum(not each.ok for each in reports)
-    verdict = "all ok" if not bad else f"{bad} not ok"
-    return [*lines, f"{len(reports)} partitions: {verdict}"]
+    return [*lines, verdict(reports)]
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
@@ -351,12 +335,13 @@ def describe(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, progress: Progress) -> int:
     paths = paths_of(arguments)
     if arguments.dry_run:
-        logs = _logs(open_store(paths), arguments.topic)
+        finished = _finished(arguments.resume)
+        found = _logs(open_store(paths), arguments.topic)
+        logs = [log for log in found if log.path not in finished]
         size = sum(log.size for log in logs)
         print(f"{len(logs)} tasks would compact a partition each, {size:,} bytes in all")
         return 0
-    spark, is_new = open_session(arguments.master, "kstore compact")
-    try:
+    with open_session(arguments.master, "kstore compact") as spark:
         reports = compact(
             spark,
             paths,
@@ -366,11 +351,7 @@ def run(arguments: argparse.Namespace, progress: Progress) -> int:
             resume=arguments.resume,
             lock_timeout_ms=int(arguments.lock_timeout * 1000),
         )
-    finally:
-        if is_new:
-            spark.stop()
-    print_report(arguments.json, as_tree(reports), tell(reports))
-    return 0 if all(each.ok for each in reports) else 1
+    return show(arguments.json, reports, tell(reports))
 
 
 if __name__ == "__main__":

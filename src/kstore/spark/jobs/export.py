@@ -16,7 +16,7 @@ from kstore.log.log import Log
 from kstore.log.log_dir import absolute_paths
 from kstore.spark.exporting import Exported, Target
 from kstore.spark.jobs.command import add_common, main, matching, paths_of
-from kstore.spark.jobs.running import Progress, cores, open_session, run_tasks, silent
+from kstore.spark.jobs.running import Progress, cores, cores_of, open_session, run_tasks, silent
 from kstore.spark.options import SourceOptions, parse_source
 from kstore.spark.parquet import COMPRESSIONS, Written, write_ranges
 from kstore.spark.planning import OffsetRange, Plan, plan_ranges
@@ -235,10 +235,10 @@ def run(arguments: argparse.Namespace, progress: Progress) -> int:
         source = _source(paths, arguments.topic, since, until, arguments.isolation)
         target = absolute_paths([arguments.target])[0]
         exported = Exported(target, isolation=arguments.isolation)
-        print(f"would export: {_plan(source, exported, os.cpu_count() or 1, size)}")
+        plan = _plan(source, exported, cores_of(arguments.master), size)
+        print(f"would export: {plan}")
         return 0
-    spark, is_new = open_session(arguments.master, "kstore export")
-    try:
+    with open_session(arguments.master, "kstore export") as spark:
         report = export(
             spark,
             paths,
@@ -251,9 +251,6 @@ def run(arguments: argparse.Namespace, progress: Progress) -> int:
             isolation=arguments.isolation,
             progress=progress,
         )
-    finally:
-        if is_new:
-            spark.stop()
     print(json.dumps(asdict(report), indent=2) if arguments.json else "\n".join(tell(report)))
     return 0
 

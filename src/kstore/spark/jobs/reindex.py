@@ -4,7 +4,7 @@ import argparse
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,13 +29,20 @@ from kstore.spark.alone import keep_closed
 from kstore.spark.jobs.changing import (
     LOCK_REASON,
     LOCK_TIMEOUT_MS,
-    Finished,
     add_changing,
     nothing_left,
-    print_report,
 )
 from kstore.spark.jobs.command import main, matching, paths_of
-from kstore.spark.jobs.running import Progress, cores, open_session, pack, run_tasks, silent
+from kstore.spark.jobs.reports import Finished, show, verdict
+from kstore.spark.jobs.running import (
+    Progress,
+    cores,
+    cores_of,
+    open_session,
+    plan_tasks,
+    run_tasks,
+    silent,
+)
 from kstore.spark.reading import check_visible, open_store
 from kstore.spark.session import Paths, check_executors
 
@@ -57,10 +64,6 @@ them, partition after partition; when it is killed, some are new and some are ol
 --dry-run shows the tasks. --resume keeps what is done in a file.
 Exit status: 0 if all is well, 1 where something is damaged.
 """
-
-_LEAST_PART = 32 << 20
-_MOST_PART = 1 << 30
-_WAVES = 4  # parts a core, so that the last ones end together
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +152,7 @@ def reindex(
     """
     paths = absolute_paths(path)
     check_executors(spark, paths)
-    finished = Finished(resume, {"name": "reindex"}, _load)
+    finished = _finished(resume)
     with keep_closed(paths, lock_timeout_ms, LOCK_REASON), closing(finished):
         for name, _, folder in _folders(paths, topic):
             remove_staged(DISK, folder)
@@ -268,14 +271,12 @@ def _partitions(paths: tuple[str, ...], topic: str | None) -> list[_Place]:
 
 
 def _plan(places: Sequence[_Place], parallelism: int) -> list[list[_Piece]]:
-    total = sum(place.size for place in places)
-    target = min(max(total // (_WAVES * parallelism), _LEAST_PART), _MOST_PART)
     pieces = [
         (_Piece(number, place.path, place.config, base, base == place.segments[-1][0]), size)
         for number, place in enumerate(places)
         for base, size in place.segments
     ]
-    return [[pieces[n][0] for n in group] for group in pack([size for _, size in pieces], target)]
+    return plan_tasks(pieces, parallelism)
 
 
 # --- in an executor -------------------------------------------------------------------------------
@@ -312,11 +313,8 @@ def _load(tree: dict[str, Any]) -> ReindexedPartition:
     return ReindexedPartition(**tree)
 
 
-def as_tree(reports: Sequence[ReindexedPartition]) -> dict[str, Any]:
-    return {
-        "ok": all(each.ok for each in reports),
-        "partitions": [{**asdict(each), "ok": each.ok} for each in reports],
-    }
+def _finished(resume: str | None) -> Finished[ReindexedPartition]:
+    return Finished(resume, {"name": "reindex"}, _load)
 
 
 def tell(reports: Sequence[ReindexedPartition]) -> list[str]:
@@ -334,9 +332,7 @@ def tell(reports: Sequence[ReindexedPartition]) -> list[str]:
             f"  {damage.path} position {damage.position} offset {damage.offset}: {damage.reason}"
             for damage in each.damages
         ]
-    bad = sum(not each.ok for each in reports)
-    verdict = "all ok" if not bad else f"{bad} not ok"
-    return [*lines, f"{len(reports)} partitions: {verdict}"]
+    return [*lines, verdict(reports)]
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
@@ -347,12 +343,13 @@ def describe(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, progress: Progress) -> int:
     paths = paths_of(arguments)
     if arguments.dry_run:
-        groups = _plan(_partitions(paths, arguments.topic), os.cpu_count() or 1)
+        finished = _finished(arguments.resume)
+        places = [p for p in _partitions(paths, arguments.topic) if p.path not in finished]
+        groups = _plan(places, cores_of(arguments.master))
         count = sum(len(group) for group in groups)
         print(f"{len(groups)} tasks would read {count} segments and write their files anew")
         return 0
-    spark, is_new = open_session(arguments.master, "kstore reindex")
-    try:
+    with open_session(arguments.master, "kstore reindex") as spark:
         reports = reindex(
             spark,
             paths,
@@ -361,11 +358,7 @@ def run(arguments: argparse.Namespace, progress: Progress) -> int:
             resume=arguments.resume,
             lock_timeout_ms=int(arguments.lock_timeout * 1000),
         )
-    finally:
-        if is_new:
-            spark.stop()
-    print_report(arguments.json, as_tree(reports), tell(reports))
-    return 0 if all(each.ok for each in reports) else 1
+    return show(arguments.json, reports, tell(reports))
 
 
 if __name__ == "__main__":

@@ -20,14 +20,9 @@ from kstore.log.log_dir import absolute_paths
 from kstore.log.publication import Piece
 from kstore.record import codec
 from kstore.spark.alone import open_alone
-from kstore.spark.jobs.changing import (
-    LOCK_REASON,
-    LOCK_TIMEOUT_MS,
-    Finished,
-    add_flags,
-    print_report,
-)
+from kstore.spark.jobs.changing import LOCK_REASON, LOCK_TIMEOUT_MS, add_flags
 from kstore.spark.jobs.command import absolute_of, main
+from kstore.spark.jobs.reports import Finished, show
 from kstore.spark.jobs.restore_plan import Plan, Source, plan_parquet, plan_segments
 from kstore.spark.jobs.restore_types import Chunk, Encoding, Filter, Written
 from kstore.spark.jobs.running import Progress, open_session, run_tasks, silent
@@ -67,6 +62,10 @@ class RestoredPartition:
     records: int
     next_offset: int
     done: bool = True
+
+    @property
+    def ok(self) -> bool:
+        return self.done
 
 
 def restore(
@@ -475,8 +474,7 @@ def run(arguments: argparse.Namespace, progress: Progress) -> int:
             f"{len(chunks)} tasks would restore {len(plan.chunks)} partitions from {size:,} bytes"
         )
         return 0
-    spark, is_new = open_session(arguments.master, "kstore restore")
-    try:
+    with open_session(arguments.master, "kstore restore") as spark:
         reports = restore(
             spark,
             None if arguments.log_dir is None else absolute_of(arguments.log_dir),
@@ -490,12 +488,7 @@ def run(arguments: argparse.Namespace, progress: Progress) -> int:
             resume=arguments.resume,
             lock_timeout_ms=int(arguments.lock_timeout * 1000),
         )
-    finally:
-        if is_new:
-            spark.stop()
-    tree = {"ok": True, "partitions": [asdict(each) for each in reports]}
-    print_report(arguments.json, tree, tell(reports))
-    return 0
+    return show(arguments.json, reports, tell(reports))
 
 
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:

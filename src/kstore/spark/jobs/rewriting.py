@@ -5,7 +5,6 @@ as soon as it is there, as a compaction does.
 """
 
 import argparse
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
@@ -33,13 +32,20 @@ from kstore.spark.alone import open_alone
 from kstore.spark.jobs.changing import (
     LOCK_REASON,
     LOCK_TIMEOUT_MS,
-    Finished,
     add_changing,
     nothing_left,
-    print_report,
 )
 from kstore.spark.jobs.command import matching, paths_of
-from kstore.spark.jobs.running import Progress, cores, open_session, pack, run_tasks, silent
+from kstore.spark.jobs.reports import Finished, show, verdict
+from kstore.spark.jobs.running import (
+    Progress,
+    cores,
+    cores_of,
+    open_session,
+    plan_tasks,
+    run_tasks,
+    silent,
+)
 from kstore.spark.reading import check_visible, open_store
 from kstore.spark.session import Paths, check_executors
 from kstore.store import Store
@@ -47,10 +53,9 @@ from kstore.store import Store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_LEAST_PART = 16 << 20
-_MOST_PART = 256 << 20
+_MOST_TASK = 256 << 20
 _LEVELS = {"gzip": (1, 9), "zstd": (1, 22)}
-_WAVES = 4  # parts a core, so that the last ones end together
+_SEALS = 64  # of a task
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +133,7 @@ def rewrite(
     _check_level(target)
     paths = absolute_paths(path)
     check_executors(spark, paths)
-    what = {"name": "rewrite", **asdict(target), "roll": roll}
-    finished: Finished[RewrittenPartition] = Finished(resume, what, _load)
+    finished = _finished(resume, target, roll)
     with open_alone(paths, lock_timeout_ms, LOCK_REASON) as store, closing(finished):
         logs = [log for name in matching(store, topic) for log in store[name]]
         left = [log for log in logs if log.path not in finished]
@@ -171,7 +175,7 @@ class _Work:
         self._paths = paths
         self._target = target
         self._logs = logs
-        self._views = [{v.base_offset: v for v in log.segments.views[:-1]} for log in logs]
+        self._views = [_views(log) for log in logs]
         self._new: list[tuple[str, int]] = []  # what is to be sealed
 
     def run(self, progress: Progress) -> Iterator[tuple[Log, RewrittenPartition]]:
@@ -179,7 +183,8 @@ class _Work:
         for log, views in zip(self._logs, self._views, strict=True):
             if not views:
                 yield log, _report(log, RewriteReport())
-        groups = plan(_pieces(self._logs, self._views), cores(self._spark))
+        pieces = _pieces(self._logs, self._views)
+        groups = plan_tasks(pieces, cores(self._spark), _MOST_TASK)
         tasks = [_Task(self._paths, self._target, tuple(group)) for group in groups]
         left = [len(views) for views in self._views]
         reports = [RewriteReport() for _ in self._logs]
@@ -218,7 +223,7 @@ class _Work:
 
     def _seal(self) -> None:
         """Seal what is new: executors read it again, for its files have their names only now."""
-        size = max(1, len(self._new) // (_WAVES * cores(self._spark)))
+        size = min(max(1, len(self._new) // cores(self._spark)), _SEALS)
         tasks = [
             (self._paths, tuple(self._new[at : at + size])) for at in range(0, len(self._new), size)
         ]
@@ -241,6 +246,13 @@ def _report(log: Log, found: RewriteReport) -> RewrittenPartition:
     )
 
 
+def _views(log: Log, *, roll: bool = False) -> dict[int, SegmentView]:
+    """Segments that are to be written anew, by base offset; roll: as if all were sealed."""
+    views = log.segments.views
+    with_last = roll and views[-1].size > 0
+    return {view.base_offset: view for view in (views if with_last else views[:-1])}
+
+
 def _pieces(
     logs: Sequence[Log], views_of: Sequence[dict[int, SegmentView]]
 ) -> list[tuple[_Piece, int]]:
@@ -249,13 +261,6 @@ def _pieces(
         for number, (log, views) in enumerate(zip(logs, views_of, strict=True))
         for view in views.values()
     ]
-
-
-def plan(pieces: Sequence[tuple[_Piece, int]], parallelism: int) -> list[list[_Piece]]:
-    """Segments put together to tasks."""
-    sizes = [size for _, size in pieces]
-    target = min(max(sum(sizes) // (_WAVES * parallelism), _LEAST_PART), _MOST_PART)
-    return [[pieces[n][0] for n in group] for group in pack(sizes, target)]
 
 
 # --- in an executor -------------------------------------------------------------------------------
@@ -292,11 +297,8 @@ def _load(tree: dict[str, Any]) -> RewrittenPartition:
     return RewrittenPartition(**tree)
 
 
-def as_tree(reports: Sequence[RewrittenPartition]) -> dict[str, Any]:
-    return {
-        "ok": all(each.ok for each in reports),
-        "partitions": [{**asdict(each), "ok": each.ok} for each in reports],
-    }
+def _finished(resume: str | None, target: Target, roll: bool) -> Finished[RewrittenPartition]:
+    return Finished(resume, {"name": "rewrite", **asdict(target), "roll": roll}, _load)
 
 
 def tell(reports: Sequence[RewrittenPartition]) -> list[str]:
@@ -313,9 +315,7 @@ def tell(reports: Sequence[RewrittenPartition]) -> list[str]:
             for damage in each.damages
         ]
     before, after = sum(r.bytes_before for r in reports), sum(r.bytes_after for r in reports)
-    bad = sum(not each.ok for each in reports)
-    verdict = "all ok" if not bad else f"{bad} not ok"
-    return [*lines, f"{len(reports)} partitions: {verdict} ({before} bytes to {after})"]
+    return [*lines, f"{verdict(reports)} ({before} bytes to {after})"]
 
 
 def add_rewriting(parser: argparse.ArgumentParser, *, codec_required: bool) -> None:
@@ -346,18 +346,18 @@ def run_rewriting(
 ) -> int:
     paths = paths_of(arguments)
     if arguments.dry_run:
+        _check_level(target)
         store = open_store(paths)
-        logs = [log for each in matching(store, arguments.topic) for log in store[each]]
-        views = [{v.base_offset: v for v in log.segments.views[:-1]} for log in logs]
-        pieces = _pieces(logs, views)
+        finished = _finished(arguments.resume, target, arguments.roll)
+        found = [log for each in matching(store, arguments.topic) for log in store[each]]
+        logs = [log for log in found if log.path not in finished]
+        pieces = _pieces(logs, [_views(log, roll=arguments.roll) for log in logs])
+        tasks = plan_tasks(pieces, cores_of(arguments.master), _MOST_TASK)
         size = sum(size for _, size in pieces)
-        print(
-            f"{len(plan(pieces, os.cpu_count() or 1))} tasks would write {len(pieces)} sealed "
-            f"segments anew, {size:,} bytes"
-        )
+        which = "segments" if arguments.roll else "sealed segments"
+        print(f"{len(tasks)} tasks would write {len(pieces)} {which} anew, {size:,} bytes")
         return 0
-    spark, is_new = open_session(arguments.master, f"kstore {name}")
-    try:
+    with open_session(arguments.master, f"kstore {name}") as spark:
         reports = rewrite(
             spark,
             paths,
@@ -368,8 +368,4 @@ def run_rewriting(
             resume=arguments.resume,
             lock_timeout_ms=int(arguments.lock_timeout * 1000),
         )
-    finally:
-        if is_new:
-            spark.stop()
-    print_report(arguments.json, as_tree(reports), tell(reports))
-    return 0 if all(each.ok for each in reports) else 1
+    return show(arguments.json, reports, tell(reports))

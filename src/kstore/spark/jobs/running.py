@@ -10,8 +10,9 @@ import os
 import re
 import sys
 import uuid
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+Piece = TypeVar("Piece")
+LEAST_TASK = 32 << 20  # bytes of a store that are worth a task
+MOST_TASK = 1 << 30
+_WAVES = 4  # tasks a core, so that the last ones end together
 _TOLD = re.compile(r"<kstore:([A-Za-z0-9+/=]+)>")  # in what Spark tells of a failed task
 _PLACES = ("path", "position", "offset")
 Progress = Callable[[int, int, str], None]  # bytes done, bytes in all, what is done
@@ -36,8 +41,9 @@ def silent(done: int, total: int, name: str) -> None:
     """Progress where nobody looks."""
 
 
-def open_session(master: str | None = None, name: str = "kstore") -> "tuple[SparkSession, bool]":
-    """The running session, else a new one, and whether it is new (whoever made it stops it).
+@contextmanager
+def open_session(master: str | None = None, name: str = "kstore") -> "Iterator[SparkSession]":
+    """The running session, which stays, else a new one, which is stopped at the end.
 
     Without a master: what spark-submit says, else all cores of this machine. Raises
     MissingSparkError, which names what to install.
@@ -50,19 +56,30 @@ def open_session(master: str | None = None, name: str = "kstore") -> "tuple[Spar
         ) from None
     found = SparkSession.getActiveSession()
     if found is not None:
-        return found, False
+        yield found
+        return
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
     if master is not None or "PYSPARK_GATEWAY_PORT" not in os.environ:
         builder = builder.master(master or "local[*]")
         builder = builder.config("spark.ui.showConsoleProgress", "false")
         builder = builder.config("spark.ui.enabled", "false")
-    return builder.getOrCreate(), True
+    made = builder.getOrCreate()
+    try:
+        yield made
+    finally:
+        made.stop()
 
 
 def cores(spark: "SparkSession") -> int:
     """How many tasks the cluster runs at a time."""
     return max(int(spark.sparkContext.defaultParallelism), 1)
+
+
+def cores_of(master: str | None) -> int:
+    """How many tasks it would run at a time, as far as its name tells; else this machine's."""
+    told = re.fullmatch(r"local\[(\d+)(,\d+)?\]", master or "")
+    return int(told[1]) if told is not None else os.cpu_count() or 1
 
 
 def run_tasks(
@@ -155,14 +172,22 @@ def _first_line(error: Exception) -> str:
     return kind + (text.strip().splitlines() or [""])[0]
 
 
-def pack(sizes: Sequence[int], target: int) -> list[list[int]]:
-    """Neighbours put together until they have about ``target`` bytes."""
-    groups: list[list[int]] = []
-    size = 0
-    for number, each in enumerate(sizes):
-        if not groups or size + each > target:
+def task_size(total: int, parallelism: int, most: int | None = None) -> int:
+    """How many of so many bytes a task is to have."""
+    return min(max(total // (_WAVES * parallelism), LEAST_TASK), most or MOST_TASK)
+
+
+def plan_tasks(
+    pieces: Sequence[tuple[Piece, int]], parallelism: int, most: int | None = None
+) -> list[list[Piece]]:
+    """Pieces of a store, each with its bytes, as tasks: neighbours are put together."""
+    target = task_size(sum(size for _, size in pieces), parallelism, most)
+    groups: list[list[Piece]] = []
+    filled = 0
+    for piece, size in pieces:
+        if not groups or filled + size > target:
             groups.append([])
-            size = 0
-        groups[-1].append(number)
-        size += each
+            filled = 0
+        groups[-1].append(piece)
+        filled += size
     return groups

@@ -1,20 +1,27 @@
 """``kstore spark verify``: the engine's audit, segments side by side on all executors."""
 
 import argparse
-import json
-import os
-import time
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kstore.errors import InvalidConfigError, KStoreError
+from kstore.errors import KStoreError
 from kstore.log.files import DISK
 from kstore.log.verify import Finding, VerifyReport
 from kstore.log.verify_parts import Part, PartReport, merge_parts, plan_parts, verify_part
 from kstore.spark.jobs.command import add_common, main, matching, paths_of
-from kstore.spark.jobs.running import Progress, cores, open_session, pack, run_tasks, silent
+from kstore.spark.jobs.reports import Finished, add_reporting, show, verdict
+from kstore.spark.jobs.running import (
+    Progress,
+    cores,
+    cores_of,
+    open_session,
+    plan_tasks,
+    run_tasks,
+    silent,
+    task_size,
+)
 from kstore.spark.reading import check_visible, open_store
 from kstore.spark.session import Paths, check_executors
 
@@ -32,15 +39,10 @@ examples:
 Every executor audits segments with kstore's own verify and sends back what it found, no records;
 the report is that of `kstore verify` on one machine. Changes nothing, and works beside a running
 broker or writer. A damaged segment is named by file, position and offset, and the job goes on.
---resume keeps the reports of partitions that are done in a file, and begins there after a stop;
-remove it to check everything anew. --dry-run shows the tasks.
+--resume keeps the reports of partitions that are done in a file, until all are, and goes on behind
+them after a stop. --dry-run shows the tasks.
 Exit status: 0 if all is well, 1 if not.
 """
-
-_LEAST_PART = 32 << 20
-_MOST_PART = 1 << 30
-_INTERVAL = 2.0  # seconds between two writings of what is done
-_WAVES = 4  # parts a core, so that the last ones end together
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +111,8 @@ def verify(
     paths = absolute_paths(path)
     check_executors(spark, paths)
     places = _partitions(paths, topic)
-    known = _Known(resume)
-    left = [n for n, place in enumerate(places) if known.get(place) is None]
+    finished = _finished(resume)
+    left = [n for n, place in enumerate(places) if place.path not in finished]
     planned = _plan([places[n] for n in left], cores(spark))
     tasks = [_Task(paths, tuple(each)) for each in planned]
     total, done = sum(task.size for task in tasks), 0
@@ -118,7 +120,7 @@ def verify(
         n: sum(p.number == n for task in tasks for p in task.pieces) for n in range(len(left))
     }
     found: dict[int, dict[int, _Found]] = {n: {} for n in missing}
-    with closing(known), closing(run_tasks(spark, tasks, _work, "kstore verify")) as results_of:
+    with closing(finished), closing(run_tasks(spark, tasks, _work, "kstore verify")) as results_of:
         for number, results in results_of:
             task = tasks[number]
             done += task.size
@@ -128,9 +130,13 @@ def verify(
                 place = places[left[piece.number]]
                 progress(done, total, f"{place.topic}-{place.partition}")
                 if len(parts) == missing[piece.number]:
-                    known.add(_whole(spark, paths, place, [parts[key] for key in sorted(parts)]))
+                    report = _whole(spark, paths, place, [parts[key] for key in sorted(parts)])
+                    finished.add(place.path, report, final=report.error is None)
                     del found[piece.number]
-    return [known[place] for place in places]
+        reports = [finished[place.path] for place in places]
+        if all(each.error is None for each in reports):
+            finished.end()
+    return reports
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,15 +162,13 @@ def _partitions(paths: tuple[str, ...], topic: str | None) -> list[_Place]:
 
 
 def _plan(places: Sequence[_Place], parallelism: int) -> list[list[_Piece]]:
-    total = sum(size for place in places for _, size in place.segments)
-    target = min(max(total // (_WAVES * parallelism), _LEAST_PART), _MOST_PART)
+    target = task_size(sum(size for place in places for _, size in place.segments), parallelism)
     pieces = [
-        _Piece(number, place.path, part)
+        (_Piece(number, place.path, part), part.size)
         for number, place in enumerate(places)
         for part in plan_parts(place.segments, target)
     ]
-    groups = pack([piece.part.size for piece in pieces], target)
-    return [[pieces[n] for n in group] for group in groups]
+    return plan_tasks(pieces, parallelism)
 
 
 def _work(task: _Task) -> list[_Found]:
@@ -197,108 +201,39 @@ def _whole(
     return PartitionReport(place.topic, place.partition, place.path, merged)
 
 
-class _Known:
-    """Reports so far, by partition; those of an earlier run too, where a file keeps them."""
-
-    def __init__(self, path: str | None) -> None:
-        self._path = path
-        self._next = 0.0
-        self._reports: dict[str, PartitionReport] = {}
-        if path is not None and DISK.exists(path):
-            self._reports = {each.path: each for each in load_reports(path)}
-
-    def get(self, place: _Place) -> PartitionReport | None:
-        return self._reports.get(place.path)
-
-    def __getitem__(self, place: _Place) -> PartitionReport:
-        return self._reports[place.path]
-
-    def add(self, report: PartitionReport) -> None:
-        self._reports[report.path] = report
-        if time.monotonic() > self._next:
-            self.close()
-            self._next = time.monotonic() + _INTERVAL
-
-    def close(self) -> None:
-        """Write down what is done; a partition that could not be read is tried again."""
-        if self._path is not None:
-            whole = [each for each in self._reports.values() if each.error is None]
-            DISK.write_atomically(self._path, json.dumps(as_tree(whole)).encode())
-
-
-def load_reports(path: str) -> list[PartitionReport]:
-    """Reports as :func:`as_tree` wrote them; InvalidConfigError where the file is another one."""
-    try:
-        return [
-            PartitionReport(
-                each.pop("topic"), each.pop("partition"), each.pop("path"), _report(each)
-            )
-            for each in json.loads(DISK.read(path))["partitions"]
-        ]
-    except (ValueError, KeyError, TypeError) as error:
-        raise InvalidConfigError(
-            f"{path} holds no reports of verify ({error}): remove it, or name another file"
-        ) from None
-
-
-def _report(tree: dict[str, Any]) -> VerifyReport:
-    known = {each.name for each in fields(VerifyReport)}
-    values = {name: value for name, value in tree.items() if name in known}
-    values["findings"] = [Finding(**each) for each in values["findings"]]
-    return VerifyReport(**values)
-
-
 # --- the command ----------------------------------------------------------------------------------
 
 
-def as_tree(reports: Sequence[PartitionReport]) -> dict[str, Any]:
-    """As ``kstore verify --json`` prints it."""
-    return {
-        "ok": all(each.ok for each in reports),
-        "partitions": [
-            {
-                "topic": each.topic,
-                "partition": each.partition,
-                "path": each.path,
-                "ok": each.ok,
-                **asdict(each.report),
-                **({"error": each.error} if each.error is not None else {}),
-            }
-            for each in reports
-        ],
-    }
+def _finished(resume: str | None) -> Finished[PartitionReport]:
+    return Finished(resume, {"name": "verify"}, _load)
+
+
+def _load(tree: dict[str, Any]) -> PartitionReport:
+    found = dict(tree["report"])
+    found["findings"] = [Finding(**each) for each in found["findings"]]
+    return PartitionReport(**{**tree, "report": VerifyReport(**found)})
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     add_common(parser)
-    parser.add_argument("--json", action="store_true", help="the report as JSON on stdout")
-    parser.add_argument(
-        "--resume", metavar="FILE", help="keep what is done in this file, and go on from it"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="show the tasks, start nothing")
+    add_reporting(parser)
 
 
 def run(arguments: argparse.Namespace, progress: Progress) -> int:
     paths = paths_of(arguments)
     if arguments.dry_run:
-        planned = _plan(_partitions(paths, arguments.topic), os.cpu_count() or 1)
+        finished = _finished(arguments.resume)
+        places = [p for p in _partitions(paths, arguments.topic) if p.path not in finished]
+        planned = _plan(places, cores_of(arguments.master))
         size = sum(piece.part.size for task in planned for piece in task)
         print(f"{len(planned)} tasks would verify {size:,} bytes")
         return 0
-    spark, is_new = open_session(arguments.master, "kstore verify")
-    try:
+    with open_session(arguments.master, "kstore verify") as spark:
         reports = verify(
             spark, paths, topic=arguments.topic, progress=progress, resume=arguments.resume
         )
-    finally:
-        if is_new:
-            spark.stop()
-    if arguments.json:
-        print(json.dumps(as_tree(reports), indent=2))
-    else:
-        print("\n".join(tell(reports)))
-    return 0 if all(each.ok for each in reports) else 1
+    return show(arguments.json, reports, tell(reports))
 
 
 def tell(reports: Sequence[PartitionReport]) -> list[str]:
@@ -317,10 +252,8 @@ def tell(reports: Sequence[PartitionReport]) -> list[str]:
             lines.append(f"  {finding.kind}: {finding.path}{at}{offset}: {finding.sentence}")
         if report.finding_count > len(report.findings):
             lines.append(f"  ... and {report.finding_count - len(report.findings)} more")
-    damaged = sum(not each.ok for each in reports)
     size = sum(each.report.bytes for each in reports)
-    verdict = "all ok" if not damaged else f"{damaged} not ok"
-    return [*lines, f"{len(reports)} partitions: {verdict} ({size} bytes)"]
+    return [*lines, f"{verdict(reports)} ({size} bytes)"]
 
 
 if __name__ == "__main__":
