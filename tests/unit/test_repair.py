@@ -539,3 +539,15 @@ def test_a_link_that_leads_nowhere_stops_no_repair(partition, tmp_path, name, ta
     path.symlink_to(name if target == "itself" else "nowhere")
     _, saved = repaired(partition, tmp_path)
     assert saved == b"".join(ALL)
+
+
+@pytest.mark.parametrize("target", ["nowhere", "itself", "."])
+def test_a_link_in_a_segments_place_costs_that_segment(partition, tmp_path, target):
+    path = partition / filenames.log_name(18)
+    path.unlink()
+    path.symlink_to(path.name if target == "itself" else target)
+    found, saved = repaired(partition, tmp_path)
+    assert saved == b"".join(SEGMENTS[0][1] + SEGMENTS[2][1])
+    assert [(d.kind, d.first_offset, d.path) for d in found.damages] == [
+        ("unreadable", 18, str(path))
+    ]

@@ -227,7 +227,7 @@ class _Repair:
         """What this user may not read is no damage; told before anything is written."""
         for _, directory in partitions:
             for name in self.files.listdir(directory):
-                if name.endswith(LOG) and self.files.kind(directory / name) == "file":
+                if name.endswith(LOG) and self._is_file(directory / name):
                     try:
                         self.files.close(self.files.open(directory / name))
                     except StorageError as error:
@@ -245,7 +245,7 @@ class _Repair:
         return sum(
             self.files.size_of(directory / name)
             for name in self.files.listdir(directory)
-            if name.endswith(LOG) and self.files.kind(directory / name) == "file"
+            if name.endswith(LOG) and self._is_file(directory / name)
         )
 
     def _read(self, name: str, size: int) -> None:
@@ -296,7 +296,11 @@ class _Repair:
         copied = []
         for name in self.files.listdir(path):
             parsed = filenames.parse(name)
-            if not self._is_file(path / name):
+            if not self._is_file(path / name) and parsed is not None and parsed.kind == LOG:
+                why = "not a file, or a link that leads nowhere"
+                base = parsed.base_offset
+                result.damages.append(Damage(str(path / name), 0, 0, "unreadable", base, None, why))
+            elif not self._is_file(path / name):
                 result.notes.append(f"left out: {name}, not a file")
             elif parsed is None:
                 if name in (LEADER_EPOCHS, PARTITION_METADATA) or name.startswith("kstore."):
