@@ -311,7 +311,8 @@ def _numbers(
     yield 0
     unit = 1
     for radix in radices:  # one file as it was synced, all others whole
-        yield unit
+        if radix > 1:
+            yield unit
         unit *= radix
     for order in range(min(orders, bound // 4)):
         yield unit * order

@@ -175,6 +175,19 @@ def test_what_is_written_during_a_sync_is_not_covered_by_it() -> None:
     assert len(states(ops, "hostile")) > 1
 
 
+def test_a_write_that_changes_nothing_gives_its_file_one_version() -> None:
+    """More states than are wanted are drawn by number, and each number is one of them."""
+    same = Op("write", 2, position=0, data=b"x")
+    ops = [MAKE, Op("make", 0, "b", to=2), same, Op("sync_names", 0, position=3)]
+    ops += [Op("sync", 2, position=4), same]
+    disk = CrashDisk(Trace({}, ops, []))
+    for index, op in enumerate([*ops, WRITE]):
+        disk.apply(index, op)
+    found = list(disk.states("hostile", 3, Random(1), None))
+    assert {"a": b"x" * 600, "b": b"x"} in found
+    assert {tree["b"] for tree in found} == {b"x"}
+
+
 def test_the_recorder_sees_only_changes_below_its_root(tmp_path: Path) -> None:
     disk = Recorder(tmp_path / "in")
     disk.make_directory(tmp_path / "in")
