@@ -1,6 +1,6 @@
 """CRC-32C (record batch v2) and CRC-32 (message v0 and v1), by the fastest path of this CPU.
 
-The path is chosen once, at import: ``KSTORE_CPU=table|sse42|pclmul|avx512`` forces one; a path
+The path is chosen once, at import: ``KSTORE_CPU=table|sse42|pclmul|avx2|avx512`` forces one; a path
 that is unknown or that this CPU lacks is an ImportError. All functions take any object with a
 contiguous buffer, never copy it, and are safe to call from several threads; the GIL is released
 for buffers of 128 KiB and more. Every result is the finished checksum, 0 to 2**32 - 1. Passing an

@@ -1,6 +1,6 @@
 """CRC-32C (record batch v2) and CRC-32 (message v0 and v1), by the fastest path of this CPU.
 
-The path is chosen once, at import: ``KSTORE_CPU=table|sse42|pclmul|avx512`` forces one.
+The path is chosen once, at import: ``KSTORE_CPU=table|sse42|pclmul|avx2|avx512`` forces one.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -23,7 +23,7 @@ cdef extern from "crc.h" nogil:
 cdef enum:
     RELEASE_GIL_FROM = 131072
 
-cdef tuple _NAMES = ("table", "sse42", "pclmul", "avx512")
+cdef tuple _NAMES = ("table", "sse42", "pclmul", "avx2", "avx512")
 cdef int _path
 cdef crc_function _crc32c
 cdef crc_function _crc32
@@ -32,11 +32,11 @@ cdef crc_function _crc32
 cdef int _path_number(object name) except -1:
     """The number of a path by name; ValueError if unknown or not of this CPU."""
     if name not in _NAMES:
-        raise ValueError(f"unknown checksum path {name!r}; known are: {', '.join(_NAMES)}")
+        raise ValueError(f"unknown path {name!r}; known are: {', '.join(_NAMES)}")
     cdef int number = _NAMES.index(name)
     if not crc_supported(number):
         raise ValueError(
-            f"this CPU has no {name!r} checksum path; it has: {', '.join(supported_paths())}"
+            f"this CPU has no path {name!r}; it has: {', '.join(supported_paths())}"
         )
     return number
 

@@ -3,6 +3,7 @@
  *   table    anywhere: eight bytes a step
  *   sse42    CRC-32C by instruction, three streams (CRC-32: as table)
  *   pclmul   128-bit folding
+ *   avx2     as pclmul (other kernels have a path of their own)
  *   avx512   512-bit folding (VPCLMULQDQ, VBMI)
  */
 #ifndef KSTORE_CRC_H
@@ -10,7 +11,7 @@
 
 #include "crc_table.h"
 
-enum { CRC_TABLE, CRC_SSE42, CRC_PCLMUL, CRC_AVX512, CRC_PATHS };
+enum { CRC_TABLE, CRC_SSE42, CRC_PCLMUL, CRC_AVX2, CRC_AVX512, CRC_PATHS };
 
 typedef uint32_t (*crc_function)(uint32_t seed, const uint8_t *data, size_t size);
 
@@ -55,6 +56,9 @@ static int crc_supported(int path) {
         return __builtin_cpu_supports("sse4.2") != 0;
     case CRC_PCLMUL:
         return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
+    case CRC_AVX2:
+        return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul") &&
+               __builtin_cpu_supports("avx2");
     case CRC_AVX512:
         return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul") &&
                __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -87,7 +91,7 @@ static crc_function crc32c_of(int path) {
 #ifdef KSTORE_X86
     if (path == CRC_SSE42)
         return crc32c_sse42;
-    if (path == CRC_PCLMUL)
+    if (path == CRC_PCLMUL || path == CRC_AVX2)
         return crc32c_pclmul;
     if (path == CRC_AVX512)
         return crc32c_avx512;
@@ -98,7 +102,7 @@ static crc_function crc32c_of(int path) {
 
 static crc_function crc32_of(int path) {
 #ifdef KSTORE_X86
-    if (path == CRC_PCLMUL)
+    if (path == CRC_PCLMUL || path == CRC_AVX2)
         return crc32_pclmul;
     if (path == CRC_AVX512)
         return crc32_avx512;

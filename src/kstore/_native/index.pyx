@@ -24,14 +24,14 @@ from kstore._native.search cimport (
 cdef extern from "index_gather.h" nogil:
     enum:
         KSTORE_GATHER_LANES
-    bint kstore_gather_supported() noexcept
-    void kstore_gather_positions(
+    ctypedef void (*kstore_gather)(
         const uint8_t* entries, Py_ssize_t count, const uint32_t* sample, Py_ssize_t stride,
         int64_t base_offset, const int64_t* offsets, int64_t* positions,
     ) noexcept
+    kstore_gather kstore_gather_of(bint avx2, bint avx512) noexcept
 
 # One setting forces the path of every kernel: KSTORE_CPU, which the checksums read.
-cdef bint _gathers = cpu_path() == "avx512" and kstore_gather_supported()
+cdef kstore_gather _gather = kstore_gather_of(cpu_path() == "avx2", cpu_path() == "avx512")
 
 cdef enum:
     WARM_SIZE = 8192            # bytes at the end that are searched first, as Kafka does
@@ -228,9 +228,9 @@ cdef void lookup_offsets(
             for n in range(blocks):
                 sample[n] = offset_key(entries, n * STRIDE)
     n = 0
-    if _gathers and sample != NULL and count <= 0x7FFFFFFF:
+    if _gather != NULL and sample != NULL and count <= 0x7FFFFFFF:
         while n + KSTORE_GATHER_LANES <= wanted:
-            kstore_gather_positions(
+            _gather(
                 entries, count, sample, STRIDE, base_offset, offsets + n, positions + n
             )
             n += KSTORE_GATHER_LANES
