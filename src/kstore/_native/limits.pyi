@@ -24,3 +24,6 @@ def search(
 ) -> int:
     """Look up each relative offset in index entries of 8 bytes, each lookup after the one before;
     the sum of the positions. ``how``: ``branchy`` (as Kafka's), ``branchless``, ``prefetching``."""
+
+def compiler() -> str:
+    """What compiled the extensions, as the compiler calls itself."""

@@ -9,6 +9,10 @@ from cpython.buffer cimport (
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
+cdef extern from *:
+    const char* COMPILER "__VERSION__"
+
+
 cdef extern from "limits_read.h" nogil:
     uint64_t limits_read(const uint8_t* data, size_t size) noexcept
 
@@ -91,3 +95,7 @@ def search(str how, entries, const int64_t[::1] targets not None):
     finally:
         PyBuffer_Release(&view)
     return total
+
+
+def compiler():
+    return COMPILER.decode("ascii", "replace")

@@ -94,6 +94,26 @@ static void limits_store(uint8_t *target, const uint8_t *block, size_t size,
         memcpy(target + positions[n], block, size);
 }
 
+#define LIMITS_STORE_ALL(SIZE)                                                                     \
+    case SIZE:                                                                                     \
+        for (; room >= SIZE; target += SIZE, room -= SIZE)                                         \
+            memcpy(target, block, SIZE);                                                           \
+        return
+
+/* Copy the block over all of a memory, one after another. */
+static void limits_store_all(uint8_t *target, size_t room, const uint8_t *block, size_t size) {
+    switch (size) {
+        LIMITS_STORE_ALL(4);
+        LIMITS_STORE_ALL(8);
+        LIMITS_STORE_ALL(16);
+        LIMITS_STORE_ALL(32);
+        LIMITS_STORE_ALL(64);
+        LIMITS_STORE_ALL(128);
+    }
+    for (; size && room >= size; target += size, room -= size)
+        memcpy(target, block, size);
+}
+
 /* The same, each block stamped with its position. */
 static void limits_store_stamped(uint8_t *target, uint8_t *block, size_t size,
                                  const int64_t *positions, int64_t count, int64_t salt) {

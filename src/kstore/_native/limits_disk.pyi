@@ -39,10 +39,11 @@ def write_ring(
     *,
     depth: int,
     salt: int = 0,
-) -> None:
+) -> float:
     """Write a block of ``size`` bytes at each position through io_uring, ``depth`` (a power of two
     up to 64) on their way at any time; stamped as by ``write_at``. ``blocks`` holds ``depth`` of
-    them. ``OSError`` as the kernel says, ``ENOSYS`` or ``EPERM`` where it has no io_uring."""
+    them. Seconds from the first write to the end of the last: without making the ring ready.
+    ``OSError`` as the kernel says, ``ENOSYS`` or ``EPERM`` where it has no io_uring."""
 
 def read_at(
     fd: int,
@@ -67,6 +68,9 @@ def store_at(
 ) -> None:
     """Copy the block to each position of memory, stamped as by ``write_at`` if
     ``stamped``. ``ValueError`` where one would reach outside."""
+
+def store_all(target: WriteableBuffer, block: ReadableBuffer) -> int:
+    """Copy the block over all of a memory, one after another; how many times it fitted."""
 
 def load_at(source: ReadableBuffer, size: int, positions: _Int64s) -> int:
     """Read ``size`` bytes at each position of memory; the exclusive or of all words."""

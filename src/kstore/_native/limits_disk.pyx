@@ -22,6 +22,9 @@ cdef extern from "limits_disk.h" nogil:
     void limits_store(
         uint8_t* target, const uint8_t* block, size_t size, const int64_t* positions, int64_t count
     ) noexcept
+    void limits_store_all(
+        uint8_t* target, size_t room, const uint8_t* block, size_t size
+    ) noexcept
     void limits_store_stamped(
         uint8_t* target, uint8_t* block, size_t size, const int64_t* positions, int64_t count,
         int64_t salt,
@@ -40,7 +43,7 @@ cdef extern from "limits_ring.h" nogil:
         LIMITS_DEPTH
     int limits_ring_write(
         int fd, uint8_t* blocks, size_t size, int depth, const int64_t* positions, int64_t count,
-        int64_t salt,
+        int64_t salt, int64_t* took,
     ) noexcept
 
 
@@ -103,17 +106,20 @@ def write_ring(
 ):
     cdef _Held held = _Held(blocks, True)
     cdef int number
+    cdef int64_t took = 0
     if not 1 <= depth <= LIMITS_DEPTH or depth & (depth - 1):
         raise ValueError(f"depth {depth}: a power of two up to {LIMITS_DEPTH}")
     if size < 8 or size > 1 << 30 or held.view.len < size * depth:
         raise ValueError(f"{depth} blocks of {size} bytes do not fit into {held.view.len}")
     if positions.shape[0] == 0:
-        return
+        return 0.0
     with nogil:
         number = limits_ring_write(
-            fd, <uint8_t*>held.view.buf, size, depth, &positions[0], positions.shape[0], salt
+            fd, <uint8_t*>held.view.buf, size, depth, &positions[0], positions.shape[0], salt,
+            &took,
         )
     _raise(number)
+    return took / 1e9
 
 
 def read_at(
@@ -155,6 +161,16 @@ def store_at(
                 <uint8_t*>into.view.buf, <uint8_t*>held.view.buf, held.view.len, &positions[0],
                 positions.shape[0],
             )
+
+
+def store_all(target, block):
+    cdef _Held into = _Held(target, True)
+    cdef _Held held = _Held(block, False)
+    with nogil:
+        limits_store_all(
+            <uint8_t*>into.view.buf, into.view.len, <const uint8_t*>held.view.buf, held.view.len
+        )
+    return into.view.len // held.view.len
 
 
 def load_at(source, int64_t size, const int64_t[::1] positions not None):

@@ -60,7 +60,9 @@ class Contest:
         How often each is called; less where a call takes seconds.
     ceiling
         The contestant that others are shown as a fraction of; without one it is the fastest of
-        the run.
+        the run that is no target.
+    targets
+        Contestants that only return a wanted figure, so that it can be compared in ``bars``.
     size
         Where it stands in a picture of all contests of a workload: the bytes of one request.
     """
@@ -74,6 +76,7 @@ class Contest:
     unchecked: frozenset[str] = field(default_factory=frozenset)
     rounds: int = 15
     ceiling: str = ""
+    targets: frozenset[str] = field(default_factory=frozenset)
     size: int = 0
 
     def check(self) -> dict[str, float]:

@@ -8,8 +8,6 @@ unless they say "accepted", which is when the calls had returned.
 
 import mmap
 import os
-import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,12 +18,14 @@ from time import perf_counter
 import numpy as np
 
 from kstore._native import limits_disk
+from kstore.bench import programs
 from kstore.bench.contest import Contest, Timed
 from kstore.bench.raw_files import (
     RWF_DONTCACHE,
     Positions,
     block_of,
     check_stamps,
+    drop,
     fresh,
     opened,
     prewrite,
@@ -77,7 +77,7 @@ SEQUENTIAL = (
     Method("pwritev of 16 parts", pieces=16),
     Method("write, fallocated", reserve=True),
     Method("write over zeros", zeros=True),
-    Method("write, fdatasync each 1 MiB", sync_every=MIB),
+    Method("write, fdatasync each MiB or block", sync_every=MIB),
     Method("RWF_DONTCACHE", rwf=RWF_DONTCACHE),
     Method("O_DSYNC", flags=os.O_DSYNC),
     Method("O_DIRECT", flags=os.O_DIRECT),
@@ -121,6 +121,12 @@ class Writing:
             self._zeros = path if path.exists() else prewrite(path, self.setting.size)
         return self._zeros
 
+    def forget_zeros(self) -> None:
+        """Whoever wrote before left pages in the cache, which O_DIRECT would have to invalidate:
+        all start without any."""
+        with opened(self.zeros, os.O_RDONLY) as fd:
+            drop(fd)
+
     def _how_many_syncs(self) -> int:
         """So many as the disk does in the time that is meant for them."""
         with fresh(self.setting.directory / "probe") as fd:
@@ -142,8 +148,10 @@ class Writing:
             return reason
         return ""
 
-    def positions(self, method: Method, *, random: bool) -> Positions:
-        count = self.setting.blocks(self.block, 200_000)
+    def positions(self, method: Method, *, random: bool, part: int = 1) -> Positions:
+        """Where blocks go; of a ``part``-th of the file's, lest all of them be written in the end
+        and write-back put them in order."""
+        count = max(1, self.setting.blocks(self.block, 200_000) // part)
         if method.sync_every == 1 or method.waits:
             count = min(count, self.synced)
         elif method.flags & os.O_DIRECT:
@@ -160,6 +168,8 @@ class Writing:
         sync_every = method.sync_every
         if sync_every > 1:
             sync_every = max(1, sync_every // self.block)
+        if method.zeros:
+            self.forget_zeros()
         took = np.zeros(len(positions), np.int64)
         count = len(positions)
         with self._target(method, count * self.block) as fd:
@@ -199,34 +209,18 @@ class Writing:
             check_stamps(self.file, positions, salt, CHECKED)
         return Timed(seconds / count, result=self.block, also={"accepted": accepted / count})
 
-    def by_dd(self, count: int) -> Timed:
-        """The program dd, by its own clock: zeros into a new file, synced."""
-        words = [f"of={self.file}", f"bs={self.block}", f"count={count}", "conv=fdatasync"]
-        try:
-            done = subprocess.run(
-                ["dd", "if=/dev/zero", *words],
-                capture_output=True,
-                text=True,
-                check=True,
-                env=os.environ | {"LC_ALL": "C"},
-            )
-            if os.path.getsize(self.file) != count * self.block:
-                raise AssertionError("dd did not write everything")
-        finally:
-            self.file.unlink(missing_ok=True)
-        seconds = float(done.stderr.rsplit(" copied, ", 1)[1].split(" s", 1)[0])
-        return Timed(seconds / count, result=self.block)
-
     def by_ring(self, positions: Positions, depth: int) -> Timed:
         """O_DIRECT writes over zeros through io_uring, several on their way."""
         count, blocks = len(positions), block_of(depth * self.block)
+        self.forget_zeros()
         with opened(self.zeros, os.O_RDWR | os.O_DIRECT) as fd:
             salt = self._next_salt()
+            accepted = limits_disk.write_ring(
+                fd, blocks, self.block, positions, depth=depth, salt=salt
+            )
             started = perf_counter()
-            limits_disk.write_ring(fd, blocks, self.block, positions, depth=depth, salt=salt)
-            accepted = perf_counter() - started
             os.fdatasync(fd)
-            seconds = perf_counter() - started
+            seconds = accepted + perf_counter() - started
         check_stamps(self.zeros, positions, salt, CHECKED)
         return Timed(seconds / count, result=self.block, also={"accepted": accepted / count})
 
@@ -275,12 +269,10 @@ def sequential_writes(setting: Setting) -> Iterator[Contest]:
                 calls[method.name] = partial(work.write, method, positions)
         stored = sequential(setting.blocks(block, 200_000), block)
         calls["mmap stores"] = partial(work.map_and_store, stored)
-        if shutil.which("dd") is None:
-            setting.missing["dd"] = "no such program"
-        elif block >= 64 * KIB:
-            calls["dd, conv=fdatasync"] = partial(work.by_dd, setting.blocks(block, 200_000))
+        depth = 4 if block >= MIB else 32
+        if block >= 64 * KIB:
+            _add_programs(work, calls, setting.blocks(block, 200_000), depth)
         if "O_DIRECT over zeros" in calls and not work.why_no_ring():
-            depth = 4 if block >= MIB else 32
             positions = sequential(setting.blocks(block, 16 * work.synced), block)
             calls[f"io_uring, O_DIRECT over zeros, {depth} at once"] = partial(
                 work.by_ring, positions, depth
@@ -292,6 +284,19 @@ def sequential_writes(setting: Setting) -> Iterator[Contest]:
             size=block,
             rounds=setting.pick(3, 5, 9),
         )
+
+
+def _add_programs(work: Writing, calls: Calls, count: int, depth: int) -> None:
+    """dd and fio, where they are."""
+    if reason := programs.why_not("dd"):
+        work.setting.missing["dd"] = reason
+    else:
+        calls["dd, conv=fdatasync"] = partial(programs.dd, work.file, work.block, count)
+    if reason := programs.why_not("fio"):
+        work.setting.missing["fio"] = reason
+    elif not work.why_no_ring():
+        name = f"fio, io_uring, O_DIRECT over zeros, {depth} at once"
+        calls[name] = partial(programs.fio, work.file, work.block, count, depth)
 
 
 def random_writes(setting: Setting) -> Iterator[Contest]:
@@ -308,7 +313,7 @@ def random_writes(setting: Setting) -> Iterator[Contest]:
             if work.why_not(method):
                 continue
             for order, random in (("sequential", False), ("random", True)):
-                positions = work.positions(method, random=random)
+                positions = work.positions(method, random=random, part=4)
                 calls[f"{order} {method.name}"] = partial(work.write, method, positions)
             bars.append((f"sequential {method.name}", f"random {method.name}", None))
         yield Contest(
@@ -330,6 +335,12 @@ def commits(setting: Setting) -> Iterator[Contest]:
             if not work.why_not(method):
                 positions = work.positions(method, random=False)
                 calls[method.name] = partial(work.write, method, positions, each=True)
+        if reason := programs.why_not("fio"):
+            setting.missing["fio"] = reason
+        else:
+            calls["fio, write, fdatasync"] = partial(
+                programs.fio_commits, work.file, block, work.synced
+            )
         best = "O_DIRECT|O_DSYNC over zeros"
         bars = [(name, best, None) for name in calls if name != best] if best in calls else []
         yield Contest(
@@ -360,11 +371,27 @@ def group_commits(setting: Setting) -> Contest:
     )
 
 
+def dirty_limit() -> int:
+    """How many dirty bytes the kernel allows before it holds up who writes; 0: it does not tell."""
+    try:
+        with open("/proc/vmstat", encoding="ascii") as file:
+            facts = dict(line.split() for line in file)
+    except OSError:
+        return 0
+    return int(facts.get("nr_dirty_threshold", 0)) * mmap.PAGESIZE
+
+
 def stalls(setting: Setting) -> Iterator[Contest]:
     """Buffered writes, each timed, more of them than the kernel lets be dirty without a thought."""
     block = 64 * KIB
     work = Writing(setting, block)
     count = setting.blocks(block, 1 << 20)
+    limit = dirty_limit()
+    if count * block < limit:
+        setting.missing["write-back that stops a writer"] = (
+            f"{size_text(count * block)} are written a round, and the kernel lets "
+            f"{limit >> 20:,} MiB be dirty: not reached (--full writes more)"
+        )
     calls: Calls = {
         method.name: partial(work.write, method, sequential(count, block), each=True)
         for method in (Method("write"), Method("RWF_DONTCACHE", rwf=RWF_DONTCACHE))
@@ -384,7 +411,7 @@ WORKLOADS = (
         name="sequential",
         about="new blocks one after another, by method and size of block, durable and accepted",
         ceiling="the best method of the run",
-        peers=("dd",),
+        peers=("dd", "fio"),
         sizes=(32 * MIB, 256 * MIB, 1024 * MIB),
         contests=sequential_writes,
         count=(3, 6, 8),

@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
+from kstore._native import limits
 from kstore._native.checksum import cpu_path, supported_paths
 
 Environment = dict[str, dict[str, str]]
@@ -33,8 +34,8 @@ PROGRAMS = ("fio", "dd", "redis-server", "nats-server", "java")
 IN_MEMORY = ("tmpfs", "ramfs", "devtmpfs")  # file systems that have no disk below them
 # Who may stand beside kstore: a package or program, and what brings it.
 PEERS = (
-    ("fio", "the program fio of the system's packages"),
-    ("dd", "the program dd (coreutils)"),
+    ("fio", "apt-get install fio"),
+    ("dd", "apt-get install coreutils"),
     ("crc32c", "pip install crc32c"),
     ("google-crc32c", "pip install google-crc32c"),
     ("aiokafka", "pip install aiokafka"),
@@ -44,12 +45,10 @@ PEERS = (
     ("rocksdict", "pip install rocksdict (RocksDB)"),
     ("duckdb", "pip install duckdb"),
     ("pyarrow", "pip install pyarrow (Parquet)"),
-    ("redis-server", "the program redis-server (Redis Streams)"),
-    ("nats-server", "the program nats-server (NATS JetStream)"),
-    ("java", "a Java runtime, for Apache Kafka itself"),
+    ("redis-server", "apt-get install redis-server (Redis Streams)"),
+    ("nats-server", "apt-get install nats-server (NATS JetStream)"),
+    ("java", "apt-get install openjdk-17-jre-headless, for Apache Kafka itself"),
 )
-# Nothing here runs these yet, installed or not: their absence is no verdict on them.
-NO_CONTEST = ("fio", "pyarrow", "confluent-kafka", "duckdb", "redis-server", "nats-server")
 
 
 def environment(directory: Path) -> Environment:
@@ -119,6 +118,12 @@ def _caches() -> list[str]:
     return found
 
 
+def available_memory() -> int:
+    """Bytes that new work can have; 0 if the system does not tell."""
+    words = _fields("/proc/meminfo").get("MemAvailable", "").split()
+    return int(words[0]) << 10 if words else 0
+
+
 def memory() -> dict[str, str]:
     facts = _fields("/proc/meminfo")
 
@@ -167,15 +172,12 @@ def in_memory(directory: Path) -> str:
 
 
 def peers() -> dict[str, str]:
-    """Who of ``PEERS`` does not take part: what to install, or that no contest asks it yet."""
-    found = {}
-    for name, how in PEERS:
-        if not (_is_installed(name) or shutil.which(name)):
-            found[name] = f"not installed: {how}"
-        if name in NO_CONTEST:
-            there = found.get(name, "installed")
-            found[name] = f"{there}; no contest of this version runs it"
-    return found
+    """Who of ``PEERS`` does not take part, and what to install."""
+    return {
+        name: f"not installed: {how}"
+        for name, how in PEERS
+        if not (_is_installed(name) or shutil.which(name))
+    }
 
 
 def _is_installed(package: str) -> bool:
@@ -219,7 +221,8 @@ def network() -> dict[str, str]:
 def software() -> dict[str, str]:
     found = {
         "python": platform.python_version(),
-        "compiled by": platform.python_compiler(),
+        "Python compiled by": platform.python_compiler(),
+        "kstore compiled by": limits.compiler(),
     }
     for name in PACKAGES:
         try:

@@ -66,6 +66,30 @@ def at_random(log: kstore.Log, count: int, seed: int) -> Timed:
     return percentiles(took)
 
 
+def raw_at_random(log: kstore.Log, count: int, seed: int) -> Timed:
+    """pread(2) of a batch's header at random batches, each call timed."""
+    view = log.segments.views[0]
+    size = int.from_bytes(view.whole().memory()[8:12], "big") + 12
+    draw = random.Random(seed)
+    positions = [draw.randrange(view.size // size) * size for _ in range(count)]
+    took: list[int] = []
+    note, clock, pread = took.append, perf_counter_ns, os.pread
+    fd = DISK.open(view.path)
+    try:
+        before = clock()
+        for position in positions:
+            pread(fd, 61, position)
+            now = clock()
+            note(now - before)
+            before = now
+        wrong = any(len(pread(fd, 61, position)) < 61 for position in positions[:1000])
+    finally:
+        DISK.close(fd)
+    if wrong:
+        raise AssertionError("a header was not read whole")
+    return percentiles(took)
+
+
 def fill_transactions(directory: Path, records: int, size: int) -> Path:
     """As fill, every record in a transaction of about a mebibyte, every tenth one aborted."""
     path = Path(mkdtemp(dir=directory))

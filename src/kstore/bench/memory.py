@@ -19,6 +19,7 @@ from kstore.bench.environment import in_memory
 from kstore.bench.raw_files import (
     Positions,
     block_of,
+    check_stamps,
     drop,
     fresh,
     opened,
@@ -45,10 +46,36 @@ def _store(memory: mmap.mmap, item: int, positions: Positions) -> Timed:
     return Timed(seconds / len(positions), result=item)
 
 
-def _load(memory: mmap.mmap, item: int, positions: Positions) -> Timed:
+def _load(memory: mmap.mmap, item: int, positions: Positions, ordered: Positions) -> Timed:
+    """Load in no order; the same items in order, outside the clock, have the same sum."""
     started = perf_counter()
-    limits_disk.load_at(memory, item, positions)
-    return Timed((perf_counter() - started) / len(positions), result=item)
+    found = limits_disk.load_at(memory, item, positions)
+    seconds = perf_counter() - started
+    if limits_disk.load_at(memory, item, ordered) != found:
+        raise AssertionError("other items were read")
+    return Timed(seconds / len(positions), result=item)
+
+
+def _store_all(memory: mmap.mmap, item: int) -> Timed:
+    """The whole memory, item by item: less of it would stay in a cache."""
+    block = block_of(item)
+    started = perf_counter()
+    count = limits_disk.store_all(memory, block)
+    seconds = perf_counter() - started
+    if count != len(memory) // item or memory[(count - 1) * item : count * item] != block:
+        raise AssertionError("not everything was stored")
+    return Timed(seconds / count, result=item)
+
+
+def _load_all(memory: mmap.mmap, item: int) -> Timed:
+    started = perf_counter()
+    found = limits.read_all(memory)
+    seconds = perf_counter() - started
+    half = len(memory) // 2
+    with memoryview(memory) as whole:
+        if limits.read_all(whole[:half]) ^ limits.read_all(whole[half:]) != found:
+            raise AssertionError("other bytes were read")
+    return Timed(seconds / (len(memory) // item), result=item)
 
 
 class Disk:
@@ -71,6 +98,7 @@ class Disk:
             seconds = perf_counter() - started
             if os.fstat(fd).st_size != self.size:
                 raise AssertionError("not everything was written")
+            check_stamps(self.written, self.positions, 0, 16)
         return Timed(seconds * item / self.size, result=item)
 
     def read(self, item: int) -> Timed:
@@ -80,6 +108,9 @@ class Disk:
             started = perf_counter()
             limits_disk.read_at(fd, self.block, self.positions)
             seconds = perf_counter() - started
+        with opened(self.read_file, os.O_RDONLY) as fd:
+            if os.pread(fd, MIB, self.size - MIB) != self.block:
+                raise AssertionError("other bytes were read")
         return Timed(seconds * item / self.size, result=item)
 
 
@@ -92,13 +123,12 @@ def items(setting: Setting) -> Iterator[Contest]:
         memory.write(bytes(setting.size))  # every page is there
         for item in setting.pick((4, 64, 1024), ITEMS, ITEMS):
             count = min(setting.size // item, MOST_ITEMS)
-            ordered = sequential(count, item)
             scattered = shuffled(count, item, setting.size)
             calls: Calls = {
                 "random memory writes": partial(_store, memory, item, scattered),
-                "sequential memory writes": partial(_store, memory, item, ordered),
-                "random memory reads": partial(_load, memory, item, scattered),
-                "sequential memory reads": partial(_load, memory, item, ordered),
+                "sequential memory writes": partial(_store_all, memory, item),
+                "random memory reads": partial(_load, memory, item, scattered, np.sort(scattered)),
+                "sequential memory reads": partial(_load_all, memory, item),
                 writes: partial(disk.write, item),
                 reads: partial(disk.read, item),
             }
@@ -182,6 +212,7 @@ WORKLOADS = (
         ceiling="reading every byte",
         sizes=(64 * MIB, 256 * MIB, 1024 * MIB),
         contests=bandwidth,
+        in_memory=True,
         count=(3, 4, 6),
         copies=0,
         weight=0.5,
@@ -193,6 +224,7 @@ WORKLOADS = (
         ceiling="the best of the run",
         sizes=(64 * MIB, 512 * MIB, 2048 * MIB),
         contests=items,
+        in_memory=True,
         count=(3, 8, 8),
         weight=2,
     ),
@@ -203,6 +235,7 @@ WORKLOADS = (
         ceiling="neighbours in order",
         sizes=(64 * MIB, 256 * MIB, 1024 * MIB),
         contests=chains,
+        in_memory=True,
         count=(2, 3, 3),
         copies=0,
         weight=0.5,

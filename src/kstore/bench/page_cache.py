@@ -136,9 +136,13 @@ def warm_reads(setting: Setting) -> Iterator[Contest]:
             "mmap, MAP_POPULATE": partial(work.mapped, mmap.MAP_SHARED | mmap.MAP_POPULATE),
             **kept_calls,
         }
-        huge = getattr(mmap, "MADV_HUGEPAGE", None)
-        if huge is not None:
-            mapped["mmap, MADV_HUGEPAGE"] = partial(_advised, setting, work, huge)
+        if (huge := getattr(mmap, "MADV_HUGEPAGE", None)) is not None:
+            try:
+                work.mapped(mmap.MAP_SHARED, huge)
+            except OSError as error:  # file systems without huge pages
+                setting.missing["mmap, MADV_HUGEPAGE"] = str(error)
+            else:
+                mapped["mmap, MADV_HUGEPAGE"] = partial(work.mapped, mmap.MAP_SHARED, huge)
         for block in setting.pick(
             (4 * KIB, 64 * KIB, MIB),
             (4 * KIB, 16 * KIB, 64 * KIB, MIB),
@@ -163,14 +167,6 @@ def warm_reads(setting: Setting) -> Iterator[Contest]:
                 rounds=setting.pick(3, 7, 15),
             )
         yield random_reads(setting, work, kept)
-
-
-def _advised(setting: Setting, work: Reading, advice: int) -> int:
-    try:
-        return work.mapped(mmap.MAP_SHARED, advice)
-    except OSError as error:  # file systems without huge pages
-        setting.missing["mmap, MADV_HUGEPAGE"] = str(error)
-        return work.mapped()
 
 
 def random_reads(setting: Setting, work: Reading, kept: mmap.mmap) -> Contest:
@@ -246,12 +242,13 @@ class _Following:
         self._stopped = Event()
         self._error: Exception | None = None
         self._ended = 0.0
+        self.words = 0  # the exclusive or of everything that was read
         self._thread = Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         try:
-            self._tail.follow(self._stopped, self._mapped)
+            self.words = self._tail.follow(self._stopped, self._mapped)
         except Exception as error:
             self._error = error
         self._ended = perf_counter()
@@ -297,11 +294,14 @@ class Tail:
             also = {}
             if following is not None:
                 also = {"reader": (following.ended() - started) / self.count}
+                with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as mapping:
+                    if limits.read_all(mapping) != following.words:
+                        raise AssertionError("the reader saw other bytes than were written")
         return Timed(wrote / self.count, result=self.count, also=also)
 
-    def follow(self, stopped: Event, mapped: bool) -> None:
-        """Read until every block was seen, or until the writer gave up."""
-        at, end = 0, self.count * self.block
+    def follow(self, stopped: Event, mapped: bool) -> int:
+        """Read until every block was seen, or until the writer gave up; the words' sum."""
+        at, end, words = 0, self.count * self.block, 0
         with opened(self.path, os.O_RDONLY) as fd:
             while at < end and not stopped.is_set():
                 there = os.fstat(fd).st_size // self.block
@@ -309,18 +309,19 @@ class Tail:
                     sleep(0)
                     continue
                 if mapped:
-                    self._sum_mapped(fd, at, there * self.block)
+                    words ^= self._sum_mapped(fd, at, there * self.block)
                 else:
                     positions = sequential(there - at // self.block, self.block) + at
-                    limits_disk.read_at(fd, self._read, positions, summed=True)
+                    words ^= limits_disk.read_at(fd, self._read, positions, summed=True)
                 at = there * self.block
         if at != end and not stopped.is_set():
             raise AssertionError(f"the reader saw {at} bytes")
+        return words
 
-    def _sum_mapped(self, fd: int, start: int, stop: int) -> None:
-        base = start // PAGE * PAGE
-        with mmap.mmap(fd, stop - base, prot=mmap.PROT_READ, offset=base) as mapping:
-            limits.read_all(mapping)
+    def _sum_mapped(self, fd: int, start: int, stop: int) -> int:
+        """Of whole pages, as blocks are."""
+        with mmap.mmap(fd, stop - start, prot=mmap.PROT_READ, offset=start) as mapping:
+            return limits.read_all(mapping)
 
 
 def tails(setting: Setting) -> Iterator[Contest]:

@@ -40,7 +40,7 @@ def optional(module: str, package: str) -> Any:
         try:
             return import_module(module)
         except ImportError:
-            missing[package] = "not installed"
+            missing[package] = f"not installed: pip install {package}"
             return None
 
 

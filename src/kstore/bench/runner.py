@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from kstore.bench.contest import Contest, Timed
+from kstore.bench.statistic import percentile
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 LEAST_SECONDS = 0.002  # a contestant that is faster is called several times a round
 LONG_SECONDS = 1.0  # a first call that took longer tells enough
 LEAST_ROUNDS = 3  # however short the time
+TAIL = 1000  # samples of a round that have a 99th percentile
 
 
 @dataclass
@@ -43,7 +45,8 @@ class Outcome:
         """The contestant that the others are shown as a fraction of."""
         if self.contest.ceiling:
             return self.contest.ceiling
-        return min(self.contest.calls, key=lambda name: median(self.times[name]))
+        measured = [name for name in self.contest.calls if name not in self.contest.targets]
+        return min(measured, key=lambda name: median(self.times[name]))
 
     def ratio(self, ours: str, peer: str) -> float:
         """How many times as fast as ``peer``: the median of the rounds' ratios."""
@@ -87,8 +90,8 @@ def run(
     for number in range(wanted):
         if progress is not None:
             progress(number, wanted)
-        for name, call in contest.calls.items():
-            _round(outcome, name, call, calls[name])
+        for name in _in_turn(list(contest.calls), number):
+            _round(outcome, name, contest.calls[name], calls[name])
         if seconds is not None and _is_late(perf_counter() - began, seconds, number + 1):
             break
     return outcome
@@ -97,6 +100,12 @@ def run(
 def _is_late(taken: float, seconds: float, rounds: int) -> bool:
     """Whether to stop: after the time and three rounds, or after twice the time whatever."""
     return taken > seconds and (rounds >= LEAST_ROUNDS or taken > 2 * seconds)
+
+
+def _in_turn(names: list[str], number: int) -> list[str]:
+    """Another one begins each round: whom one leaves dirty pages or a warm cache to changes."""
+    first = number % len(names)
+    return names[first:] + names[:first]
 
 
 def _round(outcome: Outcome, name: str, call: Callable[[], object], calls: int) -> None:
@@ -112,6 +121,9 @@ def _round(outcome: Outcome, name: str, call: Callable[[], object], calls: int) 
             outcome.times.setdefault(f"{name} {what}", []).append(more)
         if len(result.samples):
             outcome.samples.setdefault(name, []).append(result.samples)
+            if len(result.samples) >= TAIL:
+                tail = percentile(result.samples, 99) / 1e9
+                outcome.times.setdefault(f"{name} p99", []).append(tail)
     outcome.times[name].append(seconds)
 
 

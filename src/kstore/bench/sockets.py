@@ -14,6 +14,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from threading import Thread
 from time import perf_counter, thread_time
 
@@ -54,6 +55,30 @@ def connection(control: str) -> Iterator[tuple[socket.socket, socket.socket]]:
             far = listening.accept()[0]
             with closing(far):
                 yield near, far
+
+
+def two_cpus() -> tuple[int, int] | tuple[None, None]:
+    """Two CPUs of this process, of two cores where it has them: hyperthreads share one."""
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) < 2:
+        return None, None
+    first = cpus[0]
+    path = Path(f"/sys/devices/system/cpu/cpu{first}/topology/thread_siblings_list")
+    try:
+        told = path.read_text(encoding="ascii")
+    except OSError:
+        told = str(first)
+    beside = siblings(told)
+    return first, next((cpu for cpu in cpus[1:] if cpu not in beside), cpus[1])
+
+
+def siblings(told: str) -> set[int]:
+    """The numbers of a list as Linux writes it: ``0-1,4``."""
+    found: set[int] = set()
+    for part in told.strip().split(","):
+        low, _, high = part.partition("-")
+        found.update(range(int(low), int(high or low) + 1))
+    return found
 
 
 @contextmanager
@@ -110,21 +135,17 @@ class Sending:
         if not self.path.exists():
             prewrite(self.path, self.size, zeros=False)
         self.control = congestion()
-        cpus = sorted(os.sched_getaffinity(0))
-        self.cpus = (cpus[0], cpus[1]) if len(cpus) > 1 else (None, None)
+        self.cpus = two_cpus()
         self.buffer = block_of(max(chunk, ROOM))
         self.checked: set[str] = set()
         self.file = os.open(self.path, os.O_RDONLY)
         self.mapping = mmap.mmap(self.file, self.size, prot=mmap.PROT_READ)
         limits.read_all(self.mapping)
         self.pipe = os.pipe()
-        self._widen_pipe()
-
-    def _widen_pipe(self) -> None:
         try:
             fcntl.fcntl(self.pipe[1], _F_SETPIPE_SZ, PIPE)
-        except OSError:  # more than /proc/sys/fs/pipe-max-size: the usual 64 KiB do
-            return
+        except OSError:  # more than /proc/sys/fs/pipe-max-size
+            setting.missing["splice by 1 MiB"] = "pipes may not be so large here: 64 KiB at a time"
 
     def close(self) -> None:
         self.mapping.close()

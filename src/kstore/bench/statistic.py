@@ -85,6 +85,11 @@ def percentiles(samples: Sequence[ArrayLike]) -> dict[str, float]:
     return found | {"max": float(together.max())}
 
 
+def percentile(samples: ArrayLike, share: float) -> float:
+    """One percentile of some samples, exactly."""
+    return float(np.percentile(np.asarray(samples, np.int64), share, method="higher"))
+
+
 def curve(samples: Sequence[ArrayLike], points: int = 200) -> list[tuple[float, float]]:
     """Percentile and nanoseconds for a picture, spaced as an HDR histogram's: by nines."""
     together = np.sort(np.concatenate([np.asarray(some, np.int64) for some in samples]))

@@ -15,7 +15,12 @@ from types import FrameType
 
 from kstore.bench import noise, peers, results
 from kstore.bench.contest import Contest
-from kstore.bench.environment import Environment, environment, in_memory
+from kstore.bench.environment import (
+    Environment,
+    available_memory,
+    environment,
+    in_memory,
+)
 from kstore.bench.environment import peers as absent
 from kstore.bench.runner import run
 from kstore.bench.workload import LEVELS, Setting, Workload
@@ -25,12 +30,15 @@ PREFIX = "kstore-bench-"
 SECONDS = {"quick": 90.0, "default": 540.0, "full": 3600.0}  # of a whole run, set-up included
 WITHOUT_FILES = ("sockets",)  # groups whose figures do not hang on the file system
 SPARE = 256 << 20  # bytes that stay free
+ENDINGS = (signal.SIGTERM, signal.SIGHUP)
+IN_MEMORY = 3  # times its size that a workload may take of memory, its files' pages not counted
 ROUNDS = {"quick": 7, "default": 15, "full": 25}  # of the noise
 
 
 @contextmanager
 def workspace(parent: Path, needed: int) -> Iterator[Path]:
-    """A new folder below ``parent``, gone in the end, whatever ends it (Ctrl-C, SIGTERM).
+    """A new folder below ``parent``, gone in the end, whatever ends it (Ctrl-C, SIGTERM, a
+    closed terminal).
 
     Nothing outside this folder is written. KStoreError where the directory is not there, cannot be
     written, or has not room for so many bytes.
@@ -44,20 +52,23 @@ def workspace(parent: Path, needed: int) -> Iterator[Path]:
             "another disk, --quick takes less, and groups can be chosen"
         )
     folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
-    before = signal.getsignal(signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in ENDINGS}
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
     main = threading.current_thread() is threading.main_thread()
     if main:
-        signal.signal(signal.SIGTERM, stop)
+        for number, handler in before.items():
+            if handler is not signal.SIG_IGN:  # nohup
+                signal.signal(number, stop)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         if main:
-            signal.signal(signal.SIGTERM, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 def left_behind(parent: Path) -> list[Path]:
@@ -68,6 +79,20 @@ def left_behind(parent: Path) -> list[Path]:
 def needed(workloads: Sequence[Workload], level: str) -> int:
     """Bytes of the disk that the largest of the workloads takes."""
     return max(int(each.size(level) * each.copies) for each in workloads)
+
+
+def short_of_memory(size: int) -> str:
+    """Why a workload of so many bytes is not begun, or an empty string.
+
+    It would be killed, or have a neighbour killed.
+    """
+    free = available_memory()
+    if 0 < free < IN_MEMORY * size + SPARE:
+        return (
+            f"{free:,} bytes of memory are available and {IN_MEMORY * size + SPARE:,} may be "
+            "needed; --quick takes less"
+        )
+    return ""
 
 
 @dataclass
@@ -140,6 +165,8 @@ class Suite:
         setting = Setting(folder, workload.size(self.level), self.level)
         until = perf_counter() + seconds
         try:
+            if workload.in_memory and (reason := short_of_memory(setting.size)):
+                raise KStoreError(reason)
             contests = workload.contests(setting)
             expected = workload.count[LEVELS.index(self.level)]
             for number, contest in enumerate(contests):

@@ -1,8 +1,10 @@
 """Results as text: every figure with its interval, and as a fraction of its ceiling."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+_PERCENTILE = re.compile(r" p\d\d(\.\d+)?$")
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 _COUNTS = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
@@ -30,7 +32,7 @@ def figure(entry: Mapping[str, Any], result: Mapping[str, Any]) -> str:
         if result["unit"] == "B" and result["amount"]:
             return f"{entry['median'] / result['amount'] * 1e9:.3g} s/GB"
         return duration(entry["median"])
-    if "latency_ns" in entry or not result["amount"]:
+    if "latency_ns" in entry or _PERCENTILE.search(entry["name"]) or not result["amount"]:
         return duration(entry["median"])
     return rate(result["amount"] / entry["median"], result["unit"])
 

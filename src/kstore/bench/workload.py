@@ -77,6 +77,8 @@ class Workload:
         How many times its size the directory must be able to hold.
     weight
         Its part of the time, beside others.
+    in_memory
+        Whether its data are in memory as well as, or instead of, on disk.
     count
         About how many contests: quick, default, full. They share the workload's time.
     """
@@ -91,6 +93,7 @@ class Workload:
     copies: float = 2.0
     weight: float = 1.0
     count: tuple[int, int, int] = (1, 1, 1)
+    in_memory: bool = False
 
     @property
     def title(self) -> str:

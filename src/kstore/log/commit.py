@@ -1,13 +1,17 @@
 """Group commit: appends go on while a sync runs, and one sync answers all who wait."""
 
 import threading
+from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from kstore.errors import ClosedError
+from kstore.errors import ClosedError, KStoreError
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
+
+
+AHEAD = 1 << 20  # bytes, not yet on their way to the disk, that are worth a system call
 
 
 class Committer:
@@ -15,8 +19,9 @@ class Committer:
 
     An append is on disk at most one sync after it was made: while a sync runs the appends of
     that time gather, and the next sync takes them all. ``wait(offset)`` returns when everything
-    below ``offset`` is durable, ``durable_offset`` tells how far that is. Safe to share between
-    threads. An error of a sync ends the thread and is raised by every later call.
+    below ``offset`` is durable, ``durable_offset`` tells how far that is. Whoever asks for a sync
+    of a mebibyte or more has the disk begin with it, while the sync before still runs. Safe to
+    share between threads. An error of a sync ends the thread and is raised by every later call.
     """
 
     NAME = "kstore-committer"
@@ -26,6 +31,7 @@ class Committer:
         self._changed = threading.Condition()
         self._wanted = 0
         self._error: BaseException | None = None
+        self._begun = 0  # bytes of the active segment that the disk was told to begin with
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=self.NAME, daemon=True)
         self._thread.start()
@@ -44,6 +50,9 @@ class Committer:
                 # A truncation takes the end back, and with it what is wanted.
                 self._wanted = min(max(self._wanted, end), self._log.end_offset)
                 self._changed.notify_all()
+            if not 0 <= self._log.segments.views[-1].size - self._begun < AHEAD:
+                with suppress(KStoreError):  # advice: what fails here fails again in the sync
+                    self._begun = self._log._writing().start_writing(AHEAD)
         return end
 
     def wait(self, offset: int | None = None, timeout: float | None = None) -> bool:

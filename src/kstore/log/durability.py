@@ -48,6 +48,28 @@ class DurableWriter(WriterBase):
             self.recovery_point = max(self.recovery_point, target)
             self.appender.flush_at = self._flush_at()
 
+    def start_writing(self, least: int) -> int:
+        """Have the disk begin with what the active segment gained, if that is at least so much.
+
+        Returns the size up to which it was told to. Nothing is durable by it, but the next flush
+        finds less to do: the disk works while appends go on.
+        """
+        with self.lock:
+            opened, active = self._files, self.active
+            base, begun = self._begun
+            if base != active.base_offset or begun > active.size:  # rolled, or cut
+                base, begun = active.base_offset, 0
+            size = active.size - begun
+            if opened is None or opened.base_offset != base or size < least:
+                return begun
+            self._begun = base, active.size
+            fd = self.files.duplicate(opened.log_fd)  # a roll closes its own
+        try:
+            self.files.start_writing(fd, begun, size)
+        finally:
+            self.files.close(fd)
+        return begun + size
+
     def _data_end(self) -> int:
         """The offset after the last batch, which truncating and deleting may leave below the end.
 

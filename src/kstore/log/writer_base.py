@@ -76,6 +76,7 @@ class WriterBase(ABC):
         self._unsynced: list[SegmentView] = []  # rolled, not yet on disk
         self._directory_changes = 0  # names made, renamed or removed, and how many are on disk
         self._directory_synced = 0
+        self._begun = (-1, 0)  # base offset, and how far the disk was told to begin with it
         self._unfinished: int | None = None  # base offset of a segment that is being made
         self._cut: segments_on_disk.Cut | None = None  # a truncation that is not yet on disk
         self._retired: list[tuple[int, int]] = []  # (base offset, when its files may go)

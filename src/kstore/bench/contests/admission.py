@@ -34,6 +34,7 @@ def checked(name: str, directory: Path) -> Contest:
         calls={"kstore": partial(after_raw, ours), FLOOR: partial(after_raw, raw)},
         amount=len(batch),
         bars=(("kstore", f"{FLOOR} {more}", 1.0), ("kstore", FLOOR, None)),
+        ceiling=FLOOR,
         rounds=15,
     )
 
@@ -59,6 +60,8 @@ def idempotent(name: str, directory: Path) -> Contest:
         },
         amount=size,
         bars=(("idempotent", limit, 1.0), ("idempotent", "plain", None)),
+        ceiling="plain",
+        targets=frozenset([limit]),
         rounds=15,
     )
 

@@ -83,6 +83,7 @@ def leading(size: int) -> Contest:
         amount=count,
         unit="records",
         bars=(("validate_leader", "its CRC alone", None),),
+        ceiling="its CRC alone",
     )
 
 

@@ -28,6 +28,7 @@ def contest(name: str, log: kstore.Log) -> Contest:
         amount=log.end_offset,
         unit="records",
         bars=((*LEVELS, None),),
+        ceiling="read_uncommitted",
         unchecked=frozenset(LEVELS),
         rounds=15,
     )

@@ -5,17 +5,22 @@ the other; and two where there are two. Both have 128 MiB for keys (each of two 
 and both sync what they write; TMPDIR=/dev/shm makes that free for both.
 """
 
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 
 from kstore.bench import compaction
 from kstore.bench.contest import Contest, Timed, scaled
 from kstore.bench.peers import KafkaLog, kafka_log
+from kstore.bench.raw_files import fresh
+from kstore.bench.recovery import read_whole
 
 RECORDS = 10_000_000
+FLOOR = "read all, write and sync a tenth"
 BARS = {1: 5.0, 2: 8.0}  # threads, as many as partitions, against one of Kafka's
 
 
@@ -28,6 +33,8 @@ def contests() -> Iterator[Contest]:
             bars: list[tuple[str, str, float | None]] = []
             ours = f"kstore, {in_words(partitions)}"
             calls[ours] = partial(by_kstore, root, partitions)
+            calls[FLOOR] = partial(read_and_write, root)
+            bars.append((ours, FLOOR, None))
             for count in range(1, partitions + 1):
                 if peer is None:
                     break
@@ -40,9 +47,26 @@ def contests() -> Iterator[Contest]:
                 amount=partitions * records,
                 unit="records",
                 bars=tuple(bars),
+                ceiling=FLOOR,
+                unchecked=frozenset([FLOOR]),
                 rounds=3,
             )
             shutil.rmtree(root)
+
+
+def read_and_write(root: Path) -> Timed:
+    """Every byte read, and a tenth of them written and synced: what no cleaner can do without."""
+    logs = sorted(root.glob("*/*.log"))
+    started = perf_counter()
+    size = sum(read_whole(path) for path in logs)
+    with fresh(root / "kept") as fd:
+        block = bytes(1 << 20)
+        for _ in range(size // 10 // len(block)):
+            os.write(fd, block)
+        os.write(fd, block[: size // 10 % len(block)])
+        os.fdatasync(fd)
+        seconds = perf_counter() - started
+    return Timed(seconds, result=size)
 
 
 def in_words(count: int) -> str:

@@ -99,6 +99,7 @@ def inside(shape: str, count: int) -> Contest:
         },
         amount=asked.size,
         unit="lookups",
+        ceiling="branchless, prefetching",
         bars=(
             ("kstore", "branchy, as Kafka's", 1.0),
             ("kstore", "branchless", 1 / 1.5),

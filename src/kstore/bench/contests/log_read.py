@@ -12,6 +12,8 @@ from kstore._native import limits
 from kstore.bench import log_append, log_read
 from kstore.bench.contest import Contest, Timed, scaled
 from kstore.bench.peers import KafkaLog, kafka_log, timed
+from kstore.bench.recovery import read_whole
+from kstore.log.filenames import log_name
 
 GIB = 1 << 30
 # name: wanted for a scan on one core and on two, and for recovery
@@ -28,17 +30,22 @@ Bars = tuple[tuple[str, str, float | None], ...]
 def reading(name: str, log: kstore.Log, peer: KafkaLog | None) -> Contest:
     seeds = itertools.count(1)
     count = scaled(100_000, 1000)
-    calls: Calls = {"kstore": lambda: log_read.at_random(log, count, next(seeds))}
-    bars: Bars = ()
+    floor = "pread of a header, its place known"
+    calls: Calls = {
+        "kstore": lambda: log_read.at_random(log, count, next(seeds)),
+        floor: lambda: log_read.raw_at_random(log, count, next(seeds)),
+    }
+    bars: Bars = (("kstore", floor, None),)
     if peer is not None:
         calls["Kafka"] = lambda: timed(peer.read(name_of(name), count, next(seeds)), single=True)
-        bars = (("kstore", "Kafka", 2.0), ("kstore p99", "Kafka p99", None))
+        bars += (("kstore", "Kafka", 2.0), ("kstore p99", "Kafka p99", None))
     return Contest(
         name=f"read(offset) at random offsets, batches of {name}",
         calls=calls,
         amount=1,
         unit="reads",
         bars=bars,
+        ceiling=floor,
         rounds=9,
     )
 
@@ -72,6 +79,7 @@ def scanning(name: str, log: kstore.Log, peer: KafkaLog | None) -> Contest:
         bars=bars,
         expected=log.end_offset,
         unchecked=frozenset(["read every byte"]),
+        ceiling="read every byte",
         rounds=7,
     )
 
@@ -85,8 +93,9 @@ def recovering(name: str, store: Path, end: int, size: int, peer: KafkaLog | Non
     calls: Calls = {
         "kstore": partial(log_read.recover, store, end, unsynced),
         "kstore, all synced": partial(log_read.recover, store, end),
+        "read": lambda: read_whole(store / "bench-0" / log_name(0)),
     }
-    bars: Bars = ()
+    bars: Bars = (("kstore", "read", None),)
     if peer is not None:
 
         def by_kafka() -> Timed:
@@ -94,7 +103,7 @@ def recovering(name: str, store: Path, end: int, size: int, peer: KafkaLog | Non
             return Timed(float(result["seconds"]), result=int(result["bytes"]))
 
         calls["Kafka, nothing synced"] = by_kafka
-        bars = (
+        bars += (
             ("kstore", "Kafka, nothing synced", BARS[name][2]),
             ("kstore, all synced", "Kafka, nothing synced", None),
         )
@@ -104,6 +113,7 @@ def recovering(name: str, store: Path, end: int, size: int, peer: KafkaLog | Non
         amount=size,
         bars=bars,
         expected=size,
+        ceiling="read",
         rounds=7,
     )
 

@@ -44,17 +44,26 @@ def stores() -> Iterator[Contest]:
                 if peer is not None:
                     wanted = BARS[name] if threads == 2 else None
                     bars.append((called, "Kafka, two threads", wanted))
+            calls["read"] = partial(read_logs, root)
             bars.append(("kstore, two threads", "kstore, one thread", None))
+            bars.append(("kstore, two threads", "read", None))
             total = sum(path.stat().st_size for path in root.glob("*/*.log"))
             yield Contest(
                 name=f"unclean open, {PARTITIONS} partitions of {name}, {total:,} bytes",
                 calls=calls,
                 amount=total,
                 expected=expected,
+                unchecked=frozenset({"read"}),
+                ceiling="read",
                 bars=tuple(bars),
                 rounds=5,
             )
             shutil.rmtree(root)
+
+
+def read_logs(root: Path) -> int:
+    """Every log file of a store, one after another: every byte is seen once."""
+    return sum(recovery.read_whole(path) for path in sorted(root.glob("*/*.log")))
 
 
 def by_kafka(peer: KafkaLog, root: Path) -> Timed:
@@ -90,6 +99,7 @@ def segments() -> Iterator[Contest]:
                 amount=size,
                 expected=batches,
                 unchecked=frozenset({"read"}),
+                ceiling="read",
                 bars=(
                     ("recover", "read", None),
                     ("verify, 1 thread", "read", None),

@@ -1,0 +1,175 @@
+"""Redis and NATS as peers: a server of each is started here, spoken to in its own protocol, and
+stopped. Both keep what they are sent in files, neither syncs it before it answers."""
+
+import json
+import shutil
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import mkdtemp
+from threading import Thread
+from time import monotonic, perf_counter, sleep
+
+from kstore.bench.contest import Timed
+
+HOW = {
+    "redis-server": "the program redis-server: apt-get install redis-server",
+    "nats-server": "the program nats-server: apt-get install nats-server",
+}
+PATIENCE = 20.0  # seconds until a server answers
+TOGETHER = 1000  # messages in one write
+ROOM = 1 << 16
+
+
+def why_not(name: str) -> str:
+    """What to install where a server is not here, or an empty string."""
+    return "" if shutil.which(name) else f"not installed: {HOW[name]}"
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def _server(words: list[str], port: int) -> Iterator[socket.socket]:
+    """A connection to a server that lives as long."""
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            with _connected(port, process) as connection:
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                connection.settimeout(120)
+                yield connection
+        finally:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _connected(port: int, process: "subprocess.Popen[bytes]") -> socket.socket:
+    until = monotonic() + PATIENCE
+    while process.poll() is None and monotonic() < until:
+        with suppress(OSError):
+            return socket.create_connection(("127.0.0.1", port), 1)
+        sleep(0.02)
+    raise AssertionError(f"{process.args!r} does not answer")
+
+
+class _Answers(Thread):
+    """Reads until so many answers came, while more requests are sent."""
+
+    def __init__(self, connection: socket.socket, mark: bytes, count: int) -> None:
+        super().__init__(daemon=True)
+        self._connection, self._mark, self._count = connection, mark, count
+        self.error: Exception | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self._read()
+        except Exception as error:
+            self.error = error
+
+    def _read(self) -> None:
+        seen, kept = 0, b""
+        while seen < self._count:
+            data = self._connection.recv(ROOM)
+            if not data:
+                raise AssertionError(f"{seen} of {self._count} messages were acknowledged")
+            data = kept + data
+            seen += data.count(self._mark)
+            if b"-ERR" in data or b'"error"' in data:
+                raise AssertionError(data[:200].decode(errors="replace"))
+            kept = data[len(data) - len(self._mark) + 1 :] if len(self._mark) > 1 else b""
+
+    def wait(self) -> None:
+        self.join()
+        if self.error is not None:
+            raise self.error
+
+
+def _pipelined(connection: socket.socket, request: bytes, mark: bytes, count: int) -> float:
+    """Seconds until all of so many equal requests are answered; none waits for another."""
+    together = request * min(TOGETHER, count)
+    answers = _Answers(connection, mark, count)
+    started = perf_counter()
+    for _ in range(count // TOGETHER):
+        connection.sendall(together)
+    connection.sendall(request * (count % TOGETHER))
+    answers.wait()
+    return perf_counter() - started
+
+
+@contextmanager
+def redis(directory: Path) -> Iterator[Callable[[int, bytes], Timed]]:
+    """XADD of messages to a stream, appended to a file that is synced each second."""
+    path, port = mkdtemp(dir=directory), _free_port()
+    words = ["redis-server", "--bind", "127.0.0.1", "--port", f"{port}", "--dir", path]
+    words += ["--save", "", "--appendonly", "yes", "--appendfsync", "everysec"]
+    with _server(words, port) as connection:
+
+        def ask(*parts: bytes) -> bytes:
+            connection.sendall(_command(*parts))
+            return connection.recv(ROOM)
+
+        def publish(count: int, value: bytes) -> Timed:
+            ask(b"DEL", b"stream")
+            request = _command(b"XADD", b"stream", b"*", b"value", value)
+            seconds = _pipelined(connection, request, b"$", count)
+            if ask(b"XLEN", b"stream") != b":%d\r\n" % count:
+                raise AssertionError("not every message is in the stream")
+            return Timed(seconds / count, result=count)
+
+        yield publish
+
+
+def _command(*parts: bytes) -> bytes:
+    return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(p), p) for p in parts)
+
+
+@contextmanager
+def nats(directory: Path) -> Iterator[Callable[[int, bytes], Timed]]:
+    """Publishing to a JetStream stream in files, acknowledged one by one."""
+    path, port = mkdtemp(dir=directory), _free_port()
+    words = ["nats-server", "-js", "-sd", path, "-a", "127.0.0.1", "-p", f"{port}"]
+    with _server(words, port) as connection:
+        connection.recv(ROOM)  # INFO
+        connection.sendall(b'CONNECT {"verbose":false}\r\nSUB answers 1\r\nPING\r\n')
+        _until(connection, b"PONG\r\n")
+
+        def ask(subject: str, body: object) -> bytes:
+            data = json.dumps(body).encode()
+            subject = f"$JS.API.STREAM.{subject}"
+            connection.sendall(b"PUB %s answers %d\r\n" % (subject.encode(), len(data)))
+            connection.sendall(data + b"\r\n")
+            return _until(connection, b'"}\r\n', b"}\r\n")
+
+        def publish(count: int, value: bytes) -> Timed:
+            setting = {"name": "S", "subjects": ["log"], "storage": "file", "retention": "limits"}
+            more = {"max_consumers": -1, "max_msgs": -1, "max_bytes": -1, "num_replicas": 1}
+            if b"error" in (told := ask("CREATE.S", setting | more)):
+                raise AssertionError(told.decode(errors="replace"))
+            request = b"PUB log answers %d\r\n%s\r\n" % (len(value), value)
+            seconds = _pipelined(connection, request, b'"seq":', count)
+            told = ask("INFO.S", {})
+            if b'"messages":%d,' % count not in told:
+                raise AssertionError(f"not every message is there: {told.decode()}")
+            ask("DELETE.S", {})
+            return Timed(seconds / count, result=count)
+
+        yield publish
+
+
+def _until(connection: socket.socket, *ends: bytes) -> bytes:
+    data = b""
+    while not data.endswith(ends):
+        more = connection.recv(ROOM)
+        if not more:
+            raise AssertionError("the server closed the connection")
+        data += more
+    return data

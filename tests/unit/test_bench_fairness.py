@@ -1,0 +1,156 @@
+"""What keeps figures honest: turns, targets, hot caches, two cores, memory, programs by name."""
+
+import os
+import signal
+from array import array
+
+import pytest
+
+from kstore._native import limits, limits_disk
+from kstore.bench import log_stream, programs, servers, sockets, suite, table
+from kstore.bench.contest import Contest, Timed
+from kstore.bench.contests import growth
+from kstore.bench.disk import SEQUENTIAL, Writing
+from kstore.bench.raw_files import opened
+from kstore.bench.runner import run
+from kstore.bench.workload import Setting
+
+
+def test_another_contestant_begins_each_round():
+    order = []
+
+    def note(name):
+        order.append(name)
+        return Timed(1.0)
+
+    calls = {name: lambda name=name: note(name) for name in "abc"}
+    contest = Contest(name="a", calls=calls, rounds=4)
+    run(contest)
+    assert "".join(order[-12:]) == "abcbcacababc"
+
+
+def test_a_target_is_never_the_ceiling():
+    calls = {"wanted": lambda: Timed(0.1), "ours": lambda: Timed(1.0), "raw": lambda: Timed(0.5)}
+    contest = Contest(name="a", calls=calls, rounds=2, targets=frozenset(["wanted"]))
+    assert run(contest).ceiling == "raw"
+
+
+def test_a_further_figure_that_is_a_percentile_is_no_rate():
+    result = {"unit": "records", "amount": 1}
+    assert table.figure({"name": "kstore ack p99", "median": 0.01}, result) == "10 ms"
+    assert table.figure({"name": "kstore reader", "median": 0.01}, result) == "100  records/s"
+
+
+def test_a_tail_is_kept_of_rounds_with_enough_samples():
+    def call(count):
+        return Timed(1.0, samples=range(1, count + 1))
+
+    contest = Contest(name="a", calls={"few": lambda: call(999), "many": lambda: call(1000)})
+    times = run(contest, rounds=2).times
+    assert times["many p99"] == [991e-9, 991e-9]
+    assert "few p99" not in times
+
+
+def test_zeros_are_not_in_the_cache_when_they_are_written_over(tmp_path):
+    work = Writing(Setting(tmp_path, 1 << 20), 4096)
+    work.zeros.read_bytes()
+    work.forget_zeros()
+    with opened(work.zeros, os.O_RDONLY) as fd:
+        import mmap
+
+        with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as mapping:
+            assert limits_disk.resident(mapping, mmap.PAGESIZE) <= 1
+
+
+def test_random_writes_are_a_part_of_the_file(tmp_path):
+    work = Writing(Setting(tmp_path, 1 << 20), 4096)
+    positions = work.positions(SEQUENTIAL[0], random=True, part=4)
+    assert len(positions) == 64
+    assert positions.max() > 1 << 18  # spread over all of it
+
+
+def test_a_memory_is_filled_by_items():
+    memory = bytearray(1001)
+    for size in (4, 8, 16, 32, 64, 128, 100):
+        block = bytes(range(1, size + 1))
+        assert limits_disk.store_all(memory, block) == 1001 // size
+        filled = 1001 // size * size
+        assert memory[:filled] == block * (1001 // size)
+    assert limits_disk.store_all(bytearray(3), b"1234") == 0
+    assert memory[1000] == 0
+
+
+def test_a_ring_is_timed_from_its_first_write(tmp_path):
+    with open(tmp_path / "a", "w+b") as file:
+        try:
+            seconds = limits_disk.write_ring(
+                file.fileno(), bytearray(8192), 4096, array("q", [0, 4096]), depth=2
+            )
+        except OSError as error:
+            pytest.skip(f"no io_uring: {error}")
+        assert 0 < seconds < 60
+        assert (
+            limits_disk.write_ring(file.fileno(), bytearray(8192), 4096, array("q"), depth=2) == 0
+        )
+
+
+@pytest.mark.parametrize(
+    ("told", "numbers"), [("0-1\n", {0, 1}), ("0,4", {0, 4}), ("3", {3}), ("0-1,8-9", {0, 1, 8, 9})]
+)
+def test_hyperthreads_of_a_core(told, numbers):
+    assert sockets.siblings(told) == numbers
+
+
+def test_two_cores_before_two_threads_of_one(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+    monkeypatch.setattr(sockets.Path, "read_text", lambda *_, **__: "0-1")
+    assert sockets.two_cpus() == (0, 2)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    assert sockets.two_cpus() == (0, 1)  # better than one
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {5})
+    assert sockets.two_cpus() == (None, None)
+
+
+def test_memory_is_asked_for_before_it_is_taken(monkeypatch):
+    monkeypatch.setattr(suite, "available_memory", lambda: 1 << 30)
+    assert suite.short_of_memory(1 << 20) == ""
+    assert "--quick takes less" in suite.short_of_memory(1 << 29)
+    monkeypatch.setattr(suite, "available_memory", lambda: 0)
+    assert suite.short_of_memory(1 << 40) == ""  # nobody knows
+
+
+def test_a_closed_terminal_leaves_nothing_behind(tmp_path):
+    before = signal.getsignal(signal.SIGHUP)
+    with pytest.raises(KeyboardInterrupt), suite.workspace(tmp_path, 0):
+        os.kill(os.getpid(), signal.SIGHUP)
+    assert list(tmp_path.iterdir()) == []
+    assert signal.getsignal(signal.SIGHUP) == before
+
+
+def test_programs_that_are_missing_say_what_brings_them(monkeypatch):
+    monkeypatch.setattr(programs.shutil, "which", lambda name: None)
+    assert "apt-get install fio" in programs.why_not("fio")
+    assert "apt-get install nats-server" in servers.why_not("nats-server")
+
+
+def test_how_far_a_reader_is_behind():
+    ends = [(100, 10), (200, 20), (300, 30)]
+    assert log_stream._behind(ends, [(150, 10), (290, 20), (295, 30)]) == [50, 90, 0]
+    assert log_stream._behind(ends, [(500, 30)]) == [400, 300, 200]
+
+
+def test_threads_of_a_contest_raise_what_one_raised():
+    def work(number):
+        if number:
+            raise ValueError(number)
+
+    with pytest.raises(ValueError, match="1"):
+        growth.in_threads(work, 2)
+
+
+def test_every_way_of_reading_memory_reads_every_byte():
+    data = bytearray(1003)
+    for at in range(len(data)):
+        data[at] = 1
+        assert limits.read_all(data) == 1 << 8 * (at % 8)
+        data[at] = 0
