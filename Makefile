@@ -77,7 +77,7 @@ pipeline: build $(VENV)/.group-demo $(VENV)/.group-spark  ## real log data throu
 
 .PHONY: test
 test: build $(VENV)/.group-test  ## every test that needs no Java
-	@$(BIN)/python -m pytest -n $(JOBS) -m 'not interop and not spark' $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) -m 'not interop and not spark and not counted' $(PYTEST_ARGS)
 
 # ---- more ------------------------------------------------------------------------------------------
 
@@ -135,7 +135,22 @@ bench: build $(VENV)/.group-test $(VENV)/.group-bench  ## every benchmark at ful
 
 .PHONY: bench-smoke
 bench-smoke: build $(VENV)/.group-test $(VENV)/.group-bench  ## every benchmark once at 1/100 size: results checked, not timed
-	@KSTORE_BENCH_SCALE=0.01 $(BIN)/python -m pytest benchmarks --benchmark-disable $(PYTEST_ARGS)
+	@KSTORE_BENCH_SCALE=0.01 $(BIN)/python -m pytest -n $(JOBS) benchmarks --benchmark-disable $(PYTEST_ARGS)
+
+# Processes of its own, two at a time; nothing is timed, so that a busy machine changes nothing.
+.PHONY: counts
+counts: build $(VENV)/.group-test  ## instructions, system calls, allocations and copies against the committed ones; planted slowdowns (valgrind)
+	@$(BIN)/python -m pytest -q -m counted tests/counts $(PYTEST_ARGS)
+
+.PHONY: baseline
+baseline: build $(VENV)/.group-test  ## write those numbers anew, and say what changed (ONLY="part of a name")
+	@PYTHONPATH=benchmarks $(BIN)/python -m counted renew $(if $(ONLY),"$(ONLY)")
+
+# A build with the lines of the .pyx files, the same code otherwise: in place where KSTORE_LINES=1
+# is set, as in CI, else in a copy.
+.PHONY: profile
+profile: build $(VENV)/.group-test  ## where the instructions go, by functions and Cython lines, into out/profile (valgrind)
+	@$(BIN)/python benchmarks/counted/build_lines.py out/profile
 
 .PHONY: docs
 docs: build $(VENV)/.group-docs  ## the documentation, strictly, into .cache/site

@@ -1,8 +1,9 @@
 """The compiled half of kstore: one extension per module of ``kstore._native``.
 
-Three switches, all for development: ``KSTORE_SANITIZE=1`` builds with ASan and UBSan,
-``KSTORE_DEBUG=1`` without optimisation and with line tracing, ``KSTORE_ANNOTATE=1`` writes
-Cython's HTML reports. A wheel never depends on the building machine's CPU: kernels choose
+Four switches, all for development: ``KSTORE_SANITIZE=1`` builds with ASan and UBSan,
+``KSTORE_DEBUG=1`` without optimisation and with line tracing, ``KSTORE_LINES=1`` the same code
+as ever with the lines of the ``.pyx`` files for profilers and debuggers, ``KSTORE_ANNOTATE=1``
+writes Cython's HTML reports. A wheel never depends on the building machine's CPU: kernels choose
 their instructions at run time.
 """
 
@@ -15,6 +16,7 @@ from setuptools.command.sdist import sdist
 
 NATIVE = Path("src/kstore/_native")
 SANITIZE = os.environ.get("KSTORE_SANITIZE") == "1"
+LINES = os.environ.get("KSTORE_LINES") == "1"
 DEBUG = os.environ.get("KSTORE_DEBUG") == "1"
 ANNOTATE = os.environ.get("KSTORE_ANNOTATE") == "1"
 
@@ -30,7 +32,8 @@ LINK_HARDENING = ["-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack"]
 
 def compile_flags() -> list[str]:
     """Flags of the one build that was asked for."""
-    flags = [*HARDENING, "-std=c11", "-D_GNU_SOURCE", "-g0", f"-ffile-prefix-map={Path.cwd()}=."]
+    lines = "-g1" if LINES else "-g0"
+    flags = [*HARDENING, "-std=c11", "-D_GNU_SOURCE", lines, f"-ffile-prefix-map={Path.cwd()}=."]
     if SANITIZE:
         return [
             *flags,
@@ -79,6 +82,7 @@ setup(
         extensions(),
         include_path=["src"],
         annotate=ANNOTATE,
+        emit_linenums=LINES,
         compiler_directives={
             "language_level": 3,
             "boundscheck": True,

@@ -1,0 +1,5 @@
+"""What an operation costs in numbers that repeat: instructions, calls, allocations, copies.
+
+Time guards nothing on a shared machine. ``make counts`` compares what is counted here with
+``baseline.json``; ``make baseline`` renews that file and says what changed (docs/testing.md).
+"""

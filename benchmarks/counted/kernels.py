@@ -1,0 +1,522 @@
+"""Every kernel alone: the same bytes each time, in memory."""
+
+import struct
+from array import array
+from collections.abc import Callable
+
+import numpy as np
+
+from counted.operation import Action, Place, operation
+from kstore._native import batch, checksum, keys, ragged, salvage, staging, status, symbols
+from kstore._native.audit import BatchAudit
+from kstore._native.convert import Converter
+from kstore._native.decode import Scanner
+from kstore._native.dump import LineDumper
+from kstore._native.encode import BatchBuffer
+from kstore._native.index import OffsetIndex, TimeIndex
+from kstore._native.key_indexer import KeyIndexer
+from kstore._native.keymap import KeyMap
+from kstore._native.producers import ProducerTable
+from kstore._native.record_filter import RecordFilter
+from kstore._native.recover import SegmentScan, walk_tail
+from kstore._native.seal import SealCheck, SealMaker
+from kstore._native.tally import Tally
+from kstore._native.transactions import AbortedRanges, TransactionWalk
+from kstore.bench.kernels_batch import message
+
+Made = tuple[Action, object]
+TIME = 1_700_000_000_000
+NO_LIMIT = 1 << 30
+SECRET = bytes(range(16))
+NOISE = bytes((n * 31 + (n >> 8) * 7) & 0xFF for n in range(1 << 17))
+
+
+def values(count: int, size: int = 100) -> list[bytes]:
+    return [NOISE[n * 37 : n * 37 + size] for n in range(count)]
+
+
+def one_batch(
+    records: int, base_offset: int = 0, *, keyed: bool = False, producer: int = -1
+) -> bytes:
+    """A batch v2; keyed: with a key of 8 bytes and a header a record."""
+    buffer = BatchBuffer()
+    if producer >= 0:
+        buffer.set_producer(producer, 0, base_offset)
+    for n, value in enumerate(values(records)):
+        key = b"%08d" % (n % 61) if keyed else None
+        buffer.put(value, key, [("kind", b"counted")] if keyed else None, TIME + n)
+    return buffer.to_bytes(base_offset, 0, 0)
+
+
+def batches(records: int, count: int, **options: bool | int) -> bytes:
+    """Batches in a row, offsets from 0."""
+    one = one_batch(records, **options)[8:]  # type: ignore[arg-type]
+    return b"".join((n * records).to_bytes(8, "big") + one for n in range(count))
+
+
+def messages(count: int) -> bytes:
+    return b"".join(message(134, n) for n in range(count))
+
+
+def no_codec(*_: object) -> bytes:
+    raise AssertionError("nothing here is compressed")
+
+
+# --- checksums ----------------------------------------------------------------------------------
+
+for _name, _function in (("crc32c", checksum.crc32c), ("crc32", checksum.crc32)):
+    for _size in (100, 1024, 65536):
+
+        @operation(f"{_name} of {_size} bytes", rounds=20, by_path=True)
+        def checksum_of(
+            _: Place, function: Callable[..., int] = _function, size: int = _size
+        ) -> Made:
+            data, half = NOISE[:size], size // 2
+            return lambda: function(data), function(data[half:], function(data[:half]))
+
+
+# --- whole batches ------------------------------------------------------------------------------
+
+
+@operation("walk frames of 100 bytes", 2000, "frame")
+def walk_frames(_: Place) -> Made:
+    data = message(100) * 2000
+    return lambda: len(batch.walk_frames(data)), 2000
+
+
+@operation("walk frames of 100 bytes, seeded", 2000, "frame")
+def walk_seeded(_: Place) -> Made:
+    data = message(100) * 2000
+    seeds = list(range(4100, len(data), 4100))
+    return lambda: len(batch.walk_frames(data, seeds)), 2000
+
+
+@operation("check batches of 16 KiB", 16, "batch", by_path=True)
+def check_large(_: Place) -> Made:
+    data = batches(150, 16)
+    return lambda: batch.scan(data).bad_crc_count, 0
+
+
+@operation("check batches of one record", 200, "batch", by_path=True)
+def check_small(_: Place) -> Made:
+    data = batches(1, 200)
+    return lambda: batch.scan(data).bad_crc_count, 0
+
+
+@operation("validate a batch as a leader", 150, "record", by_path=True)
+def validate(_: Place) -> Made:
+    data = one_batch(150)
+    return lambda: batch.validate_leader(data, now=TIME).ok, True
+
+
+@operation("validate a batch with keys and headers", 150, "record")
+def validate_keyed(_: Place) -> Made:
+    data = one_batch(150, keyed=True)
+    return lambda: batch.validate_leader(data, now=TIME, key_required=True).ok, True
+
+
+@operation("stamp a batch")
+def stamp(_: Place) -> Made:
+    data = bytearray(one_batch(1))
+    return lambda: batch.stamp(data, base_offset=7, leader_epoch=3), None
+
+
+# --- encode and decode --------------------------------------------------------------------------
+
+
+@operation("encode values into a batch", 1000, "record", by_path=True)
+def encode_values(_: Place) -> Made:
+    given, buffer = values(1000), BatchBuffer(1 << 18)
+
+    def encode() -> int:
+        buffer.reset()
+        buffer.put_values(given, 0, TIME, NO_LIMIT)
+        return len(buffer.sealed())
+
+    by_one = BatchBuffer(1 << 18)
+    for value in given:
+        by_one.put(value, None, None, TIME)
+    return encode, len(by_one.to_bytes())
+
+
+@operation("encode records one by one", 150, "record")
+def encode_records(_: Place) -> Made:
+    given, buffer = values(150), BatchBuffer(1 << 18)
+    headers = [("kind", b"counted")]
+
+    def encode() -> bytes:
+        buffer.reset()
+        for n, value in enumerate(given):
+            buffer.put(value, b"%08d" % (n % 61), headers, TIME + n)
+        return buffer.to_bytes(0, 0, 0)
+
+    return encode, one_batch(150, keyed=True)
+
+
+def drained(scanner: Scanner) -> int:
+    total = 0
+    while (block := scanner.next_block()) is not None:
+        total += len(block)
+    return total
+
+
+for _kind, _data in (
+    ("batches of 150", batches(150, 10)),
+    ("batches of one", batches(1, 300)),
+    ("messages v1", messages(300)),
+):
+    _count = sum(len(block) for block in Scanner(_data))
+
+    @operation(f"decode into columns, {_kind}", _count, "record", by_path=_kind == "batches of 150")
+    def into_columns(_: Place, data: bytes = _data, count: int = _count) -> Made:
+        return lambda: drained(Scanner(data)), count
+
+    @operation(f"decode into places of values, {_kind}", _count, "record")
+    def into_places(_: Place, data: bytes = _data, count: int = _count) -> Made:
+        return lambda: drained(Scanner(data, values_only=True)), count
+
+    @operation(f"decode into values, {_kind}", _count, "record")
+    def into_values(_: Place, data: bytes = _data, count: int = _count) -> Made:
+        def read() -> int:
+            scanner, total = Scanner(data, values_only=True), 0
+            while (found := scanner.next_values()) is not None:
+                total += len(found)
+            return total
+
+        return read, count
+
+    @operation(f"decode into records, {_kind}", _count, "record")
+    def into_records(_: Place, data: bytes = _data, count: int = _count) -> Made:
+        return lambda: sum(1 for _ in Scanner(data).records()), count
+
+
+@operation("decode keys and headers of a record", 1500, "record")
+def into_fields(_: Place) -> Made:
+    data = batches(150, 10, keyed=True)
+
+    def read() -> int:
+        return sum(
+            len(record.key or b"") + len(record.headers) for record in Scanner(data).records()
+        )
+
+    return read, 1500 * 9
+
+
+@operation("dump lines", 150, "record")
+def dump(_: Place) -> Made:
+    data = one_batch(150)
+
+    def lines() -> int:
+        dumper, found = LineDumper(deep=True), 0
+        dumper.feed(data, 0)
+        while (text := dumper.next_lines()) is not None:
+            found += text.count(b"\n")
+        dumper.close()
+        return found
+
+    return lines, 151
+
+
+for _to, _codec in ((2, "messages v1 to v2"), (1, "batches v2 to v1")):
+
+    @operation(f"convert {_codec}", 150, "record")
+    def convert(_: Place, magic: int = _to) -> Made:
+        data = messages(150) if magic == 2 else one_batch(150)
+
+        def run() -> int:
+            made = Converter(data, magic, decompress=no_codec, compress=no_codec).convert()
+            return drained(Scanner(made))
+
+        return run, 150
+
+
+# --- columns ------------------------------------------------------------------------------------
+
+
+def rows(count: int = 1000) -> tuple[bytes, "np.ndarray", "np.ndarray"]:
+    positions = np.arange(count, dtype=np.int64) * 100
+    return NOISE[: count * 100], positions, np.full(count, 100, np.int32)
+
+
+@operation("gather rows", 1000, "row")
+def gather(_: Place) -> Made:
+    data, positions, lengths = rows()
+    return lambda: len(ragged.gather(data, positions, lengths)), 1000
+
+
+@operation("pack rows", 1000, "row")
+def pack(_: Place) -> Made:
+    data, positions, lengths = rows()
+    offsets, out = np.zeros(1001, np.int32), np.zeros(100_000, np.uint8)
+    return lambda: ragged.pack(data, positions, lengths, offsets, out), 0
+
+
+@operation("make binary views", 1000, "row")
+def binary_views(_: Place) -> Made:
+    data, positions, lengths = rows()
+    out = np.zeros(16_000, np.uint8)
+    return lambda: ragged.binary_views(data, positions, lengths, out), None
+
+
+@operation("count records by key", 1000, "record")
+def tally(_: Place) -> Made:
+    data, positions, lengths = rows()
+    counted = Tally(SECRET, 60_000, by_key=True)
+    offsets = np.arange(1000, dtype=np.int64)
+    times = offsets * 100 + TIME
+    short = np.full(1000, 8, np.int32)
+
+    def add() -> int:
+        counted.add(data, offsets, times, positions % 800, short, lengths)
+        return len(counted)
+
+    add()
+    return add, len(counted)
+
+
+@operation("put rows of Arrow's into a batch", 1000, "record", by_path=True)
+def put_rows(_: Place) -> Made:
+    data, positions, _lengths = rows()
+    places = np.arange(1001, dtype=np.int32) * 100
+    column = staging.ArrowBinary(1000, 0, None, places, data)
+    order, times = np.arange(1000, dtype=np.int64), np.full(1000, TIME, np.int64)
+    buffer = BatchBuffer(1 << 18)
+
+    def put() -> int:
+        buffer.reset()
+        count = staging.put_rows(buffer, order, times, None, column, None)
+        buffer.sealed()
+        return count
+
+    return put, len(positions)
+
+
+@operation("give staged batches their offsets", 10, "batch")
+def place_batches(_: Place) -> Made:
+    data = bytearray(batches(150, 10))
+    return lambda: staging.place_batches(data, 0, NO_LIMIT, 70, 2), (len(data), 70 + 1500)
+
+
+@operation("hash and partition keys", 1000, "key")
+def partitions(_: Place) -> Made:
+    data, positions, _lengths = rows()
+    short = np.full(1000, 8, np.int32)
+    out = np.zeros(1000, np.int32)
+
+    def run() -> int:
+        keys.partitions_for_keys(data, positions, short, 12, out)
+        return int(out[999])
+
+    return run, keys.partition_for_key(data[99_900:99_908], 12)
+
+
+@operation("partition one key")
+def partition(_: Place) -> Made:
+    return lambda: keys.partition_for_key(b"00000042", 12), keys.murmur2(b"00000042") % 2**31 % 12
+
+
+# --- indexes ------------------------------------------------------------------------------------
+
+ENTRIES = 1 << 15
+_SLOTS = [(40 * n + n * n % 13, n + 1) for n in range(ENTRIES)]
+_ASKED = [_SLOTS[n * 7919 % ENTRIES][0] for n in range(2048)]
+
+
+def offset_index() -> OffsetIndex:
+    return OffsetIndex(b"".join(struct.pack(">ii", *slot) for slot in _SLOTS), 1000)
+
+
+@operation("one index lookup", 256, "lookup")
+def lookup(_: Place) -> Made:
+    index = offset_index()
+    asked = [1000 + key for key in _ASKED[:256]]
+    return lambda: sum(map(index.lookup, asked)), sum(n * 7919 % ENTRIES + 1 for n in range(256))
+
+
+@operation("many index lookups in one call", 2048, "lookup", by_path=True)
+def lookup_many(_: Place) -> Made:
+    index = offset_index()
+    asked, out = array("q", [1000 + key for key in _ASKED]), array("q", bytes(8 * 2048))
+
+    def run() -> int:
+        index.lookup_many(asked, out)
+        return out[2047]
+
+    return run, 2047 * 7919 % ENTRIES + 1
+
+
+@operation("one time index lookup", 256, "lookup")
+def time_lookup(_: Place) -> Made:
+    data = b"".join(struct.pack(">qi", TIME + key, n) for n, (key, _) in enumerate(_SLOTS))
+    index = TimeIndex(data, 1000)
+    asked = [TIME + key for key in _ASKED[:256]]
+    return lambda: sum(map(index.lookup, asked)), sum(n * 7919 % ENTRIES for n in range(256)) + (
+        256 * 1000
+    )
+
+
+@operation("check an index", ENTRIES, "entry", rounds=3)
+def check_index(_: Place) -> Made:
+    index = offset_index()
+    return index.find_fault, None
+
+
+# --- recovery, audits, seals --------------------------------------------------------------------
+
+
+@operation("recover a segment", 200, "batch", by_path=True)
+def recover(_: Place) -> Made:
+    data = batches(10, 200)
+
+    def run() -> int:
+        scan = SegmentScan(0, len(data))
+        scan.feed(data)
+        scan.finish()
+        return scan.next_offset
+
+    return run, 2000
+
+
+@operation("walk a segment's tail", 100, "batch")
+def tail(_: Place) -> Made:
+    data = batches(10, 100)
+    return lambda: walk_tail(data, 0)[1] > 0, True
+
+
+@operation("audit batches", 100, "batch")
+def audit(_: Place) -> Made:
+    data = batches(10, 100)
+
+    def run() -> int:
+        found = BatchAudit(0, len(data), b"", b"")
+        found.walk(data)
+        return found.batches
+
+    return run, 100
+
+
+@operation("find a run of sound batches", 100, "batch")
+def find_run(_: Place) -> Made:
+    data = batches(10, 100)
+    return lambda: salvage.find_run(data, 0)[1], 100
+
+
+@operation("find a batch in garbage", 16384, "byte")
+def find_batch(_: Place) -> Made:
+    data = NOISE[:16384] + batches(10, 20)
+    return lambda: salvage.find_batch(data, 0, 0, 1 << 40), 16384
+
+
+@operation("seal batches", 128, "batch")
+def seal(_: Place) -> Made:
+    data = batches(10, 128)
+
+    def run() -> bool:
+        maker = SealMaker(len(data))
+        maker.feed(data)
+        check = SealCheck(maker.finish(), len(data))
+        return not check.feed(data, 0) and not check.finish()
+
+    return run, True
+
+
+# --- compaction ---------------------------------------------------------------------------------
+
+
+@operation("put keys into a map", 1000, "key")
+def keymap(_: Place) -> Made:
+    names = [b"%08d" % n for n in range(1000)]
+
+    def run() -> int:
+        found = KeyMap(1 << 18, 0.9, SECRET)
+        for offset, name in enumerate(names):
+            found.put(name, offset)
+        return sum(found.get(name) for name in names)
+
+    return run, sum(range(1000))
+
+
+def indexed(data: bytes) -> KeyMap:
+    known = KeyMap(1 << 18, 0.9, SECRET)
+    indexer = KeyIndexer(known, 0, no_codec)
+    indexer.begin("counted", 0)
+    indexer.attach(data, 0)
+    indexer.run()
+    indexer.detach()
+    indexer.finish()
+    return known
+
+
+@operation("index keys for a compaction", 1500, "record")
+def key_indexer(_: Place) -> Made:
+    data = batches(150, 10, keyed=True)
+    return lambda: len(indexed(data)), 61
+
+
+@operation("keep the latest of each key", 1500, "record")
+def record_filter(_: Place) -> Made:
+    data = batches(150, 10, keyed=True)
+    known = indexed(data)
+
+    def run() -> int:
+        chosen = RecordFilter(
+            known,
+            first_dirty=0,
+            latest=1499,
+            upper_bound=1500,
+            now=TIME,
+            delete_retention=1,
+            last_offsets=(),
+            decompress=no_codec,
+            compress=no_codec,
+        )
+        chosen.begin_segment("counted", 0, False)
+        chosen.attach(data, 0)
+        chosen.run()
+        chosen.detach()
+        return chosen.records_kept
+
+    return run, 61
+
+
+# --- producers and transactions -----------------------------------------------------------------
+
+
+def of_producers(count: int) -> bytes:
+    one = [one_batch(1, 0, producer=number) for number in range(8)]
+    return b"".join(n.to_bytes(8, "big") + one[n % 8][8:] for n in range(count))
+
+
+@operation("replay producers", 8, "batch")
+def producers(_: Place) -> Made:
+    data = of_producers(8)
+    table = ProducerTable()
+
+    def run() -> int:
+        table.clear()
+        table.replay(data)
+        return len(table) if table.snapshot() else 0
+
+    return run, 8
+
+
+@operation("walk transactions", 200, "batch")
+def transactions(_: Place) -> Made:
+    data = of_producers(200)
+    return lambda: TransactionWalk(0).walk(data, 0, 1 << 40), len(data)
+
+
+@operation("ask whether a batch was aborted")
+def aborted(_: Place) -> Made:
+    known = AbortedRanges([(7, n * 10, n * 10 + 5) for n in range(1000)])
+    return lambda: (7, 5003) in known, True
+
+
+@operation("name a status")
+def status_name(_: Place) -> Made:
+    return lambda: len(status.name(1)) > 0, True
+
+
+@operation("addresses of the kernels")
+def addresses(_: Place) -> Made:
+    return lambda: all(symbols.addresses().values()), True

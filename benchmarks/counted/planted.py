@@ -1,0 +1,158 @@
+"""Slowdowns planted in a copy of kstore, to see that the guard turns red.
+
+Each worsens one kind of count of one operation; kernels are built anew as setup.py builds them.
+An untouched copy, whose kernels were built the same way, has to stay green.
+"""
+
+import os
+import runpy
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+import kstore
+from counted import baseline
+from counted.run import BEST, Counting
+
+SOURCES = Path(kstore.__file__).resolve().parent
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Slowdown(NamedTuple):
+    source: str  # in kstore
+    before: str
+    after: str
+    operation: str
+    kind: str  # of what is counted
+    build: str = ""  # the extension to build anew
+
+
+SLOWDOWNS: dict[str, Slowdown] = {
+    "a checksum reads an eighth of its bytes twice": Slowdown(
+        "_native/crc.h",
+        "    return ~crc32c_pclmul_state(",
+        "    volatile uint32_t twice = crc32c_pclmul_state(&crc_castagnoli, 0, data, size / 8);\n"
+        "    (void)twice;\n"
+        "    return ~crc32c_pclmul_state(",
+        "crc32c of 65536 bytes", "instructions", "checksum",
+    ),
+    "an append encodes its record twice": Slowdown(
+        "_native/append.pyx",
+        "            self.buffer.put(value, key, headers, self._timestamp(timestamp))\n",
+        "            self.buffer.put(value, key, headers, self._timestamp(timestamp))\n"
+        "            self.buffer.reset()\n"
+        "            self.buffer.put(value, key, headers, self._timestamp(timestamp))\n",
+        "append one record", "instructions", "append",
+    ),
+    "a read looks for its segment twice": Slowdown(
+        "log/log.py",
+        "            if self._writer is not None:\n                return",
+        "            if self._writer is not None:\n"
+        "                self._writer.segments.read(offset, max_bytes)\n                return",
+        "read a slice at an offset", "bytecodes",
+    ),
+    "a view copies what it reads": Slowdown(
+        "log/view.py",
+        "            yield from scan_records(piece, ",
+        "            len(bytes(piece))\n            yield from scan_records(piece, ",
+        "iterate a view", "copied",
+    ),
+    "an object more for each record": Slowdown(
+        "log/view.py",
+        "            yield from scan_records(piece, **self._options("
+        "piece, offset, stop, check_crc))",
+        "            options = self._options(piece, offset, stop, check_crc)\n"
+        "            for each in scan_records(piece, **options):\n"
+        "                yield (each, object())[0]",
+        "iterate a view", "allocations",
+    ),
+    "a flush asks for the file's size": Slowdown(
+        "log/durability.py",
+        "            base = self._files.base_offset\n",
+        "            base = self._files.base_offset\n            self.files.size(fd)\n",
+        "append one record and flush", "calls",
+    ),
+}  # fmt: skip
+MEASURED_BY = {"bytecodes": "memory", "copied": "memory", "allocations": "memory"}
+
+
+def compile_flags() -> list[str]:
+    """setup.py's own, for a compiler called without it."""
+    with (
+        mock.patch("setuptools.setup"),
+        mock.patch("Cython.Build.cythonize"),
+        mock.patch.object(os, "environ", {}),
+    ):
+        made = runpy.run_path(str(ROOT / "setup.py"))
+    flags: list[str] = made["compile_flags"]()
+    return [*flags, *made["link_flags"]()]
+
+
+def copy_sources(base: Path) -> Path:
+    ignored = shutil.ignore_patterns("__pycache__", "*.c")
+    shutil.copytree(SOURCES, base / "kstore", ignore=ignored)
+    return base / "kstore"
+
+
+def build(package: Path, name: str) -> None:
+    """Build one extension of the copy anew, in its place."""
+    native = package / "_native"
+    source, made = native / f"{name}.pyx", native / f"{name}.c"
+    directives = "boundscheck=True,wraparound=False,cdivision=True,embedsignature=False"
+    cython = [sys.executable, "-m", "cython", "-3", "-I", str(package.parent), "-X", directives]
+    _run([*cython, str(source), "-o", str(made)])
+    target = native / f"{name}{sysconfig.get_config_var('EXT_SUFFIX')}"
+    target.unlink()
+    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
+    given = shlex.split(sysconfig.get_config_var("CFLAGS") or "")
+    include = [f"-I{sysconfig.get_path('include')}", f"-I{native}"]
+    shared = ["-shared", "-fPIC", "-o", str(target)]
+    _run([*compiler, *given, *compile_flags(), *include, str(made), *shared])
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{shlex.join(command)}\n{done.stderr}")
+
+
+def plant(package: Path, slowdown: Slowdown) -> None:
+    path = package / slowdown.source
+    text = path.read_text()
+    if slowdown.before not in text:
+        raise AssertionError(f"{slowdown.source} has no longer: {slowdown.before}")
+    path.write_text(text.replace(slowdown.before, slowdown.after))
+    if slowdown.build:
+        build(package, slowdown.build)
+
+
+def verdict(package: Path, operations: list[str], kinds: set[str]) -> dict[str, list[str]]:
+    """What the guard says of a copy; empty: green. Kinds of counts, as the baseline names them."""
+    known = baseline.load()
+    with Counting(package.parent) as counting:
+        found = counting.count(
+            operations, paths=(BEST,), measures={MEASURED_BY.get(kind, kind) for kind in kinds}
+        )
+    return baseline.compare(found, known)
+
+
+def caught(base: Path, name: str) -> list[str]:
+    """Plant a slowdown below base; what the guard says of its operation."""
+    slowdown = SLOWDOWNS[name]
+    package = copy_sources(base)
+    plant(package, slowdown)
+    return verdict(package, [slowdown.operation], {slowdown.kind}).get(slowdown.operation, [])
+
+
+def untouched(base: Path) -> Any:
+    """What the guard says of a copy without a slowdown, its kernels built anew: nothing."""
+    package = copy_sources(base)
+    for name in sorted({each.build for each in SLOWDOWNS.values() if each.build}):
+        build(package, name)
+    operations = sorted({each.operation for each in SLOWDOWNS.values()})
+    return verdict(package, operations, {each.kind for each in SLOWDOWNS.values()})

@@ -1,0 +1,150 @@
+"""``python -m counted.profile DIRECTORY``: where the instructions of the common work go.
+
+For each operation a file of callgrind's, with the lines of the ``.pyx`` files (for KCachegrind or
+``callgrind_annotate``), and ``summary.md``, which says the same of the heaviest functions and
+lines in text. The kernels have to be built with ``KSTORE_LINES=1``: ``make profile`` sees to it.
+"""
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import kstore
+from counted import kernels, paths  # noqa: F401
+from counted.operation import OPERATIONS
+from counted.run import BEST, Counting, module_of
+
+PROFILED = (
+    "append one record",
+    "append a thousand records",
+    "append a batch as leader",
+    "append one record and flush",
+    "read a slice at an offset",
+    "one record by its offset",
+    "iterate a view",
+    "scan columns",
+    "offset at a time",
+    "many index lookups in one call",
+    "recover a segment",
+    "open a store to write, and close it",
+    "open after a kill",
+    "verify a log",
+    "compact a log",
+)
+MOST = 12  # functions, and lines
+PACKAGE = Path(kstore.__file__).resolve().parent
+
+
+class Place(NamedTuple):
+    module: str
+    function: str
+    file: str
+    line: int
+
+
+def has_lines(package: Path) -> bool:
+    """Whether the built kernels carry line numbers."""
+    built = sorted((package / "_native").glob("decode.*.so"))
+    return bool(built) and b".debug_line" in built[0].read_bytes()
+
+
+def costs(path: Path) -> Iterator[tuple[Place, int]]:
+    """What each line of a dump took by itself. Positions are not compressed, names are."""
+    names: dict[str, dict[str, str]] = {"ob": {}, "fl": {}, "fn": {}}
+    at = {"ob": "", "fl": "", "fn": ""}
+    called = False
+    for text in path.read_text(errors="replace").splitlines():
+        if match := re.match(r"c?(ob|fl|fi|fe|fn)=(\(\d+\))(?: (.*))?$", text):
+            kind, number, name = match.groups()
+            kind = "fl" if kind in ("fi", "fe") else kind
+            if name:
+                names[kind][number] = name
+            if not text.startswith("c"):
+                at[kind] = names[kind][number]
+        elif text.startswith("calls="):
+            called = True  # the next line is the callee's
+        elif text[:1].isdigit():
+            if not called:
+                line, count = text.split()[:2]
+                yield Place(module_of(at["ob"]), at["fn"], at["fl"], int(line)), int(count)
+            called = False
+
+
+def function_name(mangled: str) -> str:
+    """Cython's name of a function without its prefixes."""
+    name = re.sub(r"^__pyx_(?:pw|pf|fuse_\d+|f)_\d*kstore_7_native_\d+", "", mangled)
+    return re.sub(r"'\d+$", "", name)
+
+
+def source_line(file: str, line: int) -> str:
+    """The text of a line of kstore's; empty if the file is not to be found."""
+    for base in (PACKAGE.parents[1], PACKAGE / "_native"):
+        path = base / file if base != PACKAGE / "_native" else base / Path(file).name
+        if path.is_file():
+            lines = path.read_text().splitlines()
+            return lines[line - 1].strip() if 0 < line <= len(lines) else ""
+    return ""
+
+
+def told(name: str, path: Path, rounds: int, amount: int) -> list[str]:
+    """A section of the summary."""
+    modules: Counter[str] = Counter()
+    functions: Counter[tuple[str, str]] = Counter()
+    lines: Counter[tuple[str, int]] = Counter()
+    for place, count in costs(path):
+        modules[place.module] += count
+        if place.module != "other":
+            functions[place.module, function_name(place.function)] += count
+            lines[Path(place.file).name, place.line] += count
+    total, units = sum(modules.values()), rounds * amount
+    ours = total - modules["other"]
+    text = [
+        f"## {name}",
+        "",
+        f"{total / units:,.0f} instructions, {ours / units:,.0f} of them in kstore's kernels: "
+        + ", ".join(
+            f"{each} {count / units:,.0f}"
+            for each, count in modules.most_common()
+            if each != "other" and count * 50 > ours
+        ),
+        "",
+        *("| kernel | function | instructions | of kernels |", "|---|---|---|---|"),
+    ]
+    for (module, function), count in functions.most_common(MOST):
+        share = f"{count / ours:.1%}"
+        text.append(f"| {module} | `{function}` | {count / units:,.1f} | {share} |")
+    text += ["", "| line | instructions | source |", "|---|---|---|"]
+    for (file, line), count in lines.most_common(MOST):
+        source = source_line(file, line).replace("|", "\\|")
+        text.append(f"| {file}:{line} | {count / units:,.1f} | `{source}` |")
+    return [*text, ""]
+
+
+def main(target: Path) -> int:
+    if not has_lines(PACKAGE):
+        sys.exit("the kernels have no line numbers: make profile builds them with KSTORE_LINES=1")
+    target.mkdir(parents=True, exist_ok=True)
+    text = [
+        "# Where the instructions go",
+        "",
+        f"Counted by callgrind with KSTORE_CPU={BEST}, for one unit of each operation. Beside each",
+        "section lies a file for KCachegrind, or for `callgrind_annotate --include=src`.",
+        "",
+    ]
+    with Counting() as counting:
+        for name, dump in counting.dumps(PROFILED, BEST, lines=True).items():
+            kept = target / f"{re.sub(r'[^a-z0-9]+', '-', name)}.callgrind"
+            kept.write_bytes(dump.read_bytes())
+            operation = OPERATIONS[name]
+            text += told(name, kept, operation.rounds, operation.amount)
+    summary = target / "summary.md"
+    summary.write_text("\n".join(text))
+    print(f"{len(PROFILED)} profiles and {summary}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
