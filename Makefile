@@ -135,7 +135,7 @@ bench: build $(VENV)/.group-test $(VENV)/.group-bench  ## every benchmark at ful
 
 .PHONY: bench-smoke
 bench-smoke: build $(VENV)/.group-test $(VENV)/.group-bench  ## every benchmark once at 1/100 size: results checked, not timed
-	@KSTORE_BENCH_SCALE=0.01 $(BIN)/python -m pytest -n $(JOBS) benchmarks --benchmark-disable $(PYTEST_ARGS)
+	@KSTORE_BENCH_SCALE=0.01 $(BIN)/python -m pytest benchmarks --benchmark-disable $(PYTEST_ARGS)
 
 # Processes of its own, two at a time; nothing is timed, so that a busy machine changes nothing.
 .PHONY: counts
