@@ -40,8 +40,19 @@ def told(record: Any) -> tuple[Any, ...]:
     return record.timestamp, record.key, record.value, tuple(record.headers)
 
 
-@pytest.mark.parametrize("compression", ["none", "zstd"])
-def test_a_broker_serves_what_was_published(kafka: str, tmp_path: Path, compression: str) -> None:
+@pytest.mark.parametrize(
+    ("compression", "adopted"), [("none", False), ("zstd", False), ("lz4", True)]
+)
+def test_a_broker_serves_what_was_published(
+    kafka: str,
+    tmp_path: Path,
+    compression: str,
+    adopted: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Adopted: large files become segments, where kilobytes are large."""
+    from kstore.log import adoption
+    from kstore.spark import staging
     from kstore.spark.publishing import publish
     from kstore.spark.sink_options import parse_sink
     from kstore.spark.staging import stage
@@ -63,8 +74,15 @@ def test_a_broker_serves_what_was_published(kafka: str, tmp_path: Path, compress
         )
         frame = rows()
         halves = [frame.slice(0, 250), frame.slice(250)]
+        if adopted:
+            monkeypatch.setattr(staging, "_PIECE", 1000)
+            monkeypatch.setattr(adoption, "_LARGE", 1000)
         messages = [replace(stage(options, "job", [half]), task=n) for n, half in enumerate(halves)]
         assert publish(options, "job", messages, "a query", 0)
+        assert (len(list(place.glob("orders-*/*.log"))) > 2) == adopted
+        indexes = [*place.glob("orders-*/*.index"), *place.glob("orders-*/*.timeindex")]
+        for flag in ("--index-sanity-check", "--verify-index-only"):
+            assert dump_log(kafka, indexes, flag).complaints == ""
         dump = dump_log(kafka, sorted(place.glob("orders-*/*.log")), "--deep-iteration")
         assert all(batch.valid for file in dump.files.values() for batch in file.batches)
         shown = [record for file in dump.files.values() for record in file.records]
@@ -74,6 +92,7 @@ def test_a_broker_serves_what_was_published(kafka: str, tmp_path: Path, compress
         node.start()
         node.produce("orders", [("last", "the broker's again")])
         served = node.consume("orders", COUNT + 2)
+        assert not [line for line in node.lines() if "Recovering" in line or "rebuil" in line]
         node.stop()
     finally:
         node.kill()

@@ -1,5 +1,6 @@
 """What shows of a publication, at every moment and after every death; without a Spark session."""
 
+import errno
 import json
 import os
 import signal
@@ -24,6 +25,7 @@ from kstore.errors import (
     StorageError,
 )
 from kstore.log.files import Files
+from kstore.log.segment_scan import scan_segment
 from kstore.spark.publishing import abort, publish, sweep
 from kstore.spark.sink_options import Staged, parse_sink
 from kstore.spark.staging import stage
@@ -41,7 +43,7 @@ class Deadly(Files):
         self.steps -= 1
         if self.steps == 0:
             os.kill(os.getpid(), signal.SIGKILL)
-for name in ("write", "fdatasync", "fsync", "rename", "remove", "sync_directory"):
+for name in ("write", "pwrite", "fdatasync", "fsync", "rename", "remove", "sync_directory"):
     def made(self, *arguments, _real=getattr(Files, name)):
         self._step()
         return _real(self, *arguments)
@@ -133,6 +135,69 @@ def test_rows_come_out_as_they_went_in(place: Path) -> None:
             assert log.verify().ok
             assert len(log.segments.views) > 1  # rolled on the way
     assert left(place) == []
+
+
+def test_large_files_become_segments(place: Path) -> None:
+    """By a rename: the inode stays; with the bytes and indexes that appending would have made."""
+    messages = staged(place)
+    inodes = {path.stat().st_ino for path in place.glob("kstore.staged.*")}
+    assert publish(options(place), "job", messages, None, 0)
+    logs = list(place.rglob("*.log"))
+    assert len(inodes & {path.stat().st_ino for path in logs}) >= 3  # one of each partition
+    assert all(path.stat().st_size <= 4096 for path in logs)
+    with kstore.open(place) as store:
+        for log in store["orders"]:
+            log.append(b"behind", timestamp=OLD)
+            report = log.verify()
+            assert report.ok
+            assert not report.findings
+            assert [record.offset for record in log] == list(range(302))
+    for path in logs:
+        scan = scan_segment(Files(), path, int(path.stem), kstore.LogConfig(segment_bytes=4096))
+        assert path.with_suffix(".index").read_bytes() == scan.index
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"message_timestamp_type": "LogAppendTime"},
+        {"segment_ms": 10},  # the rows span 900 ms
+        {"segment_index_bytes": 16},
+    ],
+)
+def test_what_a_segment_may_not_be_is_copied(tmp_path: Path, config: dict[str, Any]) -> None:
+    with kstore.open(tmp_path) as store:
+        store.create_topic("orders", 1, config=kstore.LogConfig(segment_bytes=4096, **config))
+    times = pa.array([(OLD + n) * 1000 for n in range(900)], pa.timestamp("us", "UTC"))
+    rows = batch(partition=pa.array([0] * 900, pa.int32()), timestamp=times)
+    given = options(tmp_path, batchSize=500)
+    messages = [stage(given, "job", [rows])]
+    inodes = {path.stat().st_ino for path in tmp_path.glob("kstore.staged.*")}
+    assert (len(inodes) > 1) == ("segment_ms" in config or "segment_index_bytes" in config)
+    assert publish(given, "job", messages, None, 0)
+    assert left(tmp_path) == []
+    logs = list(tmp_path.rglob("*.log"))
+    assert not inodes & {path.stat().st_ino for path in logs}
+    with kstore.open(tmp_path, mode="r") as store:
+        log = store["orders"][0]
+        assert [record.value for record in log] == [b"value %d" % n for n in range(900)]
+        assert log.verify().ok
+
+
+def test_another_file_system_is_copied_to(place: Path) -> None:
+    class Elsewhere(Files):
+        native = False
+
+        def rename(self, source: Any, target: Any) -> None:
+            if "kstore.staged." in str(source):
+                raise StorageError("planted", errno=errno.EXDEV)
+            super().rename(source, target)
+
+    assert publish(options(place), "job", staged(place), None, 0, files=Elsewhere())
+    assert ends(place) == [301] * 3
+    assert left(place) == []
+    with kstore.open(place) as store:
+        assert all(log.verify().ok for log in store["orders"])
 
 
 def test_readers_that_were_there_see_all_or_nothing(place: Path) -> None:
@@ -286,19 +351,21 @@ def test_what_another_program_appended_behind_is_never_cut(place: Path) -> None:
         assert store["orders"][0][301].value == b"the broker's"
 
 
-def test_staged_bytes_that_changed_are_refused(place: Path) -> None:
-    messages = staged(place)
-    path = next(place.glob("kstore.staged.job.*"))
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-    with pytest.raises(CorruptRecordError, match="run the job again"):
-        publish(options(place), "job", messages, None, 0)
-    assert ends(place) == [1, 1, 1]
-    path.write_bytes(data[:100])
-    with pytest.raises(CorruptRecordError, match="cut or damaged"):
-        publish(options(place), "job", messages, None, 0)
-    assert ends(place) == [1, 1, 1]
+@pytest.mark.parametrize("alone", [False, True])
+def test_staged_bytes_that_changed_are_refused(place: Path, alone: bool) -> None:
+    said = "the checksum does not match" if alone else "run the job again"
+    for job, change in (("flipped", _flip), ("cut", lambda data: data[:100])):
+        messages = staged(place, job)
+        shared, *own = sorted(place.glob(f"kstore.staged.{job}.*"))
+        path = own[1] if alone else shared
+        path.write_bytes(change(path.read_bytes()))
+        with pytest.raises(CorruptRecordError, match="damaged" if job == "cut" else said):
+            publish(options(place), job, messages, None, 0)
+        assert ends(place) == [1, 1, 1]
+
+
+def _flip(data: bytes) -> bytes:
+    return data[:100] + bytes([data[100] ^ 1]) + data[101:]  # among a batch's records
 
 
 def test_a_job_that_is_not_whole_is_refused(place: Path) -> None:
@@ -314,7 +381,7 @@ def test_abort_before_the_last_task_and_after_a_publish(place: Path) -> None:
     messages = staged(place)
     staged(place, job="other")
     abort(options(place), "job")
-    assert [name.split(".")[2] for name in left(place)] == ["other"]
+    assert {name.split(".")[2] for name in left(place)} == {"other"}
     late = staged(place)  # its task had not ended
     assert publish(options(place), "other", staged(place, job="other"), "q", 0)
     abort(options(place), "other")
@@ -324,9 +391,10 @@ def test_abort_before_the_last_task_and_after_a_publish(place: Path) -> None:
     sweep(options(place))
     assert path.exists()
     week = time.time() - 8 * 86_400
-    os.utime(path, (week, week))
+    for each in place.glob("kstore.staged.*"):
+        os.utime(each, (week, week))
     sweep(options(place))
-    assert not path.exists()
+    assert not list(place.glob("kstore.staged.*"))
     with pytest.raises(
         StorageError, match=f"on host {socket.gethostname()}.*nothing was published"
     ):

@@ -179,6 +179,7 @@ def check(
                     _check_beside(beside.get(place), log, rows, place)
         _check_groups(store, witness, power=power)
         _check_transactions(store, witness)
+        _check_publications(witness, first)
         _check_locked(paths)
         if not deep:
             _append_to(store, first)
@@ -418,6 +419,15 @@ def _check_groups(store: Store, witness: Witness, *, power: bool) -> None:
             found = consumer.committed(("t", 0)) or 0
         lowest = synced if power else low
         expect(lowest <= found <= high, "group", group, "is at", found, "not in", lowest, high)
+
+
+def _check_publications(witness: Witness, rows: dict[Place, list[Row]]) -> None:
+    for number, parts in enumerate(witness.publications):
+        shown = set()
+        for place, values in parts.items():
+            there = {value for _, value in rows[place]}
+            shown |= {value in there for value in values}
+        expect(len(shown) == 1, "publication", number, "shows in part")
 
 
 def _check_transactions(store: Store, witness: Witness) -> None:

@@ -216,6 +216,18 @@ def seal(world: World) -> None:
     world.close()
 
 
+def publication(world: World) -> None:
+    begin(world, partitions=2, batch_compression="none")
+    both = [("t", 0), ("t", 1)]
+    world.append(1)
+    world.publish(both, "one", (2, 4, 1))
+    world.append(2)
+    world.roll(("t", 1))
+    world.publish(both[::-1], "two", (1, 4))
+    world.append(1, place=("t", 1))
+    world.close()
+
+
 class Scenario(NamedTuple):
     run: Callable[[World], None]
 
@@ -238,4 +250,5 @@ SCENARIOS: dict[str, Scenario] = {
     "transactions": Scenario(transactions),
     "move": Scenario(move),
     "seal": Scenario(seal),
+    "publication": Scenario(publication),
 }

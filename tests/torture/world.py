@@ -13,8 +13,11 @@ from random import Random
 from typing import Any
 
 from kstore import Log, LogConfig, Store, StoreConfig
+from kstore._native.checksum import crc32
+from kstore._native.encode import BatchBuffer
 from kstore.errors import KStoreError
 from kstore.log.files import DISK, Files
+from kstore.log.publication import Part, Piece, Publication
 
 Event = tuple[Any, ...]
 Place = tuple[str, int]
@@ -64,6 +67,7 @@ class Witness:
         self.committed: dict[str, tuple[int, int, int]] = {}
         self.dirs = 0  # how many log directories there are; 0: one, the root itself
         self.transactions: dict[int, tuple[str, dict[Place, list[bytes]]]] = {}
+        self.publications: list[dict[Place, list[bytes]]] = []  # each all there, or not at all
         for event in events:
             self.hear(event)
 
@@ -86,6 +90,9 @@ class Witness:
         if word == "transaction":
             number, state, values = rest
             self.transactions[number] = (state, values)
+            return
+        if word == "publication":
+            self.publications.append(rest[0])
             return
         history = self.log(rest[0])
         if word == "trying":
@@ -399,6 +406,78 @@ class World:
                 if commit:
                     self.say("flushed", place, self.witness.log(place).end)
                 self.say("markers", place, log.end_offset)
+
+    def publish(self, places: list[Place], token: str, counts: tuple[int, ...]) -> None:
+        """Batches of two records each, staged and published: so many in the file that all
+        partitions share, so many in each partition's own, which may become a segment, and so on.
+        """
+        if self.store is None:
+            return
+        store = self.store
+        parts: dict[Place, list[bytes]] = {}
+        for place in places:
+            log = self.log(place)
+            if log is None:
+                return
+            parts[place] = self._values(place, log.end_offset, 2 * sum(counts), 40)
+        self.say("publication", parts)
+        names = [f"kstore.staged.{token}"]
+        if self._try(lambda: self._publish(store, token, parts, counts, names))[0]:
+            for place, values in parts.items():
+                self._in(place, values)
+                self.say("flushed", place, self.witness.log(place).end)
+
+    def _publish(
+        self,
+        store: Store,
+        token: str,
+        parts: dict[Place, list[bytes]],
+        counts: tuple[int, ...],
+        names: list[str],
+    ) -> None:
+        staged = [self._stage(place, values, counts, names) for place, values in parts.items()]
+        root = paths_of(self.path, self.witness.dirs)[0]
+        publication = Publication(self.files, root, token, None, 0, self._now(), staged)
+        find = lambda topic, partition: store[topic][partition]  # noqa: E731
+        try:
+            publication.begin(find)
+            publication.append(find)
+            publication.show(None)
+        except BaseException:
+            publication.undo(find)
+            raise
+        publication.clear(find)
+
+    def _stage(
+        self, place: Place, values: list[bytes], counts: tuple[int, ...], names: list[str]
+    ) -> Part:
+        root, pieces, first = paths_of(self.path, self.witness.dirs)[0], [], 0
+        for turn, count in enumerate(counts):
+            own = turn % 2 == 1
+            if own:
+                names.append(f"{names[0]}.{len(names)}")
+            data = b"".join(
+                self._batch(values[at : at + 2]) for at in range(first, first + 2 * count, 2)
+            )
+            first += 2 * count
+            name = names[-1] if own else names[0]
+            path = f"{root}/{name}"
+            position = 0 if self.files.kind(path) is None else self.files.size_of(path)
+            fd = self.files.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            try:
+                self.files.write(fd, data)
+                if own:
+                    self.files.fdatasync(fd)
+            finally:
+                self.files.close(fd)
+            pieces.append(Piece(name, position, len(data), crc32(data), own))
+        return Part(*place, pieces, len(values))
+
+    def _batch(self, values: list[bytes]) -> bytes:
+        buffer = BatchBuffer()
+        for value in values:
+            buffer.put(value, None, None, self._now())
+        return buffer.to_bytes()
 
     # --- shortening ---------------------------------------------------------------------------
 

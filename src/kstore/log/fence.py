@@ -21,6 +21,7 @@ from kstore.log.files import Files
 
 FENCE = "kstore.fence"
 FORMAT = 1
+_NEWEST = 2  # of a manifest
 _LARGEST = 1 << 28  # of a manifest
 
 
@@ -94,9 +95,9 @@ def parse(files: Files, path: str) -> dict[str, Any]:
         raise
     except (ValueError, KeyError, TypeError, RecursionError):
         raise unreadable(path) from None
-    if version > FORMAT:
+    if version > _NEWEST:
         raise NewerFormatError(
-            f"format {version} was written by a newer kstore; this one knows {FORMAT}: open the "
+            f"format {version} was written by a newer kstore; this one knows {_NEWEST}: open the "
             "store with the newer one",
             path=path,
         )

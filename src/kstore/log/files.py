@@ -464,19 +464,26 @@ class Files:
         self.write_all_atomically([(path, data)])
 
     def write_all_atomically(
-        self, contents: Sequence[tuple[str | os.PathLike[str], bytes]]
+        self,
+        contents: Sequence[tuple[str | os.PathLike[str], bytes]],
+        beside: Sequence[int] = (),
     ) -> None:
         """Replace several small files, each as :meth:`write_atomically` does, in this order.
 
         They are synced together, so many at a time as may be open. A crash may come between two
         of the renames, or show a later one without an earlier one: they must not depend on each
-        other.
+        other. What the descriptors ``beside`` have is synced with the first ones.
         """
         for first in range(0, len(contents), _OPEN_AT_ONCE):
-            self._write_and_rename(contents[first : first + _OPEN_AT_ONCE])
+            here = contents[first : first + _OPEN_AT_ONCE]
+            self._write_and_rename(here, () if first else beside)
         self.sync_all([], [os.path.dirname(os.fspath(path)) or "." for path, _ in contents])
 
-    def _write_and_rename(self, contents: Sequence[tuple[str | os.PathLike[str], bytes]]) -> None:
+    def _write_and_rename(
+        self,
+        contents: Sequence[tuple[str | os.PathLike[str], bytes]],
+        beside: Sequence[int],
+    ) -> None:
         targets = [os.fspath(path) for path, _ in contents]
         fds: list[int] = []
         left = [target + TEMPORARY_SUFFIX for target in targets]
@@ -486,7 +493,7 @@ class Files:
                     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
                     fds.append(self.open(target + TEMPORARY_SUFFIX, flags))
                     self.write(fds[-1], data)
-                self.sync_all(fds)
+                self.sync_all([*fds, *beside])
             finally:
                 for fd in fds:
                     self.close(fd)

@@ -4,7 +4,8 @@ A *publication* is a rollback journal with one switch:
 
 1. its manifest, ``kstore.publishing.<token>``, is on disk in the first log directory;
 2. each partition gets a fence, ``kstore.fence``: where it ended, and which manifest counts;
-3. the batches are appended and flushed;
+3. the batches are appended and flushed; large files of them become segments by a rename
+   (:mod:`kstore.log.adoption`);
 4. the manifest is renamed to ``kstore.published.<id>`` (or removed): now everything shows.
 
 A reader in another process, of either isolation, shows nothing beyond a fence while the manifest
@@ -19,6 +20,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kstore._native.checksum import crc32
@@ -29,6 +31,8 @@ from kstore.errors import (
     StorageError,
     UnknownTopicOrPartitionError,
 )
+from kstore.log import filenames
+from kstore.log.adoption import least_size, place_file
 from kstore.log.fence import FENCE, FORMAT, parse, unreadable
 from kstore.log.files import TEMPORARY_SUFFIX, Files
 from kstore.log.log import Log
@@ -40,6 +44,7 @@ _LOGGER = logging.getLogger("kstore")
 
 PUBLISHING = "kstore.publishing."
 _HEAD = 61
+_ADOPTING = 2  # format of a manifest whose files may have become segments
 _CHUNK = 1 << 20  # bytes appended at a time
 _UNFLUSHED = 16 << 20  # bytes of a partition that wait for the disk, before it is told to begin
 _THREADS = 4  # partitions that are appended side by side
@@ -54,7 +59,8 @@ class Piece:
     file: str
     position: int
     size: int
-    crc: int  # CRC-32 of these bytes (zlib's)
+    crc: int  # CRC-32 of these bytes (zlib's), as they were staged
+    alone: bool = False  # the file holds nothing but this partition's batches, in order
 
 
 @dataclass(slots=True)
@@ -119,7 +125,18 @@ class Publication:
                 "manifest": os.path.relpath(self.path, log.path),
             }
             contents.append((os.path.join(log.path, FENCE), json.dumps(document).encode() + b"\n"))
-        self.files.write_all_atomically(contents)  # a fence alone counts for nothing
+        # What is copied has to be on disk before it can be on disk in a log: undoing compares
+        # them. Files of one partition are: who staged them has seen to that.
+        shared = {piece.file for part in self.parts for piece in part.pieces if not piece.alone}
+        staged: list[int] = []
+        try:
+            for name in sorted(shared):
+                staged.append(self.files.open(os.path.join(self.directory, name)))
+            # A fence alone counts for nothing.
+            self.files.write_all_atomically(contents, beside=staged)
+        finally:
+            for fd in staged:
+                self.files.close(fd)
 
     def append(self, find: FindLog) -> None:
         """Append every part, and return when all of it is on disk.
@@ -146,12 +163,16 @@ class Publication:
         """Append what one partition gets; the disk writes while the next piece is copied."""
         unflushed = 0
         under_way: Future[None] | None = None
-        for piece in part.pieces:
-            _append(log, self._read(piece), os.path.join(self.directory, piece.file), self.at_ms)
-            unflushed += piece.size
-            idle = under_way is None or under_way.done()
-            if flushing is not None and unflushed > _UNFLUSHED and idle:
-                under_way, unflushed = flushing.submit(log.flush), 0
+        for name, group in groupby(part.pieces, key=lambda piece: piece.file):
+            pieces = list(group)
+            if self._adopt(pieces, log):
+                continue
+            for piece in pieces:
+                _append(log, self._read(piece), os.path.join(self.directory, name), self.at_ms)
+                unflushed += piece.size
+                idle = under_way is None or under_way.done()
+                if flushing is not None and unflushed > _UNFLUSHED and idle:
+                    under_way, unflushed = flushing.submit(log.flush), 0
         if log.end_offset != part.base_offset + part.count:
             raise CorruptRecordError(
                 f"{part.count} records were staged for {part.topic}-{part.partition}, but "
@@ -161,14 +182,39 @@ class Publication:
             )
         log.flush()
 
-    def _read(self, piece: Piece) -> bytearray:
+    def _adopt(self, pieces: list[Piece], log: Log) -> bool:
+        """Whether a file with all of these pieces became a segment; else they are to be copied."""
+        config, size = log.config, sum(piece.size for piece in pieces)
+        path = os.path.join(self.directory, pieces[0].file)
+        if (
+            not pieces[0].alone
+            or not least_size(config) <= size == self.files.size_of(path)
+            or config.message_timestamp_type == "LogAppendTime"
+        ):
+            return False
+        writer = log._writing()
+        with writer.lock:
+            writer.appender.make_ready()
+            offset, epoch = writer.appender.next_offset, writer.appender.leader_epoch
+        placed = place_file(self.files, path, offset, epoch, config)
+        if not placed.fits(config):
+            return False
+        log.flush()  # after a power cut no segment is there without what comes before it
+        return writer.adopt(placed)
+
+    def _read(self, piece: Piece, segment: str | None = None) -> bytearray:
+        """The bytes of a piece as they were staged; segment is what its file may have become."""
         path = os.path.join(self.directory, piece.file)
+        if segment is not None and self.files.kind(path) is None:
+            path = segment
         data = bytearray(piece.size)
         fd = self.files.open(path)
         try:
             size = self.files.preadv_into(fd, data, piece.position)
         finally:
             self.files.close(fd)
+        if piece.alone:
+            _unplace(data)
         if size != piece.size or crc32(data) != piece.crc:
             raise CorruptRecordError(
                 f"{piece.size} bytes were staged here, and are cut or damaged: run the job again",
@@ -225,24 +271,32 @@ class Publication:
         """Whether every batch behind the fence is one that was staged, in order."""
         stamped = log.config.message_timestamp_type == "LogAppendTime"
         try:
-            staged = (
-                _mark(bytes(head), stamped)
-                for piece in part.pieces
-                for head in _heads(self._read(piece))
-            )
+            staged = self._staged_heads(part, log)
             for head in _stored(log, part.base_offset):
-                if _mark(head, stamped) != next(staged, None):
+                if _mark(head, stamped) != _mark(next(staged, b""), stamped):
                     return False
         except (StorageError, CorruptRecordError):
             return False
         return True
+
+    def _staged_heads(self, part: Part, log: Log) -> Iterator[bytes]:
+        """The headers of what was staged, in order; of adopted files from the log's segments."""
+        offset = part.base_offset
+        for _, group in groupby(part.pieces, key=lambda piece: piece.file):
+            segment = os.path.join(log.path, filenames.log_name(offset))
+            for piece in group:
+                for head in _heads(self._read(piece, segment if piece.alone else None)):
+                    yield bytes(head)
+                    offset += int.from_bytes(head[23:27], "big") + 1
 
     # --- the manifest ---------------------------------------------------------------------
 
     def _document(self) -> bytes:
         return json.dumps(
             {
-                "format": FORMAT,
+                "format": _ADOPTING
+                if any(p.alone for part in self.parts for p in part.pieces)
+                else FORMAT,
                 "id": self.identity,
                 "batch": self.batch,
                 "at_ms": self.at_ms,
@@ -264,7 +318,7 @@ def read_manifest(files: Files, directory: str, name: str) -> Publication:
                 int(each["partition"]),
                 [
                     Piece(os.path.basename(piece["file"]), piece["position"], piece["size"],
-                          piece["crc"])
+                          piece["crc"], bool(piece.get("alone")))
                     for piece in each["pieces"]
                 ],
                 int(each["count"]),
@@ -326,6 +380,15 @@ def _append(log: Log, data: bytearray, path: str, now_ms: int) -> None:
             with memoryview(data) as view, view[position:end] as batches:
                 log.append_as_follower(batches)
             position = end
+
+
+def _unplace(data: bytearray) -> None:
+    """Take offsets and leader epoch away again: batches as a task stages them."""
+    position = 0
+    while position + _HEAD <= len(data):
+        data[position : position + 8] = bytes(8)
+        data[position + 12 : position + 16] = b"\xff" * 4
+        position += 12 + int.from_bytes(data[position + 8 : position + 12], "big")
 
 
 def _heads(data: bytearray) -> Iterator[bytearray]:

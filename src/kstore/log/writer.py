@@ -4,10 +4,10 @@ Here is how it gives its files back and how it closes; the layers below are name
 :mod:`kstore.log.writer_base`.
 """
 
-from kstore.log.relocation import RelocatingWriter
+from kstore.log.adoption import AdoptingWriter
 
 
-class LogWriter(RelocatingWriter):
+class LogWriter(AdoptingWriter):
     """One partition, open for writing. Thread safe: ``lock`` guards every change.
 
     Lock order: ``_flush_lock`` before ``lock``. Readers take neither.

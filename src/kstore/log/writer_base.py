@@ -360,13 +360,20 @@ class WriterBase(ABC):
     def _roll(self, first_offset: int) -> None:
         """Start a segment at max(first_offset, log end); the lock is held (Kafka's roll)."""
         base = max(first_offset, self.appender.next_offset)
+        if base == self.active.base_offset:
+            return  # the active segment is empty and already stands there
+        self._begin_segment(
+            base,
+            lambda: segments_on_disk.create(self.files, self.directory, base, self.config),
+        )
+
+    def _begin_segment(self, base: int, make: Callable[[], SegmentView]) -> None:
+        """Seal the active segment; the one that is made of base, behind it, is active then."""
         old, old_files = self.active, self._files
         assert old_files is not None
-        if base == old.base_offset:
-            return  # the active segment is empty and already stands there
         self.appender.ready = False  # until attached again, every path leads through _prepare
         self._unfinished = base
-        view = segments_on_disk.create(self.files, self.directory, base, self.config)
+        view = make()
         view.opener = self._map
         opened = segments_on_disk.open_for_append(self.files, self.directory, view, self.config)
         try:

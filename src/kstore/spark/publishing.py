@@ -55,7 +55,7 @@ def publish(
         name = None if identity is None else file_name(identity, PUBLISHED)
         if name is not None and batch <= last_batch(files, directory, name):
             _LOGGER.info("batch %d of %s is there already: it is left out", batch, identity)
-            remove_staged(files, directory, {each.file for each in whole})
+            remove_staged(files, directory, staged_names(whole))
             return False
         _check_there(files, directory, whole)
         parts = _gather(whole)
@@ -107,14 +107,23 @@ def _check_there(files: Files, directory: str, messages: Sequence[Staged]) -> No
     An executor with a directory of its own under the path stages into that one.
     """
     for each in messages:
-        path = os.path.join(directory, each.file)
-        if each.parts and files.kind(path) is None:
+        names = {piece.file for part in each.parts for piece in part.pieces}
+        paths = [os.path.join(directory, name) for name in sorted(names)]
+        path = next((path for path in paths if files.kind(path) is None), None)
+        if path is not None:
             raise StorageError(
                 f"task {each.task} staged this on host {each.host}, and here it is not: that host "
                 "has a directory of its own under the path instead of the shared one, or the file "
                 "was older than stagingRetention; nothing was published",
                 path=path,
             )
+
+
+def staged_names(messages: Sequence[Staged]) -> set[str]:
+    """The names of all files that were staged."""
+    return {piece.file for each in messages for part in each.parts for piece in part.pieces} | {
+        each.file for each in messages
+    }
 
 
 def _gather(messages: Sequence[Staged]) -> list[Part]:

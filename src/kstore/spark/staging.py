@@ -1,8 +1,12 @@
 """The task's side of the sink: Arrow batches to record batches v2 in a staged file.
 
-A file is named for its job and its attempt alone, lies in the first log directory as a plain
-``kstore.staged.*`` file, and is nobody's until a commit publishes it: what Spark thinks of an
+Files are named for their job and their attempt alone, lie in the first log directory as plain
+``kstore.staged.*`` files, and are nobody's until a commit publishes them: what Spark thinks of an
 attempt shows only there, for a killed or cancelled one ends like any other.
+
+A partition's first batches go to a file that all partitions of the attempt share. What follows,
+where there is much, gets files of its own, no larger than a segment: such a one can become a
+segment without being copied, so it is brought to the disk here, while the task goes on.
 """
 
 import os
@@ -11,6 +15,8 @@ import socket
 import time
 import uuid
 from collections.abc import Iterable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +34,7 @@ from kstore.errors import (
     InvalidRecordError,
     InvalidTimestampError,
     MessageTooLargeError,
+    StorageError,
     UnknownTopicOrPartitionError,
 )
 from kstore.log.files import DISK, Files
@@ -38,6 +45,9 @@ from kstore.spark.sink_options import STAGED, SinkOptions, Staged, StagedPart
 
 _PIECE = 1 << 20  # bytes of a partition's batches that are written together
 _HELD = 64 << 20  # bytes of all partitions' batches that wait for it
+_SYNCS = 4  # files that are synced at a time
+_ALONE = 64  # partitions that have files of their own at a time
+_SYNCED = 32 << 20  # bytes of such a file that the disk is told to write at a time
 
 
 @dataclass(slots=True)
@@ -53,6 +63,51 @@ class _Target:
     filled: int = 0  # bytes that went there
 
 
+class _OwnFile:
+    """A file with batches of one partition only; the disk writes it while it grows."""
+
+    def __init__(self, files: Files, directory: str, name: str) -> None:
+        self.name = name
+        self.size = 0
+        self._files = files
+        self._unsynced = 0
+        self._syncing: Future[None] | None = None
+        path = os.path.join(directory, name)
+        self._fd = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+
+    def write(self, data: bytearray, threads: Executor) -> Piece:
+        self._files.write(self._fd, data)
+        piece = Piece(self.name, self.size, len(data), crc32(data), alone=True)
+        self.size += len(data)
+        self._unsynced += len(data)
+        if self._unsynced >= _SYNCED and (self._syncing is None or self._syncing.done()):
+            self._unsynced = 0
+            self._wait()
+            self._syncing = threads.submit(self._files.fdatasync, self._fd)
+        return piece
+
+    def finish(self, threads: Executor) -> "Future[None]":
+        """Bring the rest to the disk and close; what is returned is done then."""
+        return threads.submit(self._finish)
+
+    def _finish(self) -> None:
+        try:
+            self._wait()
+            self._files.fdatasync(self._fd)
+        finally:
+            self._files.close(self._fd)
+
+    def _wait(self) -> None:
+        syncing, self._syncing = self._syncing, None
+        if syncing is not None:
+            syncing.result()
+
+    def discard(self) -> None:
+        with suppress(StorageError, OSError):
+            self._wait()
+        self._files.close(self._fd)
+
+
 class _Stream:
     """One partition's batches: the one under construction, and whole ones that wait."""
 
@@ -64,6 +119,10 @@ class _Stream:
         self.waiting = bytearray()
         self.pieces: list[Piece] = []
         self.count = 0
+        self.own: _OwnFile | None = None
+        config = target.config
+        self.piece = min(_PIECE, max(config.segment_bytes // 4, 1))
+        self.adoptable = config.message_timestamp_type != "LogAppendTime"
 
     def seal(self) -> None:
         """Make the records so far a batch."""
@@ -101,6 +160,10 @@ class Stager:
         self._held = 0
         self._targets: dict[str, _Target] = {}
         self._streams: dict[tuple[str, int], _Stream] = {}
+        self._threads: ThreadPoolExecutor | None = None
+        self._finishing: list[Future[None]] = []
+        self._own_count = 0  # files for one partition only, ever
+        self._alone = 0  # of them open
 
     # --- rows to partitions -----------------------------------------------------------------
 
@@ -269,29 +332,62 @@ class Stager:
     ) -> None:  # fmt: skip
         if "compact" in stream.target.config.cleanup_policy:
             _check_keys(stream.topic, keys, rows)
-        done, before = 0, len(stream.waiting)
+        done = 0
         while done < len(rows):
             done += put_rows(
                 stream.buffer, rows, times, keys, values, headers, start=done,
                 size_limit=stream.target.batch_size,
             )  # fmt: skip
             if done < len(rows) or stream.buffer.byte_size >= stream.target.batch_size:
+                before = len(stream.waiting)
                 stream.seal()
-        self._held += len(stream.waiting) - before
-        if len(stream.waiting) >= _PIECE:
-            self._write(stream)
+                self._held += len(stream.waiting) - before
+                if len(stream.waiting) >= stream.piece:
+                    self._write(stream)
 
     def _write(self, stream: _Stream) -> None:
         data = stream.waiting
         if not data:
             return
-        if self._fd < 0:
-            self._fd = self._files.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-        self._files.write(self._fd, data)
-        stream.pieces.append(Piece(self.file, self._size, len(data), crc32(data)))
-        self._size += len(data)
+        own = self._own_file(stream, len(data))
+        if own is not None:
+            assert self._threads is not None
+            stream.pieces.append(own.write(data, self._threads))
+        else:
+            if self._fd < 0:
+                self._fd = self._files.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            self._files.write(self._fd, data)
+            stream.pieces.append(Piece(self.file, self._size, len(data), crc32(data)))
+            self._size += len(data)
         self._held -= len(data)
         stream.waiting = bytearray()
+
+    def _own_file(self, stream: _Stream, size: int) -> _OwnFile | None:
+        """Where a partition's next bytes go that are not its first; None: to the shared file.
+
+        The segment that a file becomes keeps room for the first piece of another one.
+        """
+        most = stream.target.config.segment_bytes - stream.piece
+        own = stream.own
+        if own is not None and own.size + size > most:
+            stream.own = None
+            self._finish_own(own)
+            own = None
+        if own is None and stream.pieces and stream.adoptable and stream.piece <= size <= most:
+            if self._alone >= _ALONE:
+                return None
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(_SYNCS, "kstore-sync")
+            self._own_count += 1
+            self._alone += 1
+            name = f"{self.file}.{self._own_count}"
+            stream.own = own = _OwnFile(self._files, self._options.paths[0], name)
+        return own
+
+    def _finish_own(self, own: _OwnFile) -> None:
+        assert self._threads is not None
+        self._finishing.append(own.finish(self._threads))
+        self._alone -= 1
 
     def _write_out(self, least: int) -> None:
         """Write what waits, the small rest apart."""
@@ -304,7 +400,14 @@ class Stager:
         for stream in self._streams.values():
             stream.seal()
             self._write(stream)
+            if stream.own is not None:
+                self._finish_own(stream.own)
+                stream.own = None
         self._close()
+        for each in self._finishing:
+            each.result()
+        if self._threads is not None:
+            self._files.sync_directory(self._options.paths[0])
         return tuple(
             StagedPart(stream.topic, stream.partition, tuple(stream.pieces), stream.count)
             for stream in self._streams.values()
@@ -312,15 +415,26 @@ class Stager:
         )
 
     def discard(self) -> None:
-        """Remove the file of an attempt that failed."""
-        if self._fd >= 0:
-            self._close()
-            self._files.remove(self._path)
+        """Remove the files of an attempt that failed."""
+        for stream in self._streams.values():
+            if stream.own is not None:
+                stream.own.discard()
+        self._close()
+        wait(self._finishing)
+        for name in self._names():
+            path = os.path.join(self._options.paths[0], name)
+            if self._files.kind(path) is not None:
+                self._files.remove(path)
+
+    def _names(self) -> list[str]:
+        return [self.file, *(f"{self.file}.{n + 1}" for n in range(self._own_count))]
 
     def _close(self) -> None:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             self._files.close(fd)
+        if self._threads is not None:
+            self._threads.shutdown()
 
 
 def stage(
