@@ -65,12 +65,8 @@ def test_a_broker_serves_what_was_published(
         node.stop()
         place = node.log_dir
         options = parse_sink(
-            {
-                "path": str(place),
-                "topic": "orders",
-                "batchSize": "2000",
-                "compression": compression,
-            }
+            {"path": str(place), "topic": "orders", "batchSize": "2000"}
+            | {"compression": compression}
         )
         frame = rows()
         halves = [frame.slice(0, 250), frame.slice(250)]

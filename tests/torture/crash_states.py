@@ -171,7 +171,10 @@ def _demand(witness: Witness, *, power: bool) -> int:
         for place, history in sorted(witness.logs.items())
     )
     return hash(
-        (logs, repr(witness.topics), repr(witness.committed), repr(witness.transactions), power)
+        (
+            *(logs, repr(witness.topics), repr(witness.committed), repr(witness.transactions)),
+            *(len(witness.publications), power),
+        )
     )
 
 
