@@ -117,6 +117,15 @@ WORKLOADS = (
         weight=2,
     ),
     workload(
+        "fetch",
+        "slices of a log: summed warm, caught up with cold, sent to a socket by sendfile",
+        "a C loop over the same file",
+        (),
+        (32, 256, 1000),
+        count=4,
+        weight=1.5,
+    ),
+    workload(
         "open",
         "a store of many clean partitions until its first use",
         BEST,

@@ -1,0 +1,213 @@
+"""What a log hands to who reads it: views of warm files, a cold log to catch up with, and slices on
+their way into a socket; beside pread and C loops over the same file."""
+
+import mmap
+import os
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+
+import kstore
+from kstore._native import limits, limits_disk
+from kstore._native.locate import Slice
+from kstore.bench import log_read, sockets
+from kstore.bench.contest import Contest, Timed, scaled
+from kstore.bench.log_append import prepared
+from kstore.bench.raw_files import block_of, drop, opened, sequential
+from kstore.bench.workload import Setting
+from kstore.log.filenames import log_name
+
+MIB = 1 << 20
+SIZE = 1000 << 20  # one segment
+BATCH = 150  # records
+SENDFILE = {"copies": 1.15, "drops": 1.7}  # wanted against read and send
+Calls = dict[str, Callable[[], object]]
+
+
+def slices(log: kstore.Log, size: int) -> Iterator[tuple[Slice, int]]:
+    """A log as a fetch hands it out, a mebibyte at a time; of each how many bytes are whole
+    batches, which are all of one size: the next fetch begins behind them."""
+    batch = len(prepared(BATCH))
+    offset = seen = 0
+    while seen < size and (found := log.read(offset, MIB)) is not None:
+        count = found.size // batch
+        yield found, count * batch
+        offset, seen = offset + count * BATCH, seen + count * batch
+
+
+def summed(log: kstore.Log) -> int:
+    """Every byte of every slice is read; their size."""
+    size = 0
+    for found, used in slices(log, log.size):
+        with found.memory() as memory:
+            limits.read_all(memory[:used])
+        size += used
+    return size
+
+
+def whole(log: kstore.Log) -> int:
+    """Every byte of a segment as one view."""
+    view = log.segments.views[0].whole()
+    with view.memory() as memory:
+        limits.read_all(memory)
+    return view.size
+
+
+def scanned(log: kstore.Log) -> int:
+    """Every record as columns, every checksum checked; as many as there are bytes."""
+    count = sum(len(columns) for columns in log.view().scan())
+    if count != log.end_offset:
+        raise AssertionError(f"{count} of {log.end_offset} records")
+    return log.size
+
+
+def by_pread(file: Path, buffer: memoryview, advice: int | None = None) -> int:
+    """preads of 1 MiB, every byte read; the last, shorter one too."""
+    with opened(file, os.O_RDONLY) as fd:
+        if advice is not None:
+            os.posix_fadvise(fd, 0, 0, advice)
+        size = os.fstat(fd).st_size
+        limits_disk.read_at(fd, buffer, sequential(size // MIB, MIB), summed=True)
+        if rest := size % MIB:
+            limits_disk.read_at(fd, buffer[:rest], sequential(1, 1) + size - rest, summed=True)
+    return size
+
+
+def by_first_touch(file: Path) -> int:
+
+    with opened(file, os.O_RDONLY) as fd, mmap.mmap(fd, 0, prot=mmap.PROT_READ) as mapping:
+        limits.read_all(mapping)
+        return len(mapping)
+
+
+def warm(store: Path, file: Path, size: int) -> Contest:
+    buffer = block_of(MIB)
+    plain = "pread of 1 MiB, summed"
+    floor = "mmap, first touch, summed"
+
+    def opened_anew(read: Callable[[kstore.Log], int]) -> Timed:
+        """A reader that begins: its faults are its own."""
+        with kstore.open(store) as opened_store:
+            log = opened_store["bench"][0]
+            started = perf_counter()
+            seen = read(log)
+            return Timed(perf_counter() - started, result=seen)
+
+    calls: Calls = {
+        "kstore, the segment as a view, summed": partial(opened_anew, whole),
+        "kstore, slices of 1 MiB, summed": partial(opened_anew, summed),
+        plain: partial(by_pread, file, buffer),
+        floor: partial(by_first_touch, file),
+    }
+    return Contest(
+        name=f"warm reads of a log of {size} bytes",
+        calls=calls,
+        amount=size,
+        expected=size,
+        ceiling=floor,
+        bars=(
+            ("kstore, the segment as a view, summed", plain, 1.5),
+            ("kstore, slices of 1 MiB, summed", plain, 1.5),
+            ("kstore, the segment as a view, summed", floor, 0.9),
+        ),
+        rounds=9,
+    )
+
+
+def cold(store: Path, file: Path, size: int) -> Contest:
+    buffer = block_of(MIB)
+    plain = "pread of 1 MiB, summed"
+
+    def forgotten(read: Callable[[], int]) -> Timed:
+        with opened(file, os.O_RDONLY) as fd:
+            drop(fd)
+        started = perf_counter()
+        seen = read()
+        return Timed(perf_counter() - started, result=seen)
+
+    def by_kstore(read: Callable[[kstore.Log], int]) -> Timed:
+        with kstore.open(store) as opened_store:
+            log = opened_store["bench"][0]
+            return forgotten(partial(read, log))
+
+    calls: Calls = {
+        "kstore, columns with CRC": partial(by_kstore, scanned),
+        "kstore, slices of 1 MiB, summed": partial(by_kstore, summed),
+        plain: partial(forgotten, partial(by_pread, file, buffer)),
+        "pread of 1 MiB, FADV_SEQUENTIAL": partial(
+            forgotten, partial(by_pread, file, buffer, os.POSIX_FADV_SEQUENTIAL)
+        ),
+    }
+    return Contest(
+        name=f"cold reads of a log of {size} bytes",
+        calls=calls,
+        amount=size,
+        expected=size,
+        bars=(
+            ("kstore, columns with CRC", plain, 1.4),
+            ("kstore, slices of 1 MiB, summed", plain, 1.4),
+        ),
+        rounds=5,
+    )
+
+
+def sending(log: kstore.Log, file: Path, directory: Path, kind: str) -> Iterator[Contest]:
+    """Slices of 1 MiB by sendfile, the segment's own descriptor held."""
+    sent = directory / "sent"
+    if not sent.exists():
+        os.link(file, sent)
+    size = os.path.getsize(file) // MIB * MIB
+    with closing(sockets.Sending(Setting(directory, size), MIB)) as work:
+
+        def by_slices(out: int) -> None:
+            left = work.size
+            for found, used in slices(log, work.size):
+                position, end = found.position, found.position + min(used, left)
+                left -= end - position
+                while position < end:
+                    position += os.sendfile(out, work.file, position, end - position)
+
+        methods = work.methods()
+        ours = "kstore, slices by sendfile"
+        sends = {
+            ours: by_slices,
+            "read+send": methods["read+send"],
+            "sendfile": methods["sendfile"],
+        }
+        drops = kind == "drops"
+        calls: Calls = {
+            name: partial(work.sent, name, send, drop=drops) for name, send in sends.items()
+        }
+        pins = f"pinned to CPUs {work.cpus[0]} and {work.cpus[1]}"
+        yield Contest(
+            name=f"slices of 1 MiB to a receiver that {kind}, {work.control}, "
+            f"{pins if work.cpus[0] is not None else 'not pinned'}",
+            calls=calls,
+            amount=MIB,
+            ceiling="sendfile",
+            bars=(
+                (ours, "read+send", SENDFILE[kind]),
+                (ours, "sendfile", 0.95),
+                (f"{ours} sender CPU", "read+send sender CPU", 1 / 0.6),
+            ),
+            rounds=9,
+        )
+
+
+def contests() -> Iterator[Contest]:
+    with TemporaryDirectory() as path:
+        directory = Path(path)
+        store = log_read.fill(directory, BATCH, scaled(SIZE, 2 * MIB))
+        file = store / "bench-0" / log_name(0)
+        with kstore.open(store) as opened_store:
+            log = opened_store["bench"][0]
+            if len(log.segments.views) != 1 or (size := log.size) != os.path.getsize(file):
+                raise AssertionError("one segment was meant")
+        yield warm(store, file, size)
+        with kstore.open(store) as opened_store:
+            for kind in SENDFILE:
+                yield from sending(opened_store["bench"][0], file, directory, kind)
+        yield cold(store, file, size)
