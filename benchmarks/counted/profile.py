@@ -135,9 +135,10 @@ def main(target: Path) -> int:
         "",
     ]
     with Counting() as counting:
-        for name, dump in counting.dumps(PROFILED, BEST, lines=True).items():
+        dumps = counting.dumps(PROFILED, BEST, lines=True)
+        for name in PROFILED:
             kept = target / f"{re.sub(r'[^a-z0-9]+', '-', name)}.callgrind"
-            kept.write_bytes(dump.read_bytes())
+            kept.write_bytes(dumps[name].read_bytes())
             operation = OPERATIONS[name]
             text += told(name, kept, operation.rounds, operation.amount)
     summary = target / "summary.md"
