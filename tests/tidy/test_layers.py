@@ -40,6 +40,7 @@ LAYERS = (
             "kstore.jit",
             "kstore.mirror",
             "kstore.handover",
+            "kstore.pictures",
         ),
     ),
     (6, ("kstore.spark",)),
@@ -84,8 +85,8 @@ PATHLIB_CALLS = """
 read_bytes read_text write_bytes write_text unlink rmdir mkdir touch iterdir glob rglob exists
 is_file is_dir stat
 """
-# What a person types at may read and write files of its own.
-DISK_FREE = ("kstore.cli", "kstore.bench", "kstore.__main__")
+# What a person types at may read and write files of its own; pictures are drawn in memory.
+DISK_FREE = ("kstore.cli", "kstore.bench", "kstore.__main__", "kstore.pictures")
 # The steady append is one native call on a descriptor that log/files.py hands out; a located
 # batch is read the same way. frames asks for huge pages for memory of its own: no disk.
 NATIVE_DISK = {

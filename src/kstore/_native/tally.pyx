@@ -29,30 +29,7 @@ cdef enum:
 cdef enum:
     NULL_KEY = -1
 
-
-# What a group has of its records; names and places are those of `layout`. One line of a CPU's cache
-# for what is always counted, one for the rest.
-cdef struct Group:
-    uint8_t[16] head            # of the key, zeros behind its end
-    int32_t key_length          # -1: null, or keys are not told apart
-    int32_t min_value_size      # INT32_MAX where no value is there
-    int32_t max_value_size      # -1 where no value is there
-    int32_t spare
-    int64_t window              # its number: it starts at so many times the width
-    int64_t count
-    int64_t value_bytes
-    int64_t null_values
-    int64_t min_timestamp
-    int64_t max_timestamp
-    int64_t min_offset
-    int64_t max_offset
-    int64_t key_position        # in the bytes of all keys
-    int64_t key_bytes           # the rest only where keys are not told apart
-    int64_t null_keys
-    int32_t min_key_size
-    int32_t max_key_size
-
-_LAYOUT = (
+_LAYOUT = (  # of Group
     ("key_lengths", "int32", 16), ("min_value_size", "int32", 20),
     ("max_value_size", "int32", 24), ("window", "int64", 32), ("count", "int64", 40),
     ("value_bytes", "int64", 48), ("null_values", "int64", 56), ("min_timestamp", "int64", 64),
@@ -61,21 +38,6 @@ _LAYOUT = (
     ("min_key_size", "int32", 120), ("max_key_size", "int32", 124),
 )
 assert sizeof(Group) == GROUP_SIZE
-
-
-# Memory that is zero at first, in large pages where it is large, and moves as it grows.
-cdef struct Area:
-    void* memory
-    void* reserved
-    size_t size
-
-
-cdef struct Rows:
-    const int64_t* offsets
-    const int64_t* timestamps
-    const int64_t* key_positions
-    const int32_t* key_lengths
-    const int32_t* value_lengths
 
 
 cdef class KeyBytes:
@@ -92,21 +54,6 @@ cdef class KeyBytes:
 
 
 cdef class Tally:
-    cdef Area group_area
-    cdef Area slot_area
-    cdef Area key_area
-    cdef Group* groups
-    cdef int64_t group_count
-    cdef uint64_t* slots        # the hash's upper half, and the group's number from 1 on
-    cdef int64_t slot_count
-    cdef uint8_t* arena
-    cdef int64_t arena_size
-    cdef uint64_t[2] secret
-    cdef int64_t width
-    cdef bint by_key
-    cdef bint extents
-    cdef int exports            # buffers that are out: nothing may move while there are any
-
     def __cinit__(self, key, int64_t width=0, *, bint by_key=False, bint extents=True):
         cdef Py_buffer view
         if width < 0:

@@ -1,28 +1,23 @@
 """Results as one HTML page that needs nothing else: tables and pictures (SVG, by matplotlib)."""
 
-import io
 from collections.abc import Iterator
 from html import escape
-from importlib import import_module
 from itertools import groupby
-from typing import Any
 
 from kstore.bench import table
 from kstore.bench.disk import size_text
 from kstore.bench.results import Tree
+from kstore.pictures import STYLE as BASE_STYLE
+from kstore.pictures import Pictures
 
-STYLE = """
-body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem;
-  color: #1c2733; background: #fff }
-h1 { font-size: 1.6rem } h2 { margin-top: 2.5rem; border-bottom: 1px solid #d5dde5 }
-h3 { margin-bottom: .3rem } table { border-collapse: collapse; width: 100%; font-size: 14px }
-td, th { text-align: left; padding: .15rem .6rem .15rem 0; vertical-align: top }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
-tr.ceiling { font-weight: 600 } .also { color: #5b6b7a } svg { max-width: 100%; height: auto }
+STYLE = (
+    BASE_STYLE
+    + """
+h3 { margin-bottom: .3rem } tr.ceiling { font-weight: 600 } .also { color: #5b6b7a }
 .bar { background: #e8edf2; width: 9rem; height: .7rem; display: inline-block }
 .bar i { background: #2a6fb0; height: 100%; display: block } .short { color: #b3261e }
 """
-_INCHES = (8.5, 3.6)
+)
 _ROWS = 16
 _LABEL = 84  # characters
 
@@ -116,29 +111,12 @@ def _pictures_or_none() -> "_Pictures | None":
         return None
 
 
-class _Pictures:
-    """SVG drawn by matplotlib; ImportError where that is not installed."""
-
-    def __init__(self) -> None:
-        matplotlib: Any = import_module("matplotlib")
-        self._figure: Any = import_module("matplotlib.figure").Figure
-        matplotlib.rcParams.update(
-            {"svg.fonttype": "none", "font.size": 9, "axes.grid": True, "grid.alpha": 0.3}
-        )
-
-    def _axes(self, height: float = _INCHES[1]) -> tuple[Any, Any]:
-        figure = self._figure(figsize=(_INCHES[0], height), layout="constrained")
-        return figure, figure.subplots()
-
-    def _svg(self, figure: Any) -> str:
-        out = io.StringIO()
-        figure.savefig(out, format="svg", metadata={"Date": None})
-        text = out.getvalue()
-        return text[text.index("<svg") :]
+class _Pictures(Pictures):
+    """What the page shows; ImportError where matplotlib is not installed."""
 
     def fractions(self, results: list[Tree]) -> str:
         """Every contestant's part of its ceiling, a line a contest."""
-        figure, axes = self._axes(1.2 + 0.28 * len(results))
+        figure, axes = self.axes(1.2 + 0.28 * len(results))
         for row, result in enumerate(reversed(results)):
             for entry in result["contestants"]:
                 share = entry.get("of_ceiling")
@@ -162,7 +140,7 @@ class _Pictures:
         axes.set_yticks(range(len(results)), shown)
         axes.set_ylim(-0.7, len(results) - 0.3)
         axes.set_xlabel("fraction of the ceiling (red: kstore)")
-        return self._svg(figure)
+        return self.svg(figure)
 
     def by_size(self, results: list[Tree]) -> str:
         """Throughput over the size of a request; contests of one size are of different kinds, and
@@ -180,7 +158,7 @@ class _Pictures:
         """One kind's, the ceiling of each size above it."""
         if len(sized) < 2:
             return ""
-        figure, axes = self._axes()
+        figure, axes = self.axes()
         names = dict.fromkeys(
             entry["name"]
             for result in sized
@@ -202,7 +180,7 @@ class _Pictures:
         axes.set_xlabel("bytes of a request")
         axes.set_ylabel(f"{sized[0]['unit']} a second")
         axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
-        return self._svg(figure)
+        return self.svg(figure)
 
     def latencies(self, results: list[Tree]) -> str:
         """Percentiles, spaced by nines, of everything that was timed piece by piece."""
@@ -214,7 +192,7 @@ class _Pictures:
         return "\n".join(drawn)
 
     def _latency(self, result: Tree) -> str:
-        figure, axes = self._axes()
+        figure, axes = self.axes()
         for entry in result["contestants"]:
             if "curve" in entry:
                 beyond = [100 / max(100 - share, 1e-4) for share, _ in entry["curve"]]
@@ -228,4 +206,4 @@ class _Pictures:
         axes.set_title(result["contest"], fontsize=9)
         axes.set_ylabel("microseconds")
         axes.legend(fontsize=7)
-        return self._svg(figure)
+        return self.svg(figure)

@@ -6,6 +6,7 @@ come back to the driver, which alone puts what executors have made in its place.
 
 JOBS = {
     "verify": "check every checksum, offset and index entry of a store",
+    "stats": "tell what topics are made of: sizes, rates, codecs, keys, times; with plots",
     "export": "write records to Parquet files by topic and date, only what is new",
     "reindex": "make indexes, producer snapshots and seals of a store anew",
     "recompress": "write the segments of a store anew with another codec",

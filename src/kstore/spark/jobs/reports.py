@@ -69,9 +69,14 @@ class Finished(Generic[Report]):
     """
 
     def __init__(
-        self, path: str | None, what: dict[str, Any], load: Callable[[dict[str, Any]], Report]
+        self,
+        path: str | None,
+        what: dict[str, Any],
+        load: Callable[[dict[str, Any]], Report],
+        dump: Callable[[Report], dict[str, Any]] = asdict,  # type: ignore[assignment]
     ) -> None:
         self._path = path
+        self._dump = dump
         self._what = json.loads(json.dumps(what))
         self._next = 0.0
         self._dirty = False
@@ -110,7 +115,7 @@ class Finished(Generic[Report]):
         self._reports[key] = report
         if not final:
             return
-        self._trees[key] = asdict(report)  # type: ignore[call-overload]  # a dataclass
+        self._trees[key] = self._dump(report)
         self._dirty = True
         if time.monotonic() > self._next:
             self.close()

@@ -1,0 +1,219 @@
+"""What ``kstore spark stats`` tells: a tree for JSON and the page, and lines for a person."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from typing import Any
+
+from kstore.log.stats import DAY_MS, SPREADS, STANDARD_ERROR, Kind, Rates, Spread, Stats
+
+_APART = {"formats", "codecs", "rates", "key_registers", "damages", *SPREADS}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+Tree = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStats:
+    """What one partition is made of; ``error`` says why a part is missing, where one is."""
+
+    topic: str
+    partition: int
+    path: str
+    log_start_offset: int
+    stats: Stats
+    error: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.error is None and self.stats.ok
+
+
+def as_tree(reports: Sequence[PartitionStats]) -> Tree:
+    """The store, its topics and their partitions; of the first two what adds up."""
+    topics = []
+    whole = Stats()
+    for topic, some in groupby(reports, key=lambda report: report.topic):
+        found, partitions = Stats(), []
+        for each in some:
+            found.add_log(each.stats)
+            partitions.append(_partition(each))
+        whole.add_log(found)
+        topics.append({"topic": topic, **_sum(found), "partitions": partitions})
+    ok = all(each.ok for each in reports)
+    return {"ok": ok, "partitions": len(reports), "total": _sum(whole), "topics": topics}
+
+
+def _partition(report: PartitionStats) -> Tree:
+    return {
+        "partition": report.partition,
+        "path": report.path,
+        "ok": report.ok,
+        **({} if report.error is None else {"error": report.error}),
+        "log_start_offset": report.log_start_offset,
+        **_tree(report.stats),
+    }
+
+
+def _sum(stats: Stats) -> Tree:
+    """Without what only one log has."""
+    own = ("first_offset", "end_offset", "first_record", "last_record")
+    return {name: value for name, value in _tree(stats).items() if name not in own}
+
+
+def _tree(stats: Stats) -> Tree:
+    plain = {name: getattr(stats, name) for name in Stats.__dataclass_fields__}
+    rates = stats.rates
+    return {
+        **{name: value for name, value in plain.items() if name not in _APART},
+        "distinct_keys": {
+            "estimate": stats.distinct_keys,
+            "standard_error": round(STANDARD_ERROR, 5),
+            "method": "HyperLogLog, 16384 registers",
+        },
+        "formats": {f"v{name}": _kind(kind) for name, kind in stats.formats.items()},
+        "codecs": {name: _kind(kind) for name, kind in stats.codecs.items()},
+        **{name: _spread(getattr(stats, name)) for name in SPREADS},
+        "rates": {
+            "window_ms": rates.width,
+            "windows": _windows(rates, None),
+            "days": _windows(rates, DAY_MS) if rates.width <= DAY_MS else None,
+        },
+        "damages": [asdict(damage) for damage in stats.damages],
+    }
+
+
+def _kind(kind: Kind) -> Tree:
+    ratio = kind.ratio
+    return {**asdict(kind), "compression_ratio": None if ratio is None else round(ratio, 3)}
+
+
+def _spread(spread: Spread) -> Tree:
+    mean = spread.mean
+    return {
+        "count": spread.count,
+        "total": spread.total,
+        "min": spread.least,
+        "max": spread.most,
+        "mean": None if mean is None else round(mean, 1),
+        "p50_at_most": spread.at_most(0.5),
+        "p99_at_most": spread.at_most(0.99),
+        "buckets": [
+            {"at_least": (1 << bits) >> 1, "at_most": (1 << bits) - 1, "count": count}
+            for bits, count in enumerate(spread.buckets)
+            if count
+        ],
+    }
+
+
+def _windows(rates: Rates, width: int | None) -> list[Tree]:
+    return [
+        {"start": start, "records": records, "bytes": size}
+        for start, records, size in rates.rows(width)
+    ]
+
+
+# --- for a person ---------------------------------------------------------------------------------
+
+
+def when(milliseconds: int | None) -> str:
+    """A timestamp as ISO 8601 has it, in UTC; the number where no calendar has it."""
+    if milliseconds is None:
+        return "none"
+    try:
+        told = _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return f"{milliseconds} ms"
+    return told.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def tell(tree: Tree) -> list[str]:
+    """Some lines for each partition, each topic of several, and one for the store."""
+    lines: list[str] = []
+    for topic in tree["topics"]:
+        for each in topic["partitions"]:
+            offsets = f", offsets {each['first_offset']} to {each['end_offset']}"
+            error = f": {each['error']}" if "error" in each else ""
+            name = f"{topic['topic']}-{each['partition']}"
+            has_some = each["first_offset"] is not None
+            lines.append(f"{name}: {_size_line(each)}{offsets if has_some else ''}{error}")
+            lines += [f"  {line}" for line in _details(each)]
+            lines += _damages(each)
+        if len(topic["partitions"]) > 1:
+            most, mean = skew(topic)
+            lines.append(
+                f"{topic['topic']}, {len(topic['partitions'])} partitions: {_size_line(topic)}"
+            )
+            lines.append(
+                f"  distinct keys: {_keys(topic)}; largest partition {most:,} bytes, "
+                f"mean {mean:,.0f}"
+            )
+    bad = sum(not each["ok"] for topic in tree["topics"] for each in topic["partitions"])
+    verdict = f"{bad} not ok" if bad else "all ok"
+    return [*lines, f"{tree['partitions']} partitions: {verdict} ({_size_line(tree['total'])})"]
+
+
+def skew(topic: Tree) -> tuple[int, float]:
+    """Bytes of the largest partition, and of all on average."""
+    sizes = [each["bytes"] for each in topic["partitions"]]
+    return max(sizes), sum(sizes) / len(sizes)
+
+
+def _size_line(tree: Tree) -> str:
+    return (
+        f"{tree['records']:,} records in {tree['batches']:,} batches, {tree['segments']:,} "
+        f"segments, {tree['bytes']:,} bytes and {tree['index_bytes']:,} of indexes"
+    )
+
+
+def _keys(tree: Tree) -> str:
+    found = tree["distinct_keys"]
+    return f"about {found['estimate']:,} (standard error {found['standard_error']:.1%})"
+
+
+def _details(tree: Tree) -> Iterator[str]:
+    """Lines on a partition that has batches; each only where there is something to tell."""
+    if tree["segments_gone"]:
+        yield f"{tree['segments_gone']} segments were removed before they were read"
+    if not tree["batches"]:
+        return
+    if tree["min_timestamp"] is not None:
+        yield f"times: {when(tree['min_timestamp'])} to {when(tree['max_timestamp'])}"
+    if tree["without_timestamp"]:
+        yield f"{tree['without_timestamp']:,} records have no timestamp"
+    formats = ", ".join(f"{name} {of['batches']:,}" for name, of in tree["formats"].items())
+    codecs = ", ".join(
+        f"{name} {of['batches']:,} ({of['bytes']:,} bytes, {of['compression_ratio']:.2f} to 1)"
+        for name, of in tree["codecs"].items()
+    )
+    yield f"batches: {formats}; {codecs}"
+    for name in SPREADS:
+        of = tree[name]
+        if of["count"]:
+            yield (
+                f"{name.replace('_', ' ')}: {of['min']:,} to {of['max']:,}, mean {of['mean']:,}, "
+                f"p50 at most {of['p50_at_most']:,}, p99 at most {of['p99_at_most']:,}"
+            )
+    if tree["records"]:
+        yield (
+            f"keys: {_keys(tree)} distinct, {tree['null_keys']:,} null; {tree['tombstones']:,} "
+            f"tombstones; {tree['records_with_headers']:,} records with headers"
+        )
+    if tree["missing_offsets"]:
+        yield f"{tree['missing_offsets']:,} offsets without a record, in {tree['gaps']:,} gaps"
+    if tree["transactional_batches"] or tree["control_batches"]:
+        yield (
+            f"transactions: {tree['transactional_records']:,} records, "
+            f"{tree['commit_markers']:,} commits, {tree['abort_markers']:,} aborts, "
+            f"{tree['control_records']:,} control records"
+        )
+
+
+def _damages(tree: Tree) -> Iterator[str]:
+    for each in tree["damages"]:
+        yield (
+            f"  damaged: {each['path']} position {each['position']} offset {each['offset']}: "
+            f"{each['reason']}"
+        )
+    if tree["damage_count"] > len(tree["damages"]):
+        yield f"  ... and {tree['damage_count'] - len(tree['damages'])} more"
