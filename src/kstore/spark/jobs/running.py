@@ -173,7 +173,7 @@ def _first_line(error: Exception) -> str:
 
 
 def task_size(total: int, parallelism: int, most: int | None = None) -> int:
-    """How many of so many bytes a task is to have."""
+    """How many of so many bytes a task is to have: at least LEAST_TASK, some for each core."""
     return min(max(total // (_WAVES * parallelism), LEAST_TASK), most or MOST_TASK)
 
 

@@ -189,7 +189,7 @@ def _survey(path: str, segments: Sequence[Segment]) -> Stats | str:
         return str(error)
 
 
-# --- what is kept ---------------------------------------------------------------------------------
+# --- what is kept in the file to resume from ------------------------------------------------------
 
 
 def _finished(resume: str | None) -> Finished[PartitionStats]:
