@@ -8,8 +8,8 @@ import pytest
 
 import kstore
 from kstore.cli import main
+from kstore.spark.jobs import export, restore_plan
 from kstore.spark.jobs import restore as job
-from kstore.spark.jobs import restore_plan
 from support.jobs import make_store
 
 
@@ -79,3 +79,16 @@ def test_parquet_that_spark_wrote_and_tasks_that_are_tried_again(
     assert list(tmp_path.glob("failed-clicks-*"))
     expected = {name: rows for name, rows in told(source).items() if name.startswith("clicks")}
     assert told(tmp_path / "to") == expected
+
+
+def test_what_export_wrote_comes_back_as_it_was(source: Path, spark: Any, tmp_path: Path) -> None:
+    """Offsets, times, keys, values and headers, gaps of transactions and all."""
+    lake = tmp_path / "lake"
+    export.export(spark, source, lake, isolation="read_committed", file_size=5000)
+    assert len(list(lake.glob("topic=*/date=*/*.parquet"))) > 8
+    reports = job.restore(spark, tmp_path / "to", parquet=str(lake), keep_offsets=True)
+    expected = told(source)
+    assert told(tmp_path / "to") == expected
+    assert sum(each.records for each in reports) == sum(map(len, expected.values())) > 0
+    with kstore.open(tmp_path / "to", "r") as store:
+        assert all(log.verify().ok for name in store for log in store[name])

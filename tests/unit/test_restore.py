@@ -10,10 +10,13 @@ import pytest
 from pyarrow import parquet as pq
 
 import kstore
+from kstore.cli import main
 from kstore.errors import InvalidConfigError, InvalidRecordError
 from kstore.spark.jobs import restore as job
 from kstore.spark.jobs import restore_plan
 from kstore.spark.jobs.restore_types import Filter
+from oracle.plain import PlainRecord
+from oracle.writer import batch
 from support.stores import QUIET
 from support.transactions import WHEN, Teller
 
@@ -182,7 +185,7 @@ def test_killed_between_two_chunks(
 ) -> None:
     """What is there is a prefix; the next run with the same file goes on from there."""
     state, count = tmp_path / "state.json", 0
-    original = job._append
+    original = job.append_staged
 
     def append(*arguments: Any) -> None:
         nonlocal count
@@ -192,7 +195,7 @@ def test_killed_between_two_chunks(
         original(*arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(job, "_append", append)
+        patched.setattr(job, "append_staged", append)
         with pytest.raises(Dead):
             restore(tmp_path / "to", log_dirs=source, keep_offsets=True, resume=str(state))
     expected = told(source)
@@ -234,6 +237,156 @@ def test_appended_anew_is_all_or_nothing_and_once(
     assert told(tmp_path / "to") == once
 
 
+def grow(source: Path, count: int, topic: str = "orders", partitions: int = 2) -> None:
+    with kstore.open(source, config=QUIET) as store:
+        store.create_topic(topic, partitions, exist_ok=True)
+        for n in range(count):
+            store[topic][n % partitions].append(b"more %d" % n, timestamp=WHEN)
+
+
+def values(place: Path, topic: str = "orders") -> list[list[bytes | None]]:
+    return [[row[3] for row in each] for each in told(place, topic)]
+
+
+def test_a_source_that_grows_gives_what_is_new_once(source: Path, tmp_path: Path) -> None:
+    """With the same file to resume from: new records, partitions that were not there before."""
+    to, state = tmp_path / "to", str(tmp_path / "state.json")
+    restore(to, log_dirs=source, resume=state)
+    grow(source, 10)
+    grow(source, 6, "clicks", 1)
+    reports = restore(to, log_dirs=source, resume=state)
+    assert values(to) == values(source)
+    assert values(to, "clicks") == values(source, "clicks")
+    assert [each.records for each in reports] == [6, *map(len, told(source))]
+    assert all(each.done for each in reports)
+    restore(to, log_dirs=source, resume=state)
+    assert values(to) == values(source)
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_a_source_that_grows_while_the_driver_is_dead(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, published: bool
+) -> None:
+    """It died just before or just after everything showed, and had noted nothing of that."""
+    to, state = tmp_path / "to", tmp_path / "state.json"
+    original = job.publish
+
+    def publish(*arguments: Any) -> bool:
+        if published:
+            original(*arguments)
+        raise Dead
+
+    with monkeypatch.context() as patched:
+        patched.setattr(job, "publish", publish)
+        with pytest.raises(Dead):
+            restore(to, log_dirs=source, resume=str(state))
+    assert (sum(map(len, told(to))) > 0) is published
+    grow(source, 10)
+    restore(to, log_dirs=source, resume=str(state))
+    assert values(to) == values(source)
+
+
+def test_records_of_others_are_not_taken_for_its_own(source: Path, tmp_path: Path) -> None:
+    """A file to resume from that knows nothing of them makes no difference."""
+    to = tmp_path / "to"
+    grow(to, 40)
+    with pytest.raises(InvalidConfigError, match="has to be empty"):
+        restore(to, log_dirs=source, keep_offsets=True, resume=str(tmp_path / "state.json"))
+    assert list(map(len, told(to))) == [20, 20]
+
+
+def test_killed_before_anything_was_noted(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was begun stands in the file before the first record does in the log."""
+    state = tmp_path / "state.json"
+    kept: list[bytes] = []
+    original = job.append_staged
+
+    def append(*arguments: Any) -> None:
+        kept.append(state.read_bytes())
+        original(*arguments)
+
+    monkeypatch.setattr(job, "append_staged", append)
+    restore(tmp_path / "to", log_dirs=source, keep_offsets=True, resume=str(state))
+    state.write_bytes(kept[0])
+    reports = restore(tmp_path / "to", log_dirs=source, keep_offsets=True, resume=str(state))
+    assert told(tmp_path / "to") == told(source)
+    assert all(each.done for each in reports)
+
+
+def test_a_failed_job_leaves_nothing_staged(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: Any) -> None:
+        raise InvalidRecordError("never")
+
+    monkeypatch.setattr(job, "append_staged", fail)
+    with pytest.raises(InvalidRecordError):
+        restore(tmp_path / "to", log_dirs=source, keep_offsets=True)
+    assert not list((tmp_path / "to").glob("kstore.staged.*"))
+
+
+def test_times_beyond_those_of_spark(tmp_path: Path) -> None:
+    times = [2**62, 0, WHEN * 1_000_000, -1]
+    with kstore.open(tmp_path / "source", config=QUIET) as store:
+        log = store.create_topic("orders")[0]
+        log.append_as_follower(
+            batch([PlainRecord(n, time, None, b"%d" % n) for n, time in enumerate(times)])
+        )
+    restore(tmp_path / "to", log_dirs=tmp_path / "source", keep_offsets=True)
+    assert [row[1] for row in told(tmp_path / "to")[0]] == times
+    chosen = Filter(since=WHEN, until=2**62)
+    restore(tmp_path / "some", log_dirs=tmp_path / "source", keep_offsets=True, chosen=chosen)
+    assert [row[1] for row in told(tmp_path / "some")[0]] == [WHEN * 1_000_000]
+
+
+def test_two_topics_cannot_keep_their_offsets_in_one(source: Path, tmp_path: Path) -> None:
+    grow(source, 10, "clicks")
+    one = {"clicks": "orders"}
+    with pytest.raises(InvalidConfigError, match="clicks and orders would both become orders"):
+        restore(tmp_path / "to", log_dirs=source, keep_offsets=True, rename=one)
+    restore(tmp_path / "new", log_dirs=source, rename=one)
+    assert sum(map(len, told(tmp_path / "new"))) == sum(map(len, told(source))) + 10
+
+
+@pytest.mark.parametrize(
+    ("partitions", "offsets", "reason"),
+    [
+        ([-1], [0], "partition -1"),
+        ([1 << 20], [0], "partition 1048576"),
+        ([0], [-5], "offset from -5"),
+        ([0], [2**63 - 1], "offset from"),
+        ([0, 0], [1, None], "no partition or no offset"),
+        ([0, None], [1, 2], "no partition or no offset"),
+        ([0.5], [1], "no integer"),
+    ],
+)
+def test_parquet_that_no_log_can_have(
+    tmp_path: Path, partitions: list[Any], offsets: list[Any], reason: str
+) -> None:
+    rows = len(offsets)
+    table = pa.table({"partition": partitions, "offset": offsets, "value": [b"v"] * rows})
+    (tmp_path / "topic=a").mkdir()
+    pq.write_table(table, tmp_path / "topic=a" / "x.parquet")
+    with pytest.raises(InvalidRecordError, match=reason):
+        restore(tmp_path / "to", parquet=str(tmp_path / "topic=a"), keep_offsets=True)
+
+
+def test_a_dry_run_knows_what_is_done(source: Path, tmp_path: Path, capsys: Any) -> None:
+    to, state = str(tmp_path / "to"), str(tmp_path / "state.json")
+    words = ["spark", "restore", "--dry-run", "--from", str(source), "--log-dir", to]
+    for more in ([], ["--keep-offsets"]):
+        target = f"{to}{len(more)}"
+        options = [*words[:-1], target, "--resume", f"{state}{len(more)}", *more]
+        assert main(options) == 0
+        assert "would restore 2 partitions" in capsys.readouterr().out
+        keep = bool(more)
+        restore(Path(target), log_dirs=source, resume=options[-1 - keep], keep_offsets=keep)
+        assert main(options) == 0
+        assert "0 tasks would restore 0 partitions" in capsys.readouterr().out
+
+
 def test_mistakes(source: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidConfigError, match="one source"):
         restore(tmp_path / "to")
@@ -246,6 +399,10 @@ def test_mistakes(source: Path, tmp_path: Path) -> None:
             bootstrap_server="x:1",
             keep_offsets=True,  # type: ignore[arg-type]
         )
+    with pytest.raises(InvalidConfigError, match="no regular expression"):
+        restore(tmp_path / "to", log_dirs=source, chosen=Filter(key_pattern="("))
+    with pytest.raises(InvalidConfigError, match="none of the topics"):
+        restore(tmp_path / "to", log_dirs=source, partitions=[7])
     with kstore.open(tmp_path / "to", config=QUIET) as store:
         store.create_topic("orders", 1)
     with pytest.raises(InvalidConfigError, match="has 1 partitions, and 2"):

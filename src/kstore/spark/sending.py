@@ -51,9 +51,12 @@ class Sender:
         headers: Sequence[tuple[str, bytes]],
         timestamp: int,
     ) -> None:
-        """Send one record; a timestamp of -1 becomes the client's now, as Kafka's clients do."""
-        self._waiting.append(
-            self._producer.send(
+        """Send one record; a timestamp of -1 becomes the client's now, as Kafka's clients do.
+
+        Raises SourceError for what the client or the cluster does not take.
+        """
+        try:
+            answer = self._producer.send(
                 topic,
                 value=value,
                 key=key,
@@ -61,7 +64,9 @@ class Sender:
                 partition=partition,
                 timestamp_ms=timestamp if timestamp >= 0 else None,
             )
-        )
+        except Exception as error:  # no such topic or partition, too large, no metadata in time
+            raise SourceError(f"{topic}-{partition} took no record: {error!r}") from error
+        self._waiting.append(answer)
         if len(self._waiting) >= _MOST_WAITING:
             self.wait()
 

@@ -110,6 +110,17 @@ class Finished(Generic[Report]):
     def __contains__(self, key: object) -> bool:
         return key in self._reports
 
+    def items(self) -> list[tuple[str, Report]]:
+        return list(self._reports.items())
+
+    def add_all(self, reports: dict[str, Report]) -> None:
+        """Note some reports: the file gets all of them at once."""
+        for key, report in reports.items():
+            self._reports[key] = report
+            self._trees[key] = self._dump(report)
+        self._dirty = bool(reports) or self._dirty
+        self.close()
+
     def add(self, key: str, report: Report, *, final: bool = True) -> None:
         """Note a report; one that is not final is done again after a stop."""
         self._reports[key] = report

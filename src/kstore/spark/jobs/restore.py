@@ -1,34 +1,33 @@
 """``kstore spark restore``: segments or Parquet back into a log directory, or into a cluster."""
 
 import argparse
+import hashlib
 import json
 import os
+import re
 import uuid
 import zlib
 from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from kstore._native.frames import walk_frames
 from kstore.config import CODECS
-from kstore.errors import CorruptRecordError, InvalidConfigError, StorageError
+from kstore.errors import InvalidConfigError
 from kstore.log.files import DISK
-from kstore.log.log import Log
 from kstore.log.log_dir import absolute_paths
-from kstore.log.publication import Piece
 from kstore.record import codec
 from kstore.spark.alone import open_alone
 from kstore.spark.jobs.changing import LOCK_REASON, LOCK_TIMEOUT_MS, add_flags
 from kstore.spark.jobs.command import absolute_of, main
 from kstore.spark.jobs.reports import Finished, show
 from kstore.spark.jobs.restore_plan import Plan, Source, plan_parquet, plan_segments
+from kstore.spark.jobs.restore_target import append_staged, encoding_for, remove_staged_of
 from kstore.spark.jobs.restore_types import Chunk, Encoding, Filter, Written
 from kstore.spark.jobs.running import Progress, open_session, run_tasks, silent
 from kstore.spark.publishing import publish
 from kstore.spark.session import check_executors
-from kstore.spark.sink_options import STAGED, Staged, StagedPart, parse_sink
+from kstore.spark.sink_options import Staged, StagedPart, parse_sink
 from kstore.store import Paths, Store
 
 if TYPE_CHECKING:
@@ -62,6 +61,7 @@ class RestoredPartition:
     records: int
     next_offset: int
     done: bool = True
+    planned: int = 0  # 0, or up to where what is about to be published goes
 
     @property
     def ok(self) -> bool:
@@ -136,10 +136,8 @@ def restore(
     seen = (*targets, *(source.log_dirs or ()))
     if seen:
         check_executors(spark, seen)
-    where = bootstrap_server or list(targets)
-    what = {"name": "restore", **asdict(source), "to": where, "exact": keep_offsets}
-    what["chosen"] = repr(source.chosen)
-    known: Finished[RestoredPartition] = Finished(resume, what, _load)
+    _check_pattern(source.chosen.key_pattern)
+    known = _known(resume, source, bootstrap_server or list(targets), keep_offsets)
     plan = plan_segments(source) if source.log_dirs is not None else plan_parquet(spark, source)
     work = _Work(spark, plan, known, progress)
     with closing(known):
@@ -148,9 +146,9 @@ def restore(
             return work.send(task)
         job = uuid.uuid4().hex if resume is None else _job_of(resume)
         encoding = Encoding(targets, job, codec.codec_id(compression), batch_size, 0)
-        _remove_staged(targets[0], job)
+        remove_staged_of(targets[0], job)
         if keep_offsets:
-            return work.put(encoding, lock_timeout_ms, resume is not None)
+            return work.put(encoding, lock_timeout_ms)
         identity = None if resume is None else f"restore {os.path.abspath(resume)}"
         return work.publish(encoding, lock_timeout_ms, identity)
 
@@ -172,6 +170,21 @@ def send(task: tuple[Chunk, str, tuple[tuple[str, Any], ...], str]) -> Written:
 def _job_of(resume: str) -> str:
     """The same for each run that goes on from a file: what one left over, the next removes."""
     return f"restore{zlib.crc32(os.path.abspath(resume).encode()):08x}"
+
+
+def _known(
+    resume: str | None, source: Source, to: str | list[str], keep_offsets: bool
+) -> Finished[RestoredPartition]:
+    what = {"name": "restore", **asdict(source), "to": to, "exact": keep_offsets}
+    what["chosen"] = repr(source.chosen)
+    return Finished(resume, what, _load)
+
+
+def _check_pattern(pattern: str | None) -> None:
+    try:
+        re.compile((pattern or "").encode())
+    except re.error as error:
+        raise InvalidConfigError(f"{pattern!r} is no regular expression: {error}") from None
 
 
 def _paths(paths: str | Sequence[str]) -> tuple[str, ...]:
@@ -243,47 +256,75 @@ class _Work:
 
     # --- with the offsets they had --------------------------------------------------------
 
-    def put(
-        self, encoding: Encoding, lock_timeout_ms: int, resumed: bool
-    ) -> list[RestoredPartition]:
+    def put(self, encoding: Encoding, lock_timeout_ms: int) -> list[RestoredPartition]:
         """Append what executors have staged, partition by partition in order, as it comes."""
         with open_alone(encoding.log_dirs, lock_timeout_ms, LOCK_REASON) as store:
             self._create(store)
             tasks = []
-            for chunks in self._plan.chunks.values():
-                for chunk in self._left(store, chunks, resumed):
-                    log = store[chunk.target][chunk.partition]
-                    tasks.append((chunk, _for(log, encoding)))
+            for chunk in self._begin(store):
+                log = store[chunk.target][chunk.partition]
+                tasks.append((chunk, encoding_for(log, encoding)))
             tasks.sort(key=lambda each: each[0].number)
-            waiting: dict[tuple[str, int], dict[int, Written]] = {}
-            following = {(c.topic, c.partition): c.number for c, _ in reversed(tasks)}
-            last = {(c.topic, c.partition): c.number for c, _ in tasks}
-            by_place = {(c.topic, c.partition, c.number): c for c, _ in tasks}
-            with closing(run_tasks(self._spark, tasks, encode, "kstore restore")) as results_of:
-                for number, written in results_of:
-                    chunk = tasks[number][0]
-                    place = (chunk.topic, chunk.partition)
-                    parts = waiting.setdefault(place, {})
-                    parts[chunk.number] = written
-                    while (ready := parts.pop(following[place], None)) is not None:
-                        chunk = by_place[(*place, following[place])]
-                        log = store[chunk.target][chunk.partition]
-                        _append(log, encoding, ready)
-                        self._note(chunk, ready.count, final=chunk.number == last[place])
-                        following[place] += 1
+            try:
+                self._put(store, encoding, tasks)
+            except Exception:
+                remove_staged_of(encoding.log_dirs[0], encoding.job)
+                raise
+            remove_staged_of(encoding.log_dirs[0], encoding.job)  # of attempts that failed
         return self._reports()
 
-    def _left(self, store: Store, chunks: Sequence[Chunk], resumed: bool) -> list[Chunk]:
-        if not chunks:
-            return []
-        log = store[chunks[0].target][chunks[0].partition]
-        empty = log.end_offset == log.start_offset == 0
-        if not empty and not resumed:
-            raise InvalidConfigError(
-                f"{log.topic}-{log.partition} has records up to offset {log.end_offset}: to keep "
-                "offsets it has to be empty; --resume goes on behind what an earlier run put there"
-            )
-        return _behind(chunks, -1 if empty else log.end_offset)
+    def _put(
+        self, store: Store, encoding: Encoding, tasks: Sequence[tuple[Chunk, Encoding]]
+    ) -> None:
+        waiting: dict[tuple[str, int], dict[int, Written]] = {}
+        following = {(c.topic, c.partition): c.number for c, _ in reversed(tasks)}
+        last = {(c.topic, c.partition): c.number for c, _ in tasks}
+        by_place = {(c.topic, c.partition, c.number): c for c, _ in tasks}
+        with closing(run_tasks(self._spark, tasks, encode, "kstore restore")) as results_of:
+            for number, written in results_of:
+                chunk = tasks[number][0]
+                place = (chunk.topic, chunk.partition)
+                parts = waiting.setdefault(place, {})
+                parts[chunk.number] = written
+                while (ready := parts.pop(following[place], None)) is not None:
+                    chunk = by_place[(*place, following[place])]
+                    log = store[chunk.target][chunk.partition]
+                    append_staged(log, encoding, ready)
+                    self._note(chunk, ready.count, final=chunk.number == last[place])
+                    following[place] += 1
+
+    def _begin(self, store: Store) -> list[Chunk]:
+        """What is left to do. What this job begins is written down before anything is appended:
+        so a later run knows its own records from others that were there."""
+        begun: dict[str, RestoredPartition] = {}
+        chunks_left: list[Chunk] = []
+        taken: dict[tuple[str, int], str] = {}
+        for (topic, partition), chunks in self._plan.chunks.items():
+            if not chunks:
+                continue
+            key, target = f"{topic}-{partition}", chunks[0].target
+            other = taken.setdefault((target, partition), topic)
+            if other != topic:
+                raise InvalidConfigError(
+                    f"{other} and {topic} would both become {target}: offsets of two topics cannot "
+                    "be kept in one"
+                )
+            log = store[target][partition]
+            empty = log.end_offset == log.start_offset == 0
+            if not empty and key not in self._known:
+                raise InvalidConfigError(
+                    f"{log.topic}-{log.partition} has records up to offset {log.end_offset}: to "
+                    "keep offsets it has to be empty; --resume, with the file of the run that put "
+                    "them there, goes on behind them"
+                )
+            first = RestoredPartition(topic, partition, target, 0, chunks[0].start, False)
+            left = _behind(chunks, -1 if empty else log.end_offset)
+            begun[key] = self._known.get(key) or first
+            if not left:
+                begun[key] = replace(begun[key], next_offset=chunks[-1].stop, done=True)
+            chunks_left += left
+        self._known.add_all(begun)
+        return chunks_left
 
     def _create(self, store: Store) -> None:
         for name, count in self._plan.counts.items():
@@ -299,38 +340,86 @@ class _Work:
     def publish(
         self, encoding: Encoding, lock_timeout_ms: int, identity: str | None
     ) -> list[RestoredPartition]:
-        """Stage everything, then publish it as Spark's sink does."""
+        """Stage everything, then publish it as Spark's sink does; once more where partitions
+        have come since an earlier run with the same file was stopped."""
         with open_alone(encoding.log_dirs, lock_timeout_ms, LOCK_REASON) as store:
             self._create(store)
-            tasks = [
-                (chunk, _for(store[chunk.target][chunk.partition], encoding, exact=False))
-                for chunks in self._plan.chunks.values()
-                for chunk in chunks
-                if f"{chunk.topic}-{chunk.partition}" not in self._known
-            ]
-        staged: dict[int, Staged] = {}
-        try:
-            with closing(run_tasks(self._spark, tasks, encode, "kstore restore")) as results_of:
-                for number, written in results_of:
-                    chunk = tasks[number][0]
-                    part = StagedPart(chunk.target, chunk.partition, written.pieces, written.count)
-                    parts = (part,) if written.pieces else ()
-                    staged[number] = Staged(number, 0, None, written.file, written.host, parts)
-                    self._done += chunk.size
-                    self._progress(self._done, self._total, f"{chunk.topic}-{chunk.partition}")
-            options = parse_sink({"paths": json.dumps(list(encoding.log_dirs)), "topic": "-"})
-            options = replace(options, lock_timeout_ms=lock_timeout_ms)
-            messages = [staged[number] for number in sorted(staged)]
-            publish(options, encoding.job, messages, identity, 0)
-        except BaseException:
-            _remove_staged(encoding.log_dirs[0], encoding.job)
-            raise
-        for number, (chunk, _) in enumerate(tasks):
-            count = sum(part.count for part in staged[number].parts)
-            self._done -= chunk.size
-            self._note(chunk, count, final=True)
-        _remove_staged(encoding.log_dirs[0], encoding.job)
+            encodings = {
+                place: encoding_for(store[chunks[0].target][place[1]], encoding, exact=False)
+                for place, chunks in self._plan.chunks.items()
+                if chunks
+            }
+        options = parse_sink({"paths": json.dumps(list(encoding.log_dirs)), "topic": "-"})
+        options = replace(options, lock_timeout_ms=lock_timeout_ms)
+        while fixed := self._fix():
+            tasks = []
+            for place, chunks in self._plan.chunks.items():
+                start, stop = fixed.get(f"{place[0]}-{place[1]}", (0, 0))
+                for chunk in _behind(chunks, start):
+                    if chunk.start < stop:
+                        cut = replace(chunk, stop=min(chunk.stop, stop))
+                        tasks.append((cut, encodings[place]))
+            name = None if identity is None else f"{identity} {_fingerprint(fixed)}"
+            try:
+                staged = self._stage(tasks)
+                publish(options, encoding.job, staged, name, 0)
+            finally:
+                remove_staged_of(encoding.log_dirs[0], encoding.job)
+            counts = dict.fromkeys(fixed, 0)
+            for (chunk, _), each in zip(tasks, staged, strict=True):
+                counts[f"{chunk.topic}-{chunk.partition}"] += sum(p.count for p in each.parts)
+            self._known.add_all({key: self._done_with(key, counts[key]) for key in fixed})
         return self._reports()
+
+    def _fix(self) -> dict[str, tuple[int, int]]:
+        """From where to where which partitions are published next; none: all are.
+
+        It is written down first: a run that goes on takes what the stopped one took, however much
+        the source has grown, and so knows whether that was published. What is new comes then.
+        """
+        if not any(each.planned for _, each in self._known.items()):
+            new = {}
+            for (topic, partition), chunks in self._plan.chunks.items():
+                key = f"{topic}-{partition}"
+                if chunks:
+                    first = RestoredPartition(
+                        topic, partition, chunks[0].target, 0, chunks[0].start, False
+                    )
+                    known = self._known.get(key) or first
+                    if known.next_offset < chunks[-1].stop:
+                        new[key] = replace(known, done=False, planned=chunks[-1].stop)
+            self._known.add_all(new)
+        return {
+            key: (each.next_offset, each.planned)
+            for key, each in self._known.items()
+            if each.planned
+        }
+
+    def _done_with(self, key: str, count: int) -> RestoredPartition:
+        known = self._known[key]
+        return replace(
+            known,
+            records=known.records + count,
+            next_offset=known.planned or known.next_offset,
+            done=True,
+            planned=0,
+        )
+
+    def _stage(self, tasks: Sequence[tuple[Chunk, Encoding]]) -> list[Staged]:
+        staged: dict[int, Staged] = {}
+        with closing(run_tasks(self._spark, tasks, encode, "kstore restore")) as results_of:
+            for number, written in results_of:
+                chunk = tasks[number][0]
+                part = StagedPart(chunk.target, chunk.partition, written.pieces, written.count)
+                parts = (part,) if written.pieces else ()
+                staged[number] = Staged(number, 0, None, written.file, written.host, parts)
+                self._done += chunk.size
+                self._progress(self._done, self._total, f"{chunk.topic}-{chunk.partition}")
+        return [staged[number] for number in sorted(staged)]
+
+
+def _fingerprint(fixed: Mapping[str, tuple[int, int]]) -> str:
+    return hashlib.sha256(json.dumps(sorted(fixed.items())).encode()).hexdigest()[:16]
 
 
 def _behind(chunks: Sequence[Chunk], offset: int) -> list[Chunk]:
@@ -338,69 +427,6 @@ def _behind(chunks: Sequence[Chunk], offset: int) -> list[Chunk]:
     return [
         replace(chunk, start=max(chunk.start, offset)) for chunk in chunks if chunk.stop > offset
     ]
-
-
-def _for(log: Log, encoding: Encoding, *, exact: bool = True) -> Encoding:
-    """How batches for a log are made."""
-    if log.config.message_magic != 2:
-        raise InvalidConfigError(
-            f"{log.topic} has message.format.version {log.config.message_format_version}; record "
-            "batches v2 are restored: set it to 0.11.0 or later"
-        )
-    epoch = -1
-    if exact:
-        writer = log._writing()
-        with writer.lock:
-            writer.appender.make_ready()
-            epoch = max(writer.appender.leader_epoch, 0)
-    most = min(log.config.max_message_bytes, log.config.segment_bytes)
-    size = min(encoding.batch_size, most)
-    return replace(encoding, batch_size=size, most=most, leader_epoch=epoch)
-
-
-def _append(log: Log, encoding: Encoding, written: Written) -> None:
-    """Append a chunk's batches with the offsets they have; on disk when it returns."""
-    directory = encoding.log_dirs[0]
-    most = min(1 << 20, log.config.segment_bytes)
-    for piece in written.pieces:
-        data = _read(directory, piece)
-        starts = [*memoryview(walk_frames(data)).tolist(), len(data)]
-        first = int.from_bytes(data[:8], "big")
-        if log.end_offset == log.start_offset and log.end_offset < first:
-            log._writing().skip_to(first)
-        begin = 0
-        for start, end in pairwise(starts):
-            if end - begin > most and start > begin:
-                log.append_as_follower(data[begin:start])
-                begin = start
-        log.append_as_follower(data[begin:])
-    if written.pieces:
-        log.flush()
-        DISK.remove(os.path.join(directory, written.file))
-
-
-def _read(directory: str, piece: Piece) -> bytes:
-    path = os.path.join(directory, piece.file)
-    fd = DISK.open(path)
-    try:
-        data = DISK.pread(fd, piece.size, piece.position)
-    finally:
-        DISK.close(fd)
-    if len(data) != piece.size or zlib.crc32(data) != piece.crc:
-        raise CorruptRecordError(
-            f"{piece.size} bytes were staged here, and are cut or damaged: run the job again",
-            path=path,
-            position=piece.position,
-        )
-    return data
-
-
-def _remove_staged(directory: str, job: str) -> None:
-    """Remove what a job staged, or an earlier run of it."""
-    with suppress(StorageError):
-        for name in DISK.listdir(directory):
-            if name.startswith(f"{STAGED}{job}."):
-                DISK.remove(os.path.join(directory, name))
 
 
 # --- the command ----------------------------------------------------------------------------------
@@ -466,13 +492,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, progress: Progress) -> int:
     options = _options(arguments)
     if arguments.dry_run:
-        source = _source(options)
-        plan = plan_segments(source) if source.log_dirs else plan_parquet(None, source)
-        chunks = [chunk for each in plan.chunks.values() for chunk in each]
-        size = sum(chunk.size for chunk in chunks)
-        print(
-            f"{len(chunks)} tasks would restore {len(plan.chunks)} partitions from {size:,} bytes"
-        )
+        print(_would_restore(arguments, _source(options)))
         return 0
     with open_session(arguments.master, "kstore restore") as spark:
         reports = restore(
@@ -489,6 +509,20 @@ def run(arguments: argparse.Namespace, progress: Progress) -> int:
             lock_timeout_ms=int(arguments.lock_timeout * 1000),
         )
     return show(arguments.json, reports, tell(reports))
+
+
+def _would_restore(arguments: argparse.Namespace, source: Source) -> str:
+    to = arguments.bootstrap_server or list(absolute_of(arguments.log_dir))
+    known = _known(arguments.resume, source, to, arguments.keep_offsets)
+    plan = plan_segments(source) if source.log_dirs else plan_parquet(None, source)
+    chunks, places = 0, 0
+    size = 0
+    for (topic, partition), planned in plan.chunks.items():
+        report = known.get(f"{topic}-{partition}")
+        left = planned if report is None else _behind(planned, report.next_offset)
+        chunks, places = chunks + len(left), places + bool(left)
+        size += sum(chunk.size for chunk in left)
+    return f"{chunks} tasks would restore {places} partitions from {size:,} bytes"
 
 
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:

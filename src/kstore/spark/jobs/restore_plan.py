@@ -65,6 +65,8 @@ def plan_segments(source: Source) -> Plan:
         for log in store[name]:
             if source.wants(log.partition):
                 plan.add(name, log.partition, len(store[name]), list(_of_log(log, source)))
+    if not plan.chunks:
+        raise InvalidConfigError("none of the topics has a partition that is wanted")
     return plan
 
 

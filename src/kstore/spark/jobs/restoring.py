@@ -34,6 +34,8 @@ from kstore.spark.sink_options import STAGED
 from kstore.spark.staging import _binary, _headers
 
 _COLUMNS = ("key", "value", "headers", "offset", "timestamp")
+_MOST_PARTITIONS = 1 << 16  # that are made because a file names them
+_MS = pa.timestamp("ms", "UTC")
 _PIECE = 1 << 20  # bytes written together
 _ROWS = 1 << 16  # rows of Parquet read at a time
 
@@ -44,13 +46,12 @@ _ROWS = 1 << 16  # rows of Parquet read at a time
 def wanted(chosen: Filter, batch: Any) -> Any:
     """The rows of an Arrow batch or table that are wanted."""
     mask = None
-    times = batch.column("timestamp").cast(pa.int64())  # microseconds of the connector, or ms
-    scale = 1000 if batch.schema.field("timestamp").type.unit == "us" else 1
+    times = batch.column("timestamp").cast(pa.int64())
     tests = []
     if chosen.since is not None:
-        tests.append(pc.greater_equal(times, chosen.since * scale))
+        tests.append(pc.greater_equal(times, chosen.since))
     if chosen.until is not None:
-        tests.append(pc.less(times, chosen.until * scale))
+        tests.append(pc.less(times, chosen.until))
     if chosen.keys:
         keys = pa.array(chosen.keys, pa.binary())
         tests.append(pc.is_in(batch.column("key").cast(pa.binary()), value_set=keys))
@@ -73,9 +74,10 @@ def read_chunk(chunk: Chunk) -> Iterator[Any]:
         return
     check_visible(DISK, chunk.paths)
     log = open_store(absolute_paths(list(chunk.paths)))[chunk.topic][chunk.partition]
-    maker = BatchMaker(_COLUMNS, chunk.topic, chunk.partition)
+    maker = BatchMaker(_COLUMNS[:-1], chunk.topic, chunk.partition)
     for columns in log.view(chunk.start, chunk.stop, isolation=chunk.isolation).scan():
-        rows = wanted(chunk.chosen, maker.make(columns))
+        times = pa.array(columns.timestamps, _MS)  # the connector's would end where Spark's do
+        rows = wanted(chunk.chosen, maker.make(columns).append_column("timestamp", times))
         if rows.num_rows:
             yield rows
 
@@ -134,7 +136,7 @@ def _in_our_types(batch: Any) -> Any:
         "value": pa.binary(),
         "headers": pa.list_(pair),
         "offset": pa.int64(),
-        "timestamp": pa.timestamp("ms", "UTC"),
+        "timestamp": _MS,
     }
     columns = []
     for name, kind in kinds.items():
@@ -170,7 +172,13 @@ def scan_parquet(path: str, topic: str | None) -> list[tuple[str, int, int, int,
         if missing:
             raise InvalidRecordError(f"there is no column {', '.join(missing)}", path=path)
         columns = ["partition", "offset", *["topic"] * ("topic" in names)]
+        for name in columns[:2]:
+            kind = file.schema_arrow.field(name).type
+            if not pa.types.is_integer(kind):
+                raise InvalidRecordError(f"the column {name} is {kind}, no integer", path=path)
         for batch in file.iter_batches(_ROWS, columns=columns):
+            if batch.column("partition").null_count or batch.column("offset").null_count:
+                raise InvalidRecordError("a row has no partition or no offset", path=path)
             table = pa.Table.from_batches([batch])
             keys = ["partition", *(["topic"] if "topic" in names else [])]
             sums = table.group_by(keys).aggregate(
@@ -179,8 +187,12 @@ def scan_parquet(path: str, topic: str | None) -> list[tuple[str, int, int, int,
             for row in sums.to_pylist():
                 key = (row.get("topic") or topic or "", row["partition"])
                 low, high, count = row["offset_min"], row["offset_max"], row["offset_count"]
-                if low is None or row["partition"] is None:
-                    raise InvalidRecordError("a row has no partition or no offset", path=path)
+                if not (0 <= low <= high < 2**63 - 1 and 0 <= key[1] < _MOST_PARTITIONS):
+                    raise InvalidRecordError(
+                        f"a row has partition {key[1]} and an offset from {low} to {high}: no log "
+                        "has such",
+                        path=path,
+                    )
                 known = found.setdefault(key, [low, high, 0])
                 known[:] = [min(known[0], low), max(known[1], high), known[2] + count]
     return [(*key, *known) for key, known in found.items()]  # type: ignore[misc]
@@ -283,13 +295,8 @@ class _Staged:
 
 def milliseconds(batch: Any) -> Any:
     """The timestamps of a batch, -1 where there is none."""
-    column = batch.column("timestamp")
-    unit = column.type.unit
-    numbers = pc.fill_null(column.cast(pa.int64()), -1000 if unit == "us" else -1)
-    times: Any = numbers.to_numpy(zero_copy_only=False)
-    if unit == "us":
-        times = np.floor_divide(times, 1000)
-    return np.ascontiguousarray(times, np.int64)
+    numbers = pc.fill_null(batch.column("timestamp").cast(pa.int64()), -1)
+    return np.ascontiguousarray(numbers.to_numpy(zero_copy_only=False), np.int64)
 
 
 def encode(task: tuple[Chunk, Encoding]) -> Written:

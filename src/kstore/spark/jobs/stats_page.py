@@ -150,6 +150,7 @@ class _Pictures(Pictures):
         names = [_range(each) for each in buckets]
         axes.set_xticks(range(len(buckets)), names, rotation=45, ha="right", fontsize=7)
         axes.set_yscale("log")
+        axes.set_ylim(bottom=0.8)
         axes.set_xlabel("bytes of a record: key, value and headers")
         axes.set_ylabel("records")
         return self.svg(figure)

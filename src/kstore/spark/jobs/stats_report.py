@@ -145,8 +145,7 @@ def tell(tree: Tree) -> list[str]:
                 f"{topic['topic']}, {len(topic['partitions'])} partitions: {_size_line(topic)}"
             )
             lines.append(
-                f"  distinct keys: {_keys(topic)}; largest partition {most:,} bytes, "
-                f"mean {mean:,.0f}"
+                f"  keys: {_keys(topic)}; largest partition {most:,} bytes, mean {mean:,.0f}"
             )
     bad = sum(not each["ok"] for topic in tree["topics"] for each in topic["partitions"])
     verdict = f"{bad} not ok" if bad else "all ok"
@@ -168,7 +167,7 @@ def _size_line(tree: Tree) -> str:
 
 def _keys(tree: Tree) -> str:
     found = tree["distinct_keys"]
-    return f"about {found['estimate']:,} (standard error {found['standard_error']:.1%})"
+    return f"about {found['estimate']:,} distinct (standard error {found['standard_error']:.1%})"
 
 
 def _details(tree: Tree) -> Iterator[str]:
@@ -196,7 +195,7 @@ def _details(tree: Tree) -> Iterator[str]:
             )
     if tree["records"]:
         yield (
-            f"keys: {_keys(tree)} distinct, {tree['null_keys']:,} null; {tree['tombstones']:,} "
+            f"keys: {_keys(tree)}, {tree['null_keys']:,} null; {tree['tombstones']:,} "
             f"tombstones; {tree['records_with_headers']:,} records with headers"
         )
     if tree["missing_offsets"]:

@@ -1,0 +1,78 @@
+"""The directory that a restore appends to: how its batches are made, and how they get there."""
+
+import os
+import zlib
+from contextlib import suppress
+from dataclasses import replace
+from itertools import pairwise
+
+from kstore._native.frames import walk_frames
+from kstore.errors import CorruptRecordError, InvalidConfigError, StorageError
+from kstore.log.files import DISK
+from kstore.log.log import Log
+from kstore.log.publication import Piece
+from kstore.spark.jobs.restore_types import Encoding, Written
+from kstore.spark.sink_options import STAGED
+
+
+def encoding_for(log: Log, encoding: Encoding, *, exact: bool = True) -> Encoding:
+    """How batches for a log are made."""
+    if log.config.message_magic != 2:
+        raise InvalidConfigError(
+            f"{log.topic} has message.format.version {log.config.message_format_version}; record "
+            "batches v2 are restored: set it to 0.11.0 or later"
+        )
+    epoch = -1
+    if exact:
+        writer = log._writing()
+        with writer.lock:
+            writer.appender.make_ready()
+            epoch = max(writer.appender.leader_epoch, 0)
+    most = min(log.config.max_message_bytes, log.config.segment_bytes)
+    size = min(encoding.batch_size, most)
+    return replace(encoding, batch_size=size, most=most, leader_epoch=epoch)
+
+
+def append_staged(log: Log, encoding: Encoding, written: Written) -> None:
+    """Append a chunk's batches with the offsets they have; on disk when it returns."""
+    directory = encoding.log_dirs[0]
+    most = min(1 << 20, log.config.segment_bytes)
+    for piece in written.pieces:
+        data = _read(directory, piece)
+        starts = [*memoryview(walk_frames(data)).tolist(), len(data)]
+        first = int.from_bytes(data[:8], "big")
+        if log.end_offset == log.start_offset and log.end_offset < first:
+            log._writing().skip_to(first)
+        begin = 0
+        for start, end in pairwise(starts):
+            if end - begin > most and start > begin:
+                log.append_as_follower(data[begin:start])
+                begin = start
+        log.append_as_follower(data[begin:])
+    if written.pieces:
+        log.flush()
+        DISK.remove(os.path.join(directory, written.file))
+
+
+def _read(directory: str, piece: Piece) -> bytes:
+    path = os.path.join(directory, piece.file)
+    fd = DISK.open(path)
+    try:
+        data = DISK.pread(fd, piece.size, piece.position)
+    finally:
+        DISK.close(fd)
+    if len(data) != piece.size or zlib.crc32(data) != piece.crc:
+        raise CorruptRecordError(
+            f"{piece.size} bytes were staged here, and are cut or damaged: run the job again",
+            path=path,
+            position=piece.position,
+        )
+    return data
+
+
+def remove_staged_of(directory: str, job: str) -> None:
+    """Remove what a job staged, or an earlier run of it."""
+    with suppress(StorageError):
+        for name in DISK.listdir(directory):
+            if name.startswith(f"{STAGED}{job}."):
+                DISK.remove(os.path.join(directory, name))
