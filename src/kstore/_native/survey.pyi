@@ -4,9 +4,6 @@ from typing import final
 from kstore._native.batch_walk import BatchWalk
 from kstore._native.tally import Tally
 
-Spread = tuple[int, int, int, list[int]]
-Kind = tuple[int, int, int, int]
-
 @final
 class Survey(BatchWalk):
     """Counts and measures all batches of a log's segments, one after another.
@@ -47,13 +44,13 @@ class Survey(BatchWalk):
     def last_record(self) -> int:
         """Its offset; -1 before the first, as that of the first record, batch and end."""
     @property
-    def spreads(self) -> dict[str, Spread]:
+    def spreads(self) -> dict[str, tuple[int, int, int, list[int]]]:
         """By name: sum, least (2^63 - 1: none), largest, and counts by the bits of the size."""
     @property
-    def by_codec(self) -> list[Kind]:
+    def by_codec(self) -> list[tuple[int, int, int, int]]:
         """Batches, records, bytes, and bytes if nothing were compressed; by the codec's number."""
     @property
-    def by_format(self) -> list[Kind]:
+    def by_format(self) -> list[tuple[int, int, int, int]]:
         """The same by the format's number."""
     @property
     def key_registers(self) -> bytes:
