@@ -45,6 +45,7 @@ from kstore.spark.sink_options import STAGED, SinkOptions, Staged, StagedPart
 
 _PIECE = 1 << 20  # bytes of a partition's batches that are written together
 _HELD = 64 << 20  # bytes of all partitions' batches that wait for it
+_KEPT = 16  # partitions whose memory is kept for their next batches
 _SYNCS = 4  # files that are synced at a time
 _ALONE = 64  # partitions that have files of their own at a time
 _SYNCED = 32 << 20  # bytes of such a file that the disk is told to write at a time
@@ -75,7 +76,7 @@ class _OwnFile:
         path = os.path.join(directory, name)
         self._fd = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
 
-    def write(self, data: bytearray, threads: Executor) -> Piece:
+    def write(self, data: memoryview, threads: Executor) -> Piece:
         self._files.write(self._fd, data)
         piece = Piece(self.name, self.size, len(data), crc32(data), alone=True)
         self.size += len(data)
@@ -116,7 +117,8 @@ class _Stream:
         self.partition = partition
         self.target = target
         self.buffer = BatchBuffer()
-        self.waiting = bytearray()
+        self.waiting = bytearray()  # its first bytes count, and its memory is used again
+        self.filled = 0
         self.pieces: list[Piece] = []
         self.count = 0
         self.own: _OwnFile | None = None
@@ -142,7 +144,9 @@ class _Stream:
                     f"{len(batch)} bytes, and the topic takes {most} (max.message.bytes, "
                     "segment.bytes): raise that, or lower batchSize"
                 )
-            self.waiting += batch
+            end = self.filled + len(batch)
+            self.waiting[self.filled : end] = batch
+            self.filled = end
         self.count += count
         buffer.reset()
 
@@ -339,28 +343,31 @@ class Stager:
                 size_limit=stream.target.batch_size,
             )  # fmt: skip
             if done < len(rows) or stream.buffer.byte_size >= stream.target.batch_size:
-                before = len(stream.waiting)
+                before = stream.filled
                 stream.seal()
-                self._held += len(stream.waiting) - before
-                if len(stream.waiting) >= stream.piece:
+                self._held += stream.filled - before
+                if stream.filled >= stream.piece:
                     self._write(stream)
 
     def _write(self, stream: _Stream) -> None:
-        data = stream.waiting
-        if not data:
+        size = stream.filled
+        if not size:
             return
-        own = self._own_file(stream, len(data))
-        if own is not None:
-            assert self._threads is not None
-            stream.pieces.append(own.write(data, self._threads))
-        else:
-            if self._fd < 0:
-                self._fd = self._files.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-            self._files.write(self._fd, data)
-            stream.pieces.append(Piece(self.file, self._size, len(data), crc32(data)))
-            self._size += len(data)
-        self._held -= len(data)
-        stream.waiting = bytearray()
+        own = self._own_file(stream, size)
+        with memoryview(stream.waiting) as held, held[:size] as data:
+            if own is not None:
+                assert self._threads is not None
+                stream.pieces.append(own.write(data, self._threads))
+            else:
+                if self._fd < 0:
+                    self._fd = self._files.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+                self._files.write(self._fd, data)
+                stream.pieces.append(Piece(self.file, self._size, size, crc32(data)))
+                self._size += size
+        self._held -= size
+        stream.filled = 0
+        if len(self._streams) > _KEPT:
+            stream.waiting = bytearray()
 
     def _own_file(self, stream: _Stream, size: int) -> _OwnFile | None:
         """Where a partition's next bytes go that are not its first; None: to the shared file.
@@ -392,7 +399,7 @@ class Stager:
     def _write_out(self, least: int) -> None:
         """Write what waits, the small rest apart."""
         for stream in self._streams.values():
-            if len(stream.waiting) >= least:
+            if stream.filled >= least:
                 self._write(stream)
 
     def finish(self) -> tuple[StagedPart, ...]:
