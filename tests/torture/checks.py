@@ -2,6 +2,7 @@
 
 import itertools
 import os
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -44,6 +45,11 @@ class TmpfsDisk(Files):
 
     def sync_directory(self, path: str | os.PathLike[str]) -> None:
         return
+
+    def sync_all(
+        self, fds: Sequence[int], directories: Iterable[str] = (), *, only_data: bool = False
+    ) -> None:
+        return  # and no threads for it, which cost more than all else in a state's check
 
 
 TMPFS = TmpfsDisk()
