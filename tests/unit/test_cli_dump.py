@@ -1,6 +1,8 @@
 """dump-log where the files of real Kafka do not lead: damage, tails, pieces, refusals."""
 
+import os
 import struct
+import tracemalloc
 
 import pytest
 
@@ -232,3 +234,15 @@ def test_a_cut_message_is_a_typed_error(cut):
     assert decode("OffsetCommitKey", 0, whole) == {"group": "g1", "topic": "t", "partition": 0}
     with pytest.raises(CorruptRecordError):
         decode("OffsetCommitKey", 0, whole[:cut])
+
+
+@pytest.mark.parametrize(("kind", "entry"), [("index", ">ii"), ("timeindex", ">qi")])
+def test_the_hole_behind_an_indexs_entries_is_not_read(segment, capfdbinary, kind, entry):
+    path = segment.with_suffix(f".{kind}")
+    path.write_bytes(struct.pack(entry, 2, 102))
+    os.truncate(path, 120 << 20)
+    tracemalloc.start()
+    dumped(capfdbinary, "--files", path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 << 20

@@ -10,6 +10,7 @@ from kstore.cli.dump_complaints import Complaints, Pairs, base_offset
 from kstore.errors import CorruptFileError, CorruptRecordError, StorageError
 from kstore.log import producer_snapshot, transaction_index
 from kstore.log.files import DISK
+from kstore.log.index_check import read_entries
 
 _OFFSET_ENTRY_SIZE = 8
 _TIME_ENTRY_SIZE = 12
@@ -18,14 +19,6 @@ _LAST_DELTA = Struct(">i")
 _LAST_DELTA_POSITION = 23
 _HEADER_SIZE = _LAST_DELTA_POSITION + _LAST_DELTA.size
 _FRAME_SIZE = 12  # offset and size, which the size does not count
-
-
-def read_file(name: str) -> bytes:
-    fd = DISK.open(name)
-    try:
-        return DISK.pread(fd, DISK.size(fd), 0)
-    finally:
-        DISK.close(fd)
 
 
 class Batches:
@@ -80,13 +73,13 @@ def dump_offset_index(
     name: str, arguments: argparse.Namespace, output: Output, complaints: Complaints
 ) -> None:
     start = base_offset(name)
-    data = read_file(name)
+    data, size = read_entries(DISK, name, _OFFSET_ENTRY_SIZE)
     with Batches(name) as batches:
-        if len(data) < _OFFSET_ENTRY_SIZE:
+        if size < _OFFSET_ENTRY_SIZE:
             output.line(f"{name} is empty.")
             return
         if arguments.index_sanity_check:
-            check_offset_index(name, data, start)
+            check_offset_index(name, size, last_entry(name, size, _OFFSET_ENTRY_SIZE), start)
             output.line(f"{name} passed sanity check.")
             return
         whole = len(data) - len(data) % _OFFSET_ENTRY_SIZE
@@ -112,13 +105,14 @@ def dump_time_index(
     name: str, arguments: argparse.Namespace, output: Output, complaints: Complaints
 ) -> None:
     start = base_offset(name)
-    data = read_file(name)
+    data, size = read_entries(DISK, name, _TIME_ENTRY_SIZE)
     if arguments.index_sanity_check:
-        check_time_index(name, data, start)
+        last = last_entry(name, size, _TIME_ENTRY_SIZE)
+        check_time_index(name, size, data[:_TIME_ENTRY_SIZE], last, start)
         output.line(f"{name} passed sanity check.")
         return
     try:
-        positions = read_file(name[: name.rindex(".")] + ".index")
+        positions, _ = read_entries(DISK, name[: name.rindex(".")] + ".index", _OFFSET_ENTRY_SIZE)
     except StorageError:
         positions = b""  # the search begins at the log's start then
     whole = len(positions) - len(positions) % _OFFSET_ENTRY_SIZE
@@ -171,14 +165,22 @@ def _note(pairs: Pairs, name: str, pair: tuple[int, int]) -> None:
     pairs.setdefault(name, []).insert(0, pair)
 
 
-def check_offset_index(name: str, data: bytes, start: int) -> None:
-    """Kafka's OffsetIndex.sanityCheck. Raises CorruptFileError."""
-    if len(data) % _OFFSET_ENTRY_SIZE:
+def last_entry(name: str, size: int, entry_size: int) -> bytes:
+    fd = DISK.open(name)
+    try:
+        return DISK.pread(fd, entry_size, max(size - entry_size, 0))
+    finally:
+        DISK.close(fd)
+
+
+def check_offset_index(name: str, size: int, entry: bytes, start: int) -> None:
+    """Kafka's OffsetIndex.sanityCheck, by the last entry. Raises CorruptFileError."""
+    if size % _OFFSET_ENTRY_SIZE:
         raise CorruptFileError(
-            f"Index file {name} is corrupt, found {len(data)} bytes which is neither positive "
+            f"Index file {name} is corrupt, found {size} bytes which is neither positive "
             f"nor a multiple of {_OFFSET_ENTRY_SIZE}"
         )
-    last = start + int.from_bytes(data[-8:-4], "big", signed=True)
+    last = start + int.from_bytes(entry[:4], "big", signed=True)
     if last < start:
         raise CorruptFileError(
             f"Corrupt index found, index file {name} has non-zero size but the last offset is "
@@ -186,18 +188,18 @@ def check_offset_index(name: str, data: bytes, start: int) -> None:
         )
 
 
-def check_time_index(name: str, data: bytes, start: int) -> None:
-    """Kafka's TimeIndex.sanityCheck. Raises CorruptFileError."""
-    if len(data) % _TIME_ENTRY_SIZE:
+def check_time_index(name: str, size: int, head: bytes, entry: bytes, start: int) -> None:
+    """Kafka's TimeIndex.sanityCheck, by the first entry and the last. Raises CorruptFileError."""
+    if size % _TIME_ENTRY_SIZE:
         raise CorruptFileError(
-            f"Time index file {name} is corrupt, found {len(data)} bytes which is neither "
+            f"Time index file {name} is corrupt, found {size} bytes which is neither "
             f"positive nor a multiple of {_TIME_ENTRY_SIZE}"
         )
-    if not data:
+    if not size:
         return
-    first = int.from_bytes(data[:8], "big", signed=True)
-    latest = int.from_bytes(data[-12:-4], "big", signed=True)
-    last = start + int.from_bytes(data[-4:], "big", signed=True)
+    first = int.from_bytes(head[:8], "big", signed=True)
+    latest = int.from_bytes(entry[:8], "big", signed=True)
+    last = start + int.from_bytes(entry[8:], "big", signed=True)
     if latest < first:
         raise CorruptFileError(
             f"Corrupt time index found, time index file {name} has non-zero size but the last "
@@ -225,7 +227,7 @@ def dump_transaction_index(name: str, output: Output) -> None:
 
 def dump_snapshot(name: str, output: Output) -> None:
     try:
-        entries = producer_snapshot.parse(read_file(name), path=name)
+        entries = producer_snapshot.parse(DISK.read(name), path=name)
     except CorruptFileError as error:
         output.flush()
         complain(str(error))

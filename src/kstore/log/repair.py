@@ -296,7 +296,8 @@ class _Repair:
         copied = []
         for name in self.files.listdir(path):
             parsed = filenames.parse(name)
-            if not self._is_file(path / name) and parsed is not None and parsed.kind == LOG:
+            live = parsed is not None and parsed.kind == LOG and parsed.suffix in ("", SWAP_SUFFIX)
+            if not self._is_file(path / name) and parsed is not None and live:
                 why = "not a file, or a link that leads nowhere"
                 base = parsed.base_offset
                 result.damages.append(Damage(str(path / name), 0, 0, "unreadable", base, None, why))
