@@ -15,6 +15,7 @@ its batches, which nobody has seen, are truncated. What cannot be proven to be o
 never cut.
 """
 
+import errno
 import json
 import logging
 import os
@@ -240,18 +241,20 @@ class Publication:
                 log = find(part.topic, part.partition)
             except UnknownTopicOrPartitionError:
                 continue
-            if log.end_offset > part.base_offset >= 0:
-                if not self._is_own(log, part):
-                    _LOGGER.warning(
-                        "%s-%d: an unfinished publication is not undone from offset %d on, for "
-                        "another program has appended behind it or the staged files are gone: "
-                        "records of it stay",
-                        part.topic,
-                        part.partition,
-                        part.base_offset,
-                    )
-                    continue
-                log.truncate_to(part.base_offset)
+            if part.base_offset < 0:
+                continue
+            if not self._is_own(log, part):
+                _LOGGER.warning(
+                    "%s-%d: an unfinished publication is not undone from offset %d on, for "
+                    "another program has appended behind it or the staged files are gone: "
+                    "records of it stay",
+                    part.topic,
+                    part.partition,
+                    part.base_offset,
+                )
+                continue
+            # Where nothing counts yet, too: an append or a roll that failed may have left files.
+            log.truncate_to(part.base_offset)
         self.files.remove(self.path)
         self.files.sync_directory(self.directory)
         self.clear(find)
@@ -275,7 +278,11 @@ class Publication:
             for head in _stored(log, part.base_offset):
                 if _mark(head, stamped) != _mark(next(staged, b""), stamped):
                     return False
-        except (StorageError, CorruptRecordError):
+        except CorruptRecordError:
+            return False
+        except StorageError as error:
+            if error.errno != errno.ENOENT:
+                raise  # nobody knows: the manifest stays, and the next writer looks again
             return False
         return True
 

@@ -26,10 +26,10 @@ class ShorteningWriter(DurableWriter):
             self.check_usable()
             if offset < 0:
                 raise OffsetOutOfRangeError("cannot truncate to a negative offset", offset=offset)
+            self._settle()
             if offset >= self.segments.end_offset:
                 self._epochs_changed(self.epochs.truncate_from_end(self.segments.end_offset))
                 return
-            self._finish_cut()
             self._close_files()
             self.recovery_point = min(self.recovery_point, offset)
             if offset < self.segments.views[0].base_offset:
@@ -43,6 +43,16 @@ class ShorteningWriter(DurableWriter):
             self._wake()
         if self.shortened is not None:
             self.shortened()
+
+    def _settle(self) -> None:
+        """Take out of the files, on disk, what a failed append or roll left behind the log's end.
+
+        The next append would do it; a reader in another process and the next loader do not wait.
+        """
+        self._finish_cut()
+        self._discard_unfinished()
+        self._cut_unpublished(self.active)
+        self._sync(-1, [self.active], True)
 
     def skip_to(self, offset: int) -> None:
         """Make a higher offset the log end: the next segment begins there.

@@ -5,8 +5,8 @@ a decision is due. The parts, each a layer on the one before: this, then
 :mod:`kstore.log.durability`, :mod:`kstore.log.shortening`, :mod:`kstore.log.writer`.
 
 Every step leaves the log usable when it is interrupted: a new segment counts from the moment
-its :class:`SegmentList` is assigned, and files of a segment that never got that far are removed
-before the next write.
+its :class:`SegmentList` is assigned, and files of a segment that never got that far are removed:
+at once, or, where the disk refuses that too, before the next write.
 """
 
 import os
@@ -254,6 +254,7 @@ class WriterBase(ABC):
     def _discard_unfinished(self) -> None:
         base = self._unfinished
         if base is not None and base != self.active.base_offset:
+            self._directory_changes += 1
             segments_on_disk.remove_files(self.files, self.directory, base)
         self._unfinished = None
 
@@ -373,17 +374,25 @@ class WriterBase(ABC):
         assert old_files is not None
         self.appender.ready = False  # until attached again, every path leads through _prepare
         self._unfinished = base
-        view = make()
-        view.opener = self._map
-        opened = segments_on_disk.open_for_append(self.files, self.directory, view, self.config)
+        opened: segments_on_disk.WritableFiles | None = None
         try:
+            view = make()
+            view.opener = self._map
+            opened = segments_on_disk.open_for_append(
+                self.files, self.directory, view, self.config
+            )
             old.close_time_index()
             segments_on_disk.trim_indexes(self.files, old, old_files)
             self.producers.write_aborted()
             self.producers.expire(self.now_ms())
             self.producers.take_snapshot(base)
         except BaseException:
-            opened.close(self.files)
+            # Now, not before the next write: what was made may have batches in it already.
+            with suppress(StorageError):  # the first error is the one to report
+                self._discard_unfinished()
+            if opened is not None:
+                with suppress(StorageError):
+                    opened.close(self.files)
             raise
         self._directory_changes += 1
         self._unsynced.append(old)

@@ -1,0 +1,156 @@
+"""An error, not a kill, at every step behind the rename that makes a staged file a segment."""
+
+import errno
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from support.disks import FaultyDisk
+
+import kstore
+from kstore.errors import KStoreError, StorageError
+from kstore.log.files import Files
+from kstore.spark.publishing import publish
+from kstore.spark.sink_options import Staged, parse_sink
+from kstore.spark.staging import stage
+
+OLD = 1_400_000_000_000
+ROWS = [b"value %d" % n for n in range(300)]
+ISOLATIONS = ("read_uncommitted", "read_committed")
+ERRORS: dict[str, Callable[[], BaseException]] = {
+    "full": lambda: StorageError("planted", errno=errno.ENOSPC),
+    "descriptors": lambda: StorageError("planted", errno=errno.EMFILE),
+    "interrupt": KeyboardInterrupt,
+}
+
+
+class Tripping(FaultyDisk):
+    """Fails at a step behind the first rename of a staged file, and looks when the manifest went."""
+
+    def __init__(self, at: int, error: Callable[[], BaseException], *, sticky: bool) -> None:
+        super().__init__()
+        self.plan = (at, error, sticky)
+        self.adopted = False
+        self.removed: Callable[[], None] = lambda: None
+
+    def rename(self, source: Any, target: Any) -> None:
+        if not self.adopted and str(target).endswith(".log") and "kstore.staged." in str(source):
+            Files.rename(self, source, target)
+            self.adopted = True
+            at, error, sticky = self.plan
+            self.arm(at, error, sticky=sticky)
+            return
+        super().rename(source, target)
+
+    def remove(self, path: Any) -> None:
+        super().remove(path)
+        if "kstore.publishing." in str(path):
+            self.removed()
+
+    def close(self, fd: int) -> None:
+        super().close(fd)  # a descriptor is closed, whatever close says
+        self.step("close", None)
+
+    def _concerns(self, where: Any) -> bool:
+        return True
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Staged | None]]:
+    path = tmp_path_factory.mktemp("prepared") / "store"
+    with kstore.open(path) as store:
+        store.create_topic("orders", 1, config=kstore.LogConfig(segment_bytes=4096))
+        store["orders"][0].append(b"before", timestamp=OLD)
+    return path, staged(path, "job")
+
+
+def options(place: Path) -> Any:
+    return parse_sink({"path": str(place), "topic": "orders", "lockTimeout": "5s",
+                       "batchSize": "500"})  # fmt: skip
+
+
+def staged(place: Path, job: str) -> list[Staged | None]:
+    rows = {
+        "value": ROWS,
+        "partition": pa.array([0] * len(ROWS), pa.int32()),
+        "timestamp": pa.array([OLD * 1000] * len(ROWS), pa.timestamp("us", "UTC")),
+    }
+    return [stage(options(place), job, [pa.RecordBatch.from_pydict(rows)])]
+
+
+def shown(place: Path) -> list[bytes | None]:
+    """What a reader in another store shows; the same with both isolations, and by its end."""
+    with kstore.open(place, mode="r") as store:
+        log = store["orders"][0]
+        seen = [[r.value for r in log.view(isolation=each)] for each in ISOLATIONS]
+        assert seen[0] == seen[1]
+        assert log.end_offset == len(seen[0])
+        return seen[0]
+
+
+def one_failure(
+    base: Path, prepared: tuple[Path, list[Staged | None]], disk: Tripping, where: object
+) -> bool:
+    """Publish on a disk that fails; False where it did not come to the failure."""
+    source, messages = prepared
+    place, killed = base / "store", base / "killed"
+    shutil.copytree(source, place)
+
+    def removed() -> None:
+        if not (place / "kstore.published.q").exists():
+            assert shown(place) == [b"before"], where
+            shutil.copytree(place, killed)  # what a kill leaves at this moment
+
+    disk.removed = removed
+    try:
+        try:
+            assert publish(options(place), "job", messages, "q", 0, files=disk)
+        finally:
+            disk.fail_at = -1
+    except (KStoreError, OSError, KeyboardInterrupt):
+        failed = True
+    else:
+        failed = False
+    switched = (place / "kstore.published.q").exists()
+    expected = [b"before", *ROWS] if switched else [b"before"]
+    assert shown(place) == expected, where
+    for each in (place, killed):
+        if not each.exists():
+            continue
+        if each == killed:
+            assert not switched
+        with kstore.open(each) as store:
+            log = store["orders"][0]
+            assert [record.value for record in log] == expected, where
+            assert len(log.segments.views) == len(list(each.glob("orders-0/*.log"))), where
+        assert shown(each) == expected, where
+        again = staged(each, "again")
+        assert publish(options(each), "again", again, "q", 0) != switched, where
+        values = shown(each)
+        assert values == [b"before", *ROWS], (where, Counter(values).most_common(3))
+        with kstore.open(each) as store:
+            assert store["orders"][0].verify().ok
+    return failed
+
+
+@pytest.mark.parametrize("sticky", [False, True])
+@pytest.mark.parametrize("error", ERRORS)
+def test_an_error_behind_the_rename_shows_nothing(
+    tmp_path: Path, prepared: tuple[Path, list[Staged | None]], error: str, sticky: bool
+) -> None:
+    failures = 0
+    for at in range(400):
+        disk = Tripping(at, ERRORS[error], sticky=sticky)
+        base = tmp_path / str(at)
+        base.mkdir()
+        failures += one_failure(base, prepared, disk, (error, at, disk.calls))
+        shutil.rmtree(base)
+        assert disk.adopted
+        if len(disk.calls) <= at:
+            break
+    assert len(disk.calls) <= at
+    assert failures > 20
