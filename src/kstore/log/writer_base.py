@@ -378,9 +378,7 @@ class WriterBase(ABC):
         try:
             view = make()
             view.opener = self._map
-            opened = segments_on_disk.open_for_append(
-                self.files, self.directory, view, self.config
-            )
+            opened = segments_on_disk.open_for_append(self.files, self.directory, view, self.config)
             old.close_time_index()
             segments_on_disk.trim_indexes(self.files, old, old_files)
             self.producers.write_aborted()
