@@ -9,6 +9,7 @@ import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 from counted.run import HERE, Counts, Found
@@ -46,6 +47,9 @@ ELSEWHERE = {
     "with_python": Bound(0.5, 200),
     "bytecodes": Bound(0.25, 10),
     "allocations": Bound(0.25, 5),
+    "copied": Bound(0.25, 256),
+    "moved": Bound(0.05, 64),
+    "calls": Bound(0.0, 1),
 }
 
 
@@ -55,7 +59,7 @@ def made_with() -> dict[str, str]:
     return {
         "python": platform.python_version(),
         "compiler": _first_line([compiler, "--version"]),
-        "valgrind": _first_line(["valgrind", "--version"]),
+        "valgrind": _first_line(["valgrind", "--version"]) if which("valgrind") else "none",
         "machine": platform.machine(),
     }
 
