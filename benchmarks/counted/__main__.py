@@ -33,8 +33,13 @@ def main() -> int:
 
 def check(found: Found) -> int:
     known = baseline.load()
-    left = baseline.compare(found, known)
-    baseline.fail(left)
+    made = baseline.made_with()
+    left, fell = baseline.compare(found, known, made), baseline.below(found, known, made)
+    if fell:
+        print("Far below the baseline, which guards them no more (make baseline):", file=sys.stderr)
+        baseline.tell(fell)
+        print(file=sys.stderr)
+    baseline.tell(left)
     if left:
         print("\nIf this is meant: make baseline, and commit what it prints.", file=sys.stderr)
         return 1
@@ -44,9 +49,10 @@ def check(found: Found) -> int:
 
 def renew(found: Found) -> int:
     known = baseline.load() if baseline.FILE.exists() else {}
-    told = baseline.changes(found, known)
+    made = baseline.made_with()
+    told = baseline.changes(found, known, made)
     kept: Found = {} if len(found) == len(OPERATIONS) else known.get("operations", {})
-    baseline.save({**kept, **found})
+    baseline.save({**kept, **found}, made)
     print(*(told or ["nothing changed"]), sep="\n")
     return 0
 

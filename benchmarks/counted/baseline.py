@@ -1,6 +1,7 @@
 """The committed numbers: what a count is compared with, and how far it may be away."""
 
 import json
+import os
 import platform
 import shlex
 import subprocess
@@ -9,7 +10,6 @@ import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from shutil import which
 from typing import Any
 
 from counted.run import HERE, Counts, Found
@@ -26,8 +26,13 @@ class Bound:
     exact: bool = False
 
     def crossed(self, before: float, now: float) -> bool:
-        room = max(self.least, self.part * before)
-        return now > before + room or (self.exact and now < before - room)
+        return now > before + self.room(before) or (self.exact and self.fell(before, now))
+
+    def fell(self, before: float, now: float) -> bool:
+        return now < before - self.room(before)
+
+    def room(self, before: float) -> float:
+        return max(self.least, self.part * before)
 
 
 # Instructions of a compiled kernel change with the compiler only; the interpreter's with its
@@ -41,7 +46,8 @@ BOUNDS = {
     "moved": Bound(0.001, 2, exact=True),
     "calls": Bound(0.0, 0.05, exact=True),
 }
-# With another compiler or another minor version of Python than the baseline's.
+# Where something is another one than the baseline's. System calls have other names there (`stat`
+# is `newfstatat` or `statx`): they are compared in sum.
 ELSEWHERE = {
     "instructions": Bound(0.15, 20),
     "with_python": Bound(0.5, 200),
@@ -49,24 +55,43 @@ ELSEWHERE = {
     "allocations": Bound(0.25, 5),
     "copied": Bound(0.25, 256),
     "moved": Bound(0.05, 64),
-    "calls": Bound(0.0, 1),
+    "calls": Bound(0.25, 2),
 }
+# What hangs on what. A Python of the same version is another one if another compiler built it:
+# which copies it makes by a call is that one's choice.
+HANGS = {
+    "compiler": ("instructions",),
+    "valgrind": ("instructions", "with_python"),
+    "python": ("with_python", "bytecodes", "allocations", "copied", "moved", "calls"),
+    "libc": ("with_python", "allocations", "copied", "moved", "calls"),
+}
+UNKNOWN = "unknown"
+
+
+class FellWarning(UserWarning):
+    """A count is far below its baseline: from there up nothing guards it."""
 
 
 def made_with() -> dict[str, str]:
-    """What the numbers depend on."""
-    compiler = shlex.split(sysconfig.get_config_var("CC") or "cc")[0]
+    """What the numbers depend on. Kernels are built by ``$CC`` where that is set."""
+    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
     return {
-        "python": platform.python_version(),
-        "compiler": _first_line([compiler, "--version"]),
-        "valgrind": _first_line(["valgrind", "--version"]) if which("valgrind") else "none",
+        "python": f"{platform.python_version()}, {platform.python_compiler()}",
+        "compiler": first_line([compiler, "--version"]),
+        "valgrind": first_line(["valgrind", "--version"]),
+        "libc": " ".join(platform.libc_ver()).strip() or UNKNOWN,
         "machine": platform.machine(),
     }
 
 
-def _first_line(command: list[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return done.stdout.splitlines()[0]
+def first_line(command: list[str]) -> str:
+    """What a program says of itself; ``unknown`` if it is not there or does not say."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+    except OSError:
+        return UNKNOWN
+    said = done.stdout.splitlines()
+    return said[0] if said and done.returncode == 0 else UNKNOWN
 
 
 def load(path: Path = FILE) -> dict[str, Any]:
@@ -74,21 +99,28 @@ def load(path: Path = FILE) -> dict[str, Any]:
     return found
 
 
-def save(found: Found, path: Path = FILE) -> None:
-    data = {"made_with": made_with(), "operations": dict(sorted(found.items()))}
+def save(found: Found, made: dict[str, str], path: Path = FILE) -> None:
+    data = {"made_with": made, "operations": dict(sorted(found.items()))}
     path.write_text(json.dumps(data, indent=1) + "\n")
 
 
 def bounds(before: dict[str, str], now: dict[str, str]) -> dict[str, Bound]:
-    """The bounds between two places: wider ones where compiler or Python are others."""
-    same_compiler = before["compiler"].split()[-1] == now["compiler"].split()[-1]
-    same_python = before["python"].split(".")[:2] == now["python"].split(".")[:2]
-    chosen = dict(BOUNDS)
-    if not same_compiler or before["valgrind"] != now["valgrind"]:
-        chosen["instructions"] = ELSEWHERE["instructions"]
-    if not same_python:
-        chosen |= ELSEWHERE
-    return chosen
+    """The bounds between two places: wider ones for what hangs on something that differs."""
+    wide = {
+        kind
+        for what, kinds in HANGS.items()
+        if _what(before, what) != _what(now, what) or _what(now, what) == UNKNOWN
+        for kind in kinds
+    }
+    return {kind: (ELSEWHERE if kind in wide else BOUNDS)[kind] for kind in BOUNDS}
+
+
+def _what(made: dict[str, str], what: str) -> str:
+    """A compiler is its kind and version: it has many names, and distributions add theirs."""
+    told = made.get(what, UNKNOWN)
+    if what != "compiler" or told == UNKNOWN:
+        return told
+    return f"{'clang' if 'clang' in told else 'gcc'} {told.split()[-1]}"
 
 
 def flat(counts: Counts) -> Iterator[tuple[str, str, float]]:
@@ -104,6 +136,24 @@ def flat(counts: Counts) -> Iterator[tuple[str, str, float]]:
             yield kind, kind, value
 
 
+def pairs(
+    before: Counts, now: Counts, bound: dict[str, Bound]
+) -> Iterator[tuple[str, str, float, float]]:
+    """(kind, name, before, now) of what was asked for; calls in sum where they are not exact."""
+    old = {name: (kind, number) for kind, name, number in flat(before)}
+    new = {name: (kind, number) for kind, name, number in flat(now)}
+    in_sum = not bound["calls"].exact
+    for name in sorted(old.keys() | new.keys()):
+        kind = (old.get(name) or new[name])[0]
+        if kind not in now or (kind == "calls" and in_sum):
+            continue
+        if kind == "instructions" and name not in new:
+            continue  # a path that was not asked for
+        yield kind, name, old.get(name, (kind, 0.0))[1], new.get(name, (kind, 0.0))[1]
+    if in_sum and "calls" in now:
+        yield "calls", "calls in all", *(sum(each["calls"].values()) for each in (before, now))
+
+
 LABELS = {
     "with_python": "instructions with Python's",
     "copied": "bytes copied in memory",
@@ -112,31 +162,39 @@ LABELS = {
 
 
 def differences(before: Counts, now: Counts, bound: dict[str, Bound]) -> list[str]:
-    """What of an operation has left its bounds, a line each."""
-    old = {name: (kind, number) for kind, name, number in flat(before)}
-    new = {name: (kind, number) for kind, name, number in flat(now)}
-    told = []
-    for name in sorted(old.keys() | new.keys()):
-        kind = (old.get(name) or new[name])[0]
-        if kind not in now:
-            continue  # not asked for
-        was, there = old.get(name, (kind, 0.0))[1], new.get(name, (kind, 0.0))[1]
-        if kind == "instructions" and name not in new:
-            continue  # a path that was not asked for
-        if bound[kind].crossed(was, there):
-            told.append(
-                f"{LABELS.get(name, name)}: {was:,.10g} -> {there:,.10g}{_part(was, there)}"
-            )
+    """What of an operation has left its bounds, or is no longer counted at all; a line each."""
+    told = [
+        _line(name, was, there)
+        for kind, name, was, there in pairs(before, now, bound)
+        if bound[kind].crossed(was, there)
+        or (there == 0 and bound[kind] == BOUNDS[kind] and bound[kind].fell(was, there))
+    ]
+    if "instructions" in now:
+        lost = before["modules"].keys() - now["modules"].keys()
+        told += [f"no instruction of {name} is counted any more" for name in sorted(lost)]
     return told
+
+
+def fallen(before: Counts, now: Counts, bound: dict[str, Bound]) -> list[str]:
+    """What lies so far below its baseline that it could get that much worse unseen."""
+    return [
+        _line(name, was, there)
+        for kind, name, was, there in pairs(before, now, bound)
+        if bound[kind].fell(was, there)
+    ]
+
+
+def _line(name: str, before: float, now: float) -> str:
+    return f"{LABELS.get(name, name)}: {before:,.10g} -> {now:,.10g}{_part(before, now)}"
 
 
 def _part(before: float, now: float) -> str:
     return f" ({now / before - 1:+.1%})" if before else ""
 
 
-def compare(found: Found, known: dict[str, Any]) -> dict[str, list[str]]:
+def compare(found: Found, known: dict[str, Any], made: dict[str, str]) -> dict[str, list[str]]:
     """By operation, what has left its bounds; operations that one side lacks as well."""
-    bound = bounds(known["made_with"], made_with())
+    bound = bounds(known["made_with"], made)
     operations: Found = known["operations"]
     told = {
         name: differences(operations[name], counts, bound)
@@ -147,7 +205,19 @@ def compare(found: Found, known: dict[str, Any]) -> dict[str, list[str]]:
     return {name: lines for name, lines in told.items() if lines}
 
 
-def changes(found: Found, known: dict[str, Any]) -> list[str]:
+def below(found: Found, known: dict[str, Any], made: dict[str, str]) -> dict[str, list[str]]:
+    """By operation, what fell far below the baseline, whose renewal would guard it again."""
+    bound = bounds(known["made_with"], made)
+    operations: Found = known["operations"]
+    told = {
+        name: fallen(operations[name], counts, bound)
+        for name, counts in found.items()
+        if name in operations
+    }
+    return {name: lines for name, lines in told.items() if lines}
+
+
+def changes(found: Found, known: dict[str, Any], made: dict[str, str]) -> list[str]:
     """Everything that a new baseline changes, for who commits it."""
     none = dict.fromkeys(BOUNDS, Bound(0.005, 0.05, exact=True))
     operations: Found = known.get("operations", {})
@@ -157,13 +227,13 @@ def changes(found: Found, known: dict[str, Any]) -> list[str]:
             told.append(f"{name}: new")
         else:
             told += [f"{name}: {line}" for line in differences(operations[name], counts, none)]
-    before, now = known.get("made_with", {}), made_with()
+    before = known.get("made_with", {})
     told += [
-        f"{key}: {before.get(key)} -> {now[key]}" for key in now if before.get(key) != now[key]
+        f"{key}: {before.get(key)} -> {made[key]}" for key in made if before.get(key) != made[key]
     ]
     return told
 
 
-def fail(lines: dict[str, list[str]]) -> None:
+def tell(lines: dict[str, list[str]]) -> None:
     for name, told in lines.items():
         print(f"{name}:", *told, sep="\n    ", file=sys.stderr)

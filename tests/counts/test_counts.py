@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,12 @@ from counted.run import BEST, PATHS, Counting, Found
 
 NATIVE = planted.SOURCES / "_native"
 CEILINGS = {"limits", "limits_disk", "limits_encode", "limits_sockets"}  # C loops, not kernels
-HERE = {"python": "3.11.2", "compiler": "gcc (X) 12.2.0", "valgrind": "valgrind-3.19.0"}
+HERE = {
+    "python": "3.11.2, GCC 12.2.0",
+    "compiler": "gcc (X) 12.2.0",
+    "valgrind": "valgrind-3.19.0",
+    "libc": "glibc 2.36",
+}
 COUNTS: dict[str, Any] = {
     "instructions": {"table": 1000.0, "avx2": 100.0},
     "with_python": 4000.0,
@@ -42,27 +48,54 @@ def found() -> Iterator[Found]:
         yield counting.count(list(OPERATIONS))
 
 
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> Found:
+    return planted.untouched(tmp_path_factory.mktemp("untouched"))
+
+
 @pytest.mark.counted
 @pytest.mark.timeout(1500)
+@pytest.mark.filterwarnings("default::counted.baseline.FellWarning")
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_nothing_costs_more_than_its_baseline(found: Found, name: str) -> None:
-    left = baseline.compare({name: found[name]}, baseline.load())
+    given = {name: found[name]}, baseline.load(), baseline.made_with()
+    for line in baseline.below(*given).get(name, []):
+        warnings.warn(
+            f"{name}, {line}: make baseline guards it again", baseline.FellWarning, stacklevel=1
+        )
+    left = baseline.compare(*given)
     assert left == {}, "if this is meant: make baseline, and commit what it prints"
 
 
 @pytest.mark.counted
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", planted.SLOWDOWNS)
-def test_a_planted_slowdown_is_seen(tmp_path: Path, name: str) -> None:
+def test_a_planted_slowdown_is_seen(tmp_path: Path, untouched: Found, name: str) -> None:
     kind = planted.SLOWDOWNS[name].kind
-    told = planted.caught(tmp_path, name)
+    told = planted.caught(tmp_path, name, untouched)
     assert any(line.startswith(baseline.LABELS.get(kind, kind)) for line in told), told
 
 
 @pytest.mark.counted
+@pytest.mark.timeout(1500)
+def test_a_copy_without_a_slowdown_is_not(found: Found, untouched: Found) -> None:
+    assert planted.differences(found, untouched) == {}
+
+
+@pytest.mark.counted
 @pytest.mark.timeout(600)
-def test_a_copy_without_a_slowdown_is_not(tmp_path: Path) -> None:
-    assert planted.untouched(tmp_path) == {}
+def test_where_it_lies_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the length of TMPDIR, nor that of kstore's own path."""
+    names = ["create a topic", "open a store to write, and close it", "open after a kill"]
+    counted = []
+    for length in (1, 150):
+        directory = tmp_path / ("d" * length)
+        directory.mkdir()
+        monkeypatch.setenv("TMPDIR", str(directory))
+        package = planted.copy_sources(directory)
+        counted.append(planted.count(package, names, {"copied"}))
+    assert planted.differences(*counted) == {}
+    assert planted.differences(*reversed(counted)) == {}
 
 
 @pytest.mark.counted
@@ -141,6 +174,9 @@ def test_what_is_profiled_is_there() -> None:
         ({"moved": 160.0}, ["bytes moved by system calls: 170 -> 160 (-5.9%)"]),
         ({"calls": {"write": 1.0, "fstat": 1.0}}, ["calls fstat: 0 -> 1"]),
         ({"calls": {}}, ["calls write: 1 -> 0 (-100.0%)"]),
+        ({"bytecodes": 3.0, "copied": 36.0}, []),  # better
+        ({"bytecodes": 0.0}, ["bytecodes: 30 -> 0 (-100.0%)"]),  # or no longer counted
+        ({"modules": {}}, ["no instruction of decode is counted any more"]),
     ],
 )  # fmt: skip
 def test_what_leaves_its_bounds_is_told(changed: dict[str, Any], told: list[str]) -> None:
@@ -148,26 +184,71 @@ def test_what_leaves_its_bounds_is_told(changed: dict[str, Any], told: list[str]
     assert baseline.differences(COUNTS, {**COUNTS, **changed}, bound) == told
 
 
-def test_bounds_are_wider_elsewhere() -> None:
-    kernels_only = baseline.bounds(HERE, {**HERE, "compiler": "gcc (Y) 14.1.0"})
-    assert kernels_only["instructions"] == baseline.ELSEWHERE["instructions"]
-    assert kernels_only["bytecodes"] == baseline.BOUNDS["bytecodes"]
-    other_python = baseline.bounds(HERE, {**HERE, "python": "3.12.1"})
-    assert other_python["bytecodes"] == baseline.ELSEWHERE["bytecodes"]
-    assert not other_python["calls"].crossed(1.0, 2.0)
-    assert other_python["calls"].crossed(1.0, 3.0)
-    assert baseline.bounds(HERE, {**HERE, "python": "3.11.9"}) == baseline.BOUNDS
+@pytest.mark.parametrize(
+    ("here", "wide"),
+    [
+        ({}, ()),
+        ({"compiler": "x86_64-linux-gnu-gcc (Y) 12.2.0"}, ()),
+        ({"compiler": "gcc (Y) 14.1.0"}, baseline.HANGS["compiler"]),
+        ({"compiler": "Debian clang version 12.2.0"}, baseline.HANGS["compiler"]),
+        ({"compiler": "unknown"}, baseline.HANGS["compiler"]),
+        ({"valgrind": "valgrind-3.24.0"}, baseline.HANGS["valgrind"]),
+        ({"python": "3.12.1, GCC 12.2.0"}, baseline.HANGS["python"]),
+        ({"python": "3.11.9, GCC 12.2.0"}, baseline.HANGS["python"]),
+        ({"python": "3.11.2, Clang 18.1"}, baseline.HANGS["python"]),
+        ({"libc": "glibc 2.41"}, baseline.HANGS["libc"]),
+    ],
+)
+def test_bounds_are_wider_elsewhere(here: dict[str, str], wide: tuple[str, ...]) -> None:
+    chosen = baseline.bounds(HERE, {**HERE, **here})
+    assert {kind for kind in chosen if chosen[kind] != baseline.BOUNDS[kind]} == set(wide)
+    assert all(chosen[kind] == baseline.ELSEWHERE[kind] for kind in wide)
+
+
+def test_calls_that_have_other_names_elsewhere_are_compared_in_sum() -> None:
+    bound = baseline.bounds(HERE, {**HERE, "libc": "glibc 2.41"})
+    before = {**COUNTS, "calls": {"write": 8.0, "newfstatat": 4.0}}
+    for calls, told in (
+        ({"write": 8.0, "stat": 4.0, "ioctl": 3.0}, []),
+        ({"write": 16.0, "stat": 4.0}, ["calls in all: 12 -> 20 (+66.7%)"]),
+    ):
+        assert baseline.differences(before, {**COUNTS, "calls": calls}, bound) == told
+
+
+def test_what_fell_far_below_the_baseline_is_told() -> None:
+    known = {"made_with": HERE, "operations": {"a": COUNTS, "b": COUNTS}}
+    now = {"a": {**COUNTS, "bytecodes": 20.0, "allocations": 2.5}, "b": COUNTS}
+    assert baseline.below(now, known, HERE) == {"a": ["bytecodes: 30 -> 20 (-33.3%)"]}
+
+
+def test_what_is_not_there_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who counts nothing needs neither valgrind nor a compiler of that name."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CC", "no-such-compiler -O2")
+    made = baseline.made_with()
+    assert (made["compiler"], made["valgrind"]) == ("unknown", "unknown")
+    assert baseline.first_line([sys.executable, "-c", "raise SystemExit(1)"]) == "unknown"
+
+
+def test_the_compiler_is_the_one_that_builds_kstore(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", f"{sys.executable} -O2")
+    assert baseline.made_with()["compiler"].startswith("Python 3.")
 
 
 def test_a_new_baseline_says_what_changed() -> None:
-    known = {"made_with": baseline.made_with(), "operations": {"a": COUNTS, "b": COUNTS}}
+    known = {"made_with": HERE, "operations": {"a": COUNTS, "b": COUNTS}}
     now = {"a": {**COUNTS, "bytecodes": 29.0}, "c": COUNTS}
-    assert baseline.changes(now, known) == ["b: gone", "a: bytecodes: 30 -> 29 (-3.3%)", "c: new"]
+    assert baseline.changes(now, known, {**HERE, "libc": "glibc 2.41"}) == [
+        "b: gone",
+        "a: bytecodes: 30 -> 29 (-3.3%)",
+        "c: new",
+        "libc: glibc 2.36 -> glibc 2.41",
+    ]
 
 
 def test_a_baseline_is_kept(tmp_path: Path) -> None:
-    baseline.save({"a": COUNTS}, tmp_path / "kept.json")
-    assert baseline.load(tmp_path / "kept.json")["operations"] == {"a": COUNTS}
+    baseline.save({"a": COUNTS}, HERE, tmp_path / "kept.json")
+    assert baseline.load(tmp_path / "kept.json") == {"made_with": HERE, "operations": {"a": COUNTS}}
     text = baseline.FILE.read_text()
     assert text == json.dumps(json.loads(text), indent=1) + "\n"
 
