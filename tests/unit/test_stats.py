@@ -1,5 +1,6 @@
 """What a log is made of: the oracle's figures, in one piece or in parts, whatever the bytes are."""
 
+import os
 import random
 from copy import deepcopy
 from pathlib import Path
@@ -230,7 +231,7 @@ def test_all_times_that_there_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyP
         found = survey_log(DISK, log)
     assert found.without_timestamp == 2
     assert (found.min_timestamp, found.max_timestamp) == (0, 2**63 - 1)
-    assert found.rates.width == module._WIDTHS[-1]
+    assert found.rates.width == module.WIDTHS[-1]
     assert 2**63 // found.rates.width < 5000
     assert sum(records for _, records, _ in found.rates.rows()) == 6002
 
@@ -381,3 +382,46 @@ def test_any_bytes(plain: tuple[Path, list[Segment]]) -> None:
         assert found.damage_count == len(found.damages)
         total += found.damage_count
     assert total > 300
+
+
+def test_another_file_of_the_same_size_has_no_limit(plain: tuple[Path, list[Segment]]) -> None:
+    directory, segments = plain
+    path = directory / f"{segments[0].base_offset:020}.log"
+    data = path.read_bytes()
+    path.rename(path.with_suffix(".deleted"))
+    path.write_bytes(data)
+    assert survey_part(DISK, str(directory), segments).segments_changed == 1
+
+
+def test_indexes_of_an_open_segment_count_as_far_as_they_are_used(tmp_path: Path) -> None:
+    config = kstore.LogConfig(index_interval_bytes=0, segment_index_bytes=1 << 20)
+    with kstore.open(tmp_path, config=QUIET) as store:
+        log = store.create_topic("a", config=config)[0]
+        for n in range(50):
+            log.append(b"%d" % n, timestamp=WHEN + n)
+        assert survey_log(DISK, log).index_bytes < 5000
+    indexes = [p for p in (tmp_path / "a-0").iterdir() if p.suffix in (".index", ".timeindex")]
+    used = sum(path.stat().st_size for path in indexes)
+    for path in indexes:  # as they are while it is open, and after a kill
+        os.truncate(path, 1200 * 1200)
+    with kstore.open(tmp_path, "r") as store:
+        assert survey_log(DISK, store["a"][0]).index_bytes == used > 500
+
+
+def test_registers_of_another_length_are_refused() -> None:
+    one, other = Stats(key_registers=bytes(1 << 14)), Stats(key_registers=bytes(100))
+    with pytest.raises(ValueError, match="registers"):
+        one.add_log(other)
+
+
+def test_windows_of_a_partition_are_few() -> None:
+    assert module.MOST_WINDOWS <= 1024
+
+
+def test_a_log_without_a_file_has_no_segments(tmp_path: Path) -> None:
+    with kstore.open(tmp_path, config=QUIET) as store:
+        store.create_topic("a")
+    for path in (tmp_path / "a-0").glob("0*"):
+        path.unlink()
+    with kstore.open(tmp_path, "r") as store:
+        assert survey_log(DISK, store["a"][0]) == Stats()

@@ -289,10 +289,9 @@ class Files:
     def kind(self, path: str | os.PathLike[str]) -> str | None:
         """``"file"``, ``"directory"``, ``"other"``, or None where there is nothing."""
         try:
-            try:
-                mode = os.stat(path).st_mode
-            except (FileNotFoundError, NotADirectoryError):
-                return None
+            mode = os.stat(path).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return None
         except OSError as error:
             raise _storage_error("cannot stat", path, error) from error
         if stat.S_ISDIR(mode):
@@ -327,6 +326,16 @@ class Files:
             os.utime(path, ns=(when, when))
         except OSError as error:
             raise _storage_error("cannot set the time of", path, error) from error
+
+    def identity_of(self, path: str | os.PathLike[str]) -> tuple[int, int] | None:
+        """Inode and size of the file of this name; None where there is nothing."""
+        try:
+            about = os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise _storage_error("cannot stat", path, error) from error
+        return about.st_ino, about.st_size
 
     def size_of(self, path: str | os.PathLike[str]) -> int:
         try:

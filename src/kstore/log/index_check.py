@@ -8,6 +8,7 @@ begins at or below the offset that was asked for, and walks from the segment's s
 """
 
 import os
+from bisect import bisect_left
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,6 +55,17 @@ def _used(files: Files, fd: int, size: int, entry_size: int) -> bytes:
         if blocks[-1][-entry_size:] == bytes(entry_size):
             break
     return b"".join(blocks)
+
+
+def used_size(files: Files, path: str | os.PathLike[str], entry_size: int) -> int:
+    """Bytes of an index file up to its first entry of zeros: none is one, in either index."""
+    data, _ = read_entries(files, path, entry_size)
+    entries = range(len(data) // entry_size)
+    zeros = bytes(entry_size)
+    count = bisect_left(
+        entries, True, key=lambda n: data[n * entry_size : (n + 1) * entry_size] == zeros
+    )
+    return count * entry_size
 
 
 def find_index_fault(

@@ -18,7 +18,8 @@ from kstore._native.tally import Tally
 from kstore.errors import CorruptRecordError, KStoreError, StorageError
 from kstore.log import filenames
 from kstore.log.around_damage import DAMAGE
-from kstore.log.files import Files
+from kstore.log.files import DISK, Files
+from kstore.log.index_check import used_size
 from kstore.log.log import Log
 from kstore.log.reindex import Damage
 from kstore.log.rewriting import damage_of
@@ -27,13 +28,18 @@ from kstore.record.codec import NAMES, decompress
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
-_WIDTHS = (HOUR_MS, *(DAY_MS * 32**n for n in range(6)))  # of a window; the last holds all times
-MOST_WINDOWS = 1 << 14
+WIDTHS = (HOUR_MS, *(DAY_MS * 32**n for n in range(6)))  # of a window; the last holds all times
+MOST_WINDOWS = 1 << 10  # of a partition: a driver holds all of them, some 200 KB each
 MOST_DAMAGES = 1000  # kept of one partition; all are counted
 WINDOW = 1 << 20  # bytes read at a time
-STANDARD_ERROR = 1.04 / math.sqrt(1 << 14)  # of the number of keys, by 2^14 registers
+REGISTERS = 1 << 14
+STANDARD_ERROR = 1.04 / math.sqrt(REGISTERS)  # of the number of keys
 _NO_LIMIT = 2**63 - 1
-_INDEXES = (filenames.index_name, filenames.time_index_name, filenames.transaction_index_name)
+_INDEXES = (  # and the size of an entry, of those that are made larger than they are
+    (filenames.index_name, 8),
+    (filenames.time_index_name, 12),
+    (filenames.transaction_index_name, 0),
+)
 _TALLIED = struct.Struct("<q")
 
 Registers = bytes
@@ -48,14 +54,51 @@ class Segment:
     size: int
     next_offset: int
     last: bool  # it may grow
+    inode: int | None = None  # of its log file, where it is known
 
 
-def segments_of(log: Log) -> list[Segment]:
-    """A log's segments as its readers see them now."""
+def segments_of(log: Log, files: Files = DISK) -> list[Segment]:
+    """A log's segments as its readers see them now.
+
+    A partition whose log files are all gone has none.
+    """
     views = log.segments.views
-    return [
-        Segment(view.base_offset, view.size, view.next_offset, view is views[-1]) for view in views
-    ]
+    found = []
+    for view in views:
+        identity = files.identity_of(Path(log.path) / filenames.log_name(view.base_offset))
+        if identity is None and len(views) == 1 and view.size == 0:
+            continue  # nothing but a folder
+        inode = None if identity is None else identity[0]
+        last = view is views[-1]
+        found.append(Segment(view.base_offset, view.size, view.next_offset, last, inode))
+    return found
+
+
+def was_replaced(planned: Sequence[Segment], directory: str, files: Files = DISK) -> bool:
+    """Whether a walk by this plan may have met a segment's records twice, or not at all.
+
+    So it is where another file stands under a segment's name (compaction has put the next ones
+    into it), or one is gone that had others in front of it. What retention removes does not count:
+    those go from the front.
+    """
+    there = False
+    for segment in planned:
+        path = Path(directory) / filenames.log_name(segment.base_offset)
+        found = files.identity_of(path)
+        if found is None:
+            if there:
+                return True
+            continue
+        there = True
+        if not _is_planned(segment, *found):
+            return True
+    return False
+
+
+def _is_planned(segment: Segment, inode: int, size: int) -> bool:
+    if segment.inode is not None and inode != segment.inode:
+        return False
+    return size >= segment.size if segment.last else size == segment.size
 
 
 @dataclass(slots=True)
@@ -146,7 +189,7 @@ class Rates:
 
     def fit(self) -> None:
         while len(self.windows) > MOST_WINDOWS:
-            self.widen(_WIDTHS[_WIDTHS.index(self.width) + 1])
+            self.widen(WIDTHS[WIDTHS.index(self.width) + 1])
 
     def widen(self, width: int) -> None:
         if width != self.width:
@@ -168,8 +211,9 @@ class Stats:
 
     segments: int = 0
     segments_gone: int = 0  # retention or compaction removed them before they were walked
+    segments_changed: int = 0  # another file stood under the name than when it was planned
     bytes: int = 0  # of log files
-    index_bytes: int = 0  # of offset, time and transaction indexes
+    index_bytes: int = 0  # of offset, time and transaction indexes, as far as they are used
     batches: int = 0
     empty_batches: int = 0  # compaction keeps them for their producers' sake
     control_batches: int = 0
@@ -219,7 +263,7 @@ class Stats:
         return round(estimate(self.key_registers))
 
     def add(self, other: "Stats") -> None:
-        """Add what lies behind it in the same log."""
+        """Add what lies behind it in the same log; see :meth:`overlaps`."""
         if self.last_record is not None and other.first_record is not None:
             between = other.first_record - self.last_record - 1
             self.missing_offsets += max(between, 0)
@@ -229,6 +273,12 @@ class Stats:
         self.end_offset = _most(self.end_offset, other.end_offset)
         self.first_record = _least(self.first_record, other.first_record)
         self.last_record = _most(self.last_record, other.last_record)
+
+    def overlaps(self, other: "Stats") -> bool:
+        """Whether another part of the same log begins before this one ends: they do not add up."""
+        if self.end_offset is None or other.first_offset is None:
+            return False
+        return other.first_offset < self.end_offset
 
     def add_log(self, other: "Stats") -> None:
         """Add another log: its offsets are its own."""
@@ -261,6 +311,8 @@ def _most(a: int | None, b: int | None) -> int | None:
 
 
 def _larger(a: bytes, b: bytes) -> bytes:
+    if a and b and len(a) != len(b):
+        raise ValueError(f"{len(a)} and {len(b)} registers do not add up")
     return bytes(map(max, a, b)) if a and b else a or b
 
 
@@ -359,17 +411,16 @@ class _Walk:
         return self.stats
 
     def _segment(self, path: Path, fd: int, segment: Segment) -> None:
-        size, limit = self.files.size(fd), segment.next_offset
-        if segment.last:
-            size = min(size, segment.size)
-        elif size != segment.size:  # compaction put another file here
+        inode, _, size = self.files.stamp(fd)
+        limit = segment.next_offset
+        if not _is_planned(segment, inode, size):  # compaction put another file here
+            self.stats.segments_changed += 1
             limit = _NO_LIMIT
+        elif segment.last:
+            size = segment.size
         self.stats.segments += 1
         self.stats.bytes += size
-        for name in _INDEXES:
-            beside = self.directory / name(segment.base_offset)
-            if self.files.exists(beside):
-                self.stats.index_bytes += self.files.size_of(beside)
+        self.stats.index_bytes += self._index_bytes(segment)
         self.survey.begin_segment(str(path), segment.base_offset, limit)
         self.landmarks = None
         position = 0
@@ -382,6 +433,23 @@ class _Walk:
             ahead = self._through(path, position, got, size)
             self._pass(ahead - position)
             position = ahead
+
+    def _index_bytes(self, segment: Segment) -> int:
+        """Of a segment's indexes; of the last one's as far as there are entries.
+
+        While it is written, its offset and time index are files of segment.index.bytes each, full
+        of zeros behind the last entry.
+        """
+        total = 0
+        for name, entry_size in _INDEXES:
+            path = self.directory / name(segment.base_offset)
+            if not self.files.exists(path):
+                continue
+            if segment.last and entry_size:
+                total += used_size(self.files, path, entry_size)
+            else:
+                total += self.files.size_of(path)
+        return total
 
     def _through(self, path: Path, position: int, got: int, size: int) -> int:
         """Walk what is in the buffer; where to go on."""
