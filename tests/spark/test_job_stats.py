@@ -1,7 +1,10 @@
 """``kstore spark stats``: one machine's figures, from tasks; resumed, damaged, and as a page."""
 
+import base64
 import json
 import re
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +17,9 @@ from kstore.log.stats import Stats, survey_log
 from kstore.spark.jobs import running
 from kstore.spark.jobs import stats as job
 from kstore.spark.jobs.stats_page import html
-from kstore.spark.jobs.stats_report import PartitionStats, as_tree, when
-from support.jobs import make_store
-from support.stores import snapshot
+from kstore.spark.jobs.stats_report import PartitionStats, as_tree, tell, when
+from support.jobs import kept, make_store, overwrite
+from support.stores import QUIET, snapshot
 
 
 @pytest.fixture
@@ -109,11 +112,10 @@ def test_resume_does_not_walk_again(
 
     with pytest.raises(KeyboardInterrupt):
         job.stats(spark, place, resume=str(state), progress=stop)
-    left = [each for each in whole if each.path not in json.loads(state.read_bytes())["done"]]
+    left = [each for each in whole if each.path not in kept(state)]
     assert [(each.topic, each.partition) for each in left] == [("orders", 1)]
     for each in whole[:3]:
-        for path in Path(each.path).glob("*.log"):
-            path.write_bytes(b"?" * 100)  # would be found if it were walked
+        overwrite(each.path)  # would be found if it were walked
     words = ["spark", "stats", "--resume", str(state), "--log-dir", str(place)]
     assert main([*words, "--dry-run"]) == 0
     stats = left[0].stats
@@ -174,8 +176,7 @@ def test_a_partition_whose_disk_fails(
     reports = job.stats(spark, place, resume=str(state))
     assert [each.ok for each in reports] == [True, True, False, True]
     assert "cannot read" in str(reports[2].error)
-    kept = json.loads(state.read_bytes())["done"]
-    assert sorted(Path(path).name for path in kept) == ["clicks-0", "clicks-1", "orders-1"]
+    assert sorted(Path(path).name for path in kept(state)) == ["clicks-0", "clicks-1", "orders-1"]
     monkeypatch.undo()
     assert [each.stats for each in job.stats(spark, place, resume=str(state))] == single(place)
 
@@ -196,3 +197,236 @@ def test_mistakes(place: Path, capsys: Any) -> None:
     assert "here are: clicks, orders" in capsys.readouterr().err
     assert main(["spark", "stats", "--help"]) == 0
     assert "HyperLogLog" in capsys.readouterr().out
+
+
+# --- a store that changes meanwhile ---------------------------------------------------------------
+
+
+@pytest.fixture
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """One partition of some segments; the job takes one a task, and needs no Spark."""
+    with kstore.open(tmp_path / "data", config=QUIET) as store:
+        log = store.create_topic("a", config=kstore.LogConfig(segment_bytes=2000))[0]
+        for n in range(300):
+            log.append(b"value %d" % n * 3, key=b"%d" % n)
+    monkeypatch.setattr(running, "LEAST_TASK", 1)
+    monkeypatch.setattr(running, "MOST_TASK", 1)
+    monkeypatch.setattr(job, "check_executors", lambda spark, paths: None)
+    monkeypatch.setattr(job, "cores", lambda spark: 2)
+    return tmp_path / "data"
+
+
+def logs(place: Path) -> list[Path]:
+    return sorted((place / "a-0").glob("*.log"))
+
+
+def merge(place: Path, number: int = 0) -> None:
+    """As compaction does: one file holds what two of them held."""
+    first, second = logs(place)[number : number + 2]
+    both = first.with_suffix(".swap")
+    both.write_bytes(first.read_bytes() + second.read_bytes())
+    both.rename(first)
+    second.unlink()
+
+
+def in_order(
+    monkeypatch: pytest.MonkeyPatch,
+    order: Callable[[int], Sequence[int]],
+    between: Callable[[], None],
+) -> None:
+    """Tasks are done here in an order of numbers; something happens where there is a -1."""
+
+    def run_tasks(spark: Any, tasks: Sequence[Any], work: Any, text: str) -> Iterator[Any]:
+        if "again" in text:
+            yield from enumerate(map(work, tasks))
+            return
+        for number in order(len(tasks)):
+            if number < 0:
+                between()
+            else:
+                yield number, work(tasks[number])
+
+    monkeypatch.setattr(job, "run_tasks", run_tasks)
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        lambda many: [*range(1, many), -1, 0],  # the second is walked twice
+        lambda many: [0, -1, *range(1, many)],  # ... or not at all
+        lambda many: [*range(many // 2, many), -1, *range(many // 2)],
+    ],
+)
+@pytest.mark.parametrize("number", [0, 1])
+def test_compaction_meanwhile(
+    alone: Path, monkeypatch: pytest.MonkeyPatch, order: Any, number: int
+) -> None:
+    in_order(monkeypatch, order, lambda: merge(alone, number))
+    before = single(alone)[0]
+    (report,) = job.stats(None, alone)  # type: ignore[arg-type]
+    assert report.ok
+    assert report.stats in (before, single(alone)[0])  # of one moment
+    assert report.stats.records == 300
+
+
+def test_retention_meanwhile_is_told_and_nothing_is_walked_again(
+    alone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def retain() -> None:
+        for path in logs(alone)[:2]:
+            path.unlink()
+
+    in_order(monkeypatch, lambda many: [0, -1, *range(1, many)], retain)
+    (report,) = job.stats(None, alone)  # type: ignore[arg-type]
+    assert report.stats.segments_gone == 1
+    assert report.stats.records == 300 - report.stats.missing_offsets
+    assert report.ok
+
+
+def test_a_partition_that_always_changes_is_not_ok(
+    alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_order(monkeypatch, lambda many: [*range(1, many), -1, 0], lambda: merge(alone))
+    survey, walks = job.survey_part, []
+
+    def changing(files: Any, path: str, segments: Sequence[Any]) -> Stats:
+        found = survey(files, path, segments)
+        if len(segments) > 1:
+            walks.append(len(segments))
+            merge(alone)
+        return found
+
+    monkeypatch.setattr(job, "survey_part", changing)
+    state = tmp_path / "state.json"
+    (report,) = job.stats(None, alone, resume=str(state))  # type: ignore[arg-type]
+    assert not report.ok
+    assert "changed" in str(report.error)
+    assert len(walks) == job.TRIES
+    assert not state.exists() or not kept(state)
+
+
+def test_a_partition_without_a_segment(
+    alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_order(monkeypatch, range, lambda: None)
+    for path in (alone / "a-0").iterdir():
+        if path.suffix in (".log", ".index", ".timeindex"):
+            path.unlink()
+    (report,) = job.stats(None, alone, resume=str(tmp_path / "state"))  # type: ignore[arg-type]
+    assert (report.stats.segments, report.stats.segments_gone) == (0, 0)
+    assert report.ok
+
+
+# --- the file to resume from ----------------------------------------------------------------------
+
+
+def interrupted(place: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The report of the first run, which the file still holds."""
+    monkeypatch.setattr(job.Finished, "end", lambda self: None)
+    in_order(monkeypatch, range, lambda: None)
+    (report,) = job.stats(None, place, resume=str(state))  # type: ignore[arg-type]
+    assert list(kept(state)) == [report.path]
+    assert report.from_file is None
+    return report
+
+
+def test_what_is_as_it_was_comes_from_the_file(
+    alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = interrupted(alone, tmp_path / "state", monkeypatch)
+    overwrite(alone / "a-0")
+    (report,) = job.stats(None, alone, resume=str(tmp_path / "state"))  # type: ignore[arg-type]
+    assert report == before
+    assert re.match(r"\d{4}-\d\d-\d\dT", report.from_file)
+    tree = as_tree([report])
+    assert tree["from_file"] == 1
+    assert any("1 of them" in line and report.from_file in line for line in tell(tree))
+
+
+def grown(place: Path) -> None:
+    with kstore.open(place, config=QUIET) as store:
+        store["a"][0].append(b"more")
+
+
+def made_anew(place: Path) -> None:
+    """As a copy is made: the same bytes in other files, of another topic."""
+    path = place / "a-0" / "partition.metadata"
+    path.write_text("version: 0\ntopic_id: AAAAAAAAQACAAAAAAAAAZQ")
+    for each in logs(place)[:1]:
+        data = bytearray(each.read_bytes())
+        data[-1:] = data[-1:]
+        each.write_bytes(data)
+
+
+def same_size(place: Path) -> None:
+    """Another file of the same size under the name of the first."""
+    first = logs(place)[0]
+    other = first.with_suffix(".swap")
+    data = bytearray(first.read_bytes())
+    data[70] ^= 1
+    other.write_bytes(data)
+    other.rename(first)
+
+
+@pytest.mark.parametrize("change", [grown, merge, made_anew, same_size])
+def test_what_differs_is_walked_again(
+    alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Any
+) -> None:
+    state = tmp_path / "state"
+    interrupted(alone, state, monkeypatch)
+    change(alone)
+    (report,) = job.stats(None, alone, resume=str(state))  # type: ignore[arg-type]
+    assert report.from_file is None
+    assert report.stats == single(alone)[0]
+
+
+def changed_report(state: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    head, line = state.read_text().splitlines()
+    entry = json.loads(line)
+    (report,) = entry["done"].values()
+    change(report["stats"])
+    state.write_text(f"{head}\n{json.dumps(entry)}\n")
+
+
+def packed(data: bytes) -> str:
+    return base64.b64encode(zlib.compress(data)).decode()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda of: of.update(key_registers="!"),
+        lambda of: of.update(key_registers=base64.b64encode(b"no zlib").decode()),
+        lambda of: of.update(key_registers=packed(bytes(100))),
+        lambda of: of.update(key_registers=packed(bytes(1 << 20))),
+        lambda of: of["rates"].update(width=7),
+        lambda of: of["rates"].update(windows=[[1]]),
+        lambda of: of.pop("records"),
+        lambda of: of.update(records="many"),
+        lambda of: of.update(codecs=[]),
+    ],
+)
+def test_a_broken_file_to_resume_from(
+    alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, change: Any
+) -> None:
+    state = tmp_path / "state"
+    interrupted(alone, state, monkeypatch)
+    changed_report(state, change)
+    words = ["spark", "stats", "--dry-run", "--resume", str(state), "--log-dir", str(alone)]
+    assert main(words) == 1
+    told = capsys.readouterr().err
+    assert f"{state} is no file to resume from" in told
+    assert "remove it" in told
+
+
+def test_a_last_line_that_was_not_written_whole(
+    alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = tmp_path / "state"
+    before = interrupted(alone, state, monkeypatch)
+    state.write_bytes(state.read_bytes()[:-20])
+    for _ in range(2):
+        (report,) = job.stats(None, alone, resume=str(state))  # type: ignore[arg-type]
+        assert report == before
+    assert report.from_file is not None
+    assert list(kept(state)) == [report.path]

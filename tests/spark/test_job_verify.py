@@ -12,6 +12,7 @@ from kstore.cli import main
 from kstore.spark.jobs import running
 from kstore.spark.jobs import verify as job
 from kstore.spark.jobs.running import run_tasks
+from support.jobs import kept, overwrite
 from support.stores import QUIET, snapshot
 
 
@@ -95,12 +96,11 @@ def test_resume_does_not_look_again(
     state = tmp_path / "state.json"
     with pytest.raises(KeyboardInterrupt):
         job.verify(spark, place, resume=str(state), progress=stop_after("orders-0"))
-    left = [each for each in whole if each.path not in json.loads(state.read_bytes())["done"]]
+    left = [each for each in whole if each.path not in kept(state)]
     assert 0 < len(left) < 4
     for each in whole:
         if each not in left:
-            for path in Path(each.path).glob("*.log"):
-                path.write_bytes(b"?" * 100)  # would be found if it were looked at
+            overwrite(each.path)  # would be found if it were looked at
     words = ["spark", "verify", "--resume", str(state), "--log-dir", str(place)]
     assert main([*words, "--dry-run"]) == 0
     size = sum(each.report.bytes for each in left)
@@ -115,6 +115,30 @@ def test_resume_does_not_look_again(
     state.write_bytes(b"{}")
     assert main(words) == 1
     assert "is no file to resume from" in capsys.readouterr().err
+
+
+def test_what_differs_from_the_file_is_looked_at_again(
+    place: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "check_executors", lambda spark, paths: None)
+    monkeypatch.setattr(job, "cores", lambda spark: 2)
+    monkeypatch.setattr(
+        job,
+        "run_tasks",
+        lambda spark, tasks, work, text: (each for each in enumerate(map(work, tasks))),
+    )
+    monkeypatch.setattr(job.Finished, "end", lambda self: None)
+    state = str(tmp_path / "state")
+    whole = job.verify(None, place, resume=state)  # type: ignore[arg-type]
+    with kstore.open(place, config=QUIET) as store:
+        store["orders"][1].append(b"more")
+    for name in ("clicks-0", "clicks-1", "orders-0"):
+        overwrite(place / name)  # of the same size, in the same file
+    reports = job.verify(None, place, resume=state)  # type: ignore[arg-type]
+    assert reports[:3] == whole[:3]
+    assert reports[3].report.batches == whole[3].report.batches + 1
+    assert [each.from_file is None for each in reports] == [False, False, False, True]
+    assert any("3 of them were done by an earlier run" in line for line in job.tell(reports))
 
 
 def test_a_partition_that_cannot_be_read_is_told_of(

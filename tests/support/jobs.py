@@ -1,7 +1,9 @@
 """Stores for the jobs that change them: several codecs, formats, transactions, and open ends."""
 
+import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import kstore
 from kstore.log.log import Log
@@ -96,3 +98,18 @@ def rebuilt_by_recovery(place: Path, copy: Path) -> dict[str, bytes]:
                 log.seal()
     assert logs(copy) == logs(place)
     return side_files(copy)
+
+
+def kept(state: Path) -> dict[str, Any]:
+    """What a file to resume from holds, by key: its first line names the job, others add to it."""
+    found: dict[str, Any] = {}
+    for line in state.read_text().splitlines()[1:]:
+        found |= json.loads(line)["done"]
+    return found
+
+
+def overwrite(partition: str | Path) -> None:
+    """Other bytes in the same files of the same sizes: whoever reads them, finds damage."""
+    for path in sorted(Path(partition).glob("*.log"))[:-1]:
+        with path.open("r+b") as file:
+            file.write(b"?" * min(path.stat().st_size, 100))

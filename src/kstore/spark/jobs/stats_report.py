@@ -1,12 +1,13 @@
 """What ``kstore spark stats`` tells: a tree for JSON and the page, and lines for a person."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Any
 
 from kstore.log.stats import DAY_MS, SPREADS, STANDARD_ERROR, Kind, Rates, Spread, Stats
+from kstore.spark.jobs.reports import from_file, from_file_lines
 
 _APART = {"formats", "codecs", "rates", "key_registers", "damages", *SPREADS}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -23,6 +24,7 @@ class PartitionStats:
     log_start_offset: int
     stats: Stats
     error: str | None = None
+    from_file: str | None = field(default=None, compare=False)  # when an earlier run made it
 
     @property
     def ok(self) -> bool:
@@ -41,7 +43,13 @@ def as_tree(reports: Sequence[PartitionStats]) -> Tree:
         whole.add_log(found)
         topics.append({"topic": topic, **_sum(found), "partitions": partitions})
     ok = all(each.ok for each in reports)
-    return {"ok": ok, "partitions": len(reports), "total": _sum(whole), "topics": topics}
+    return {
+        "ok": ok,
+        "partitions": len(reports),
+        **from_file(reports),
+        "total": _sum(whole),
+        "topics": topics,
+    }
 
 
 def _partition(report: PartitionStats) -> Tree:
@@ -149,7 +157,8 @@ def tell(tree: Tree) -> list[str]:
             )
     bad = sum(not each["ok"] for topic in tree["topics"] for each in topic["partitions"])
     verdict = f"{bad} not ok" if bad else "all ok"
-    return [*lines, f"{tree['partitions']} partitions: {verdict} ({_size_line(tree['total'])})"]
+    lines.append(f"{tree['partitions']} partitions: {verdict} ({_size_line(tree['total'])})")
+    return [*lines[:-1], *from_file_lines(tree), lines[-1]]
 
 
 def skew(topic: Tree) -> tuple[int, float]:
@@ -173,7 +182,8 @@ def _keys(tree: Tree) -> str:
 def _details(tree: Tree) -> Iterator[str]:
     """Lines on a partition that has batches; each only where there is something to tell."""
     if tree["segments_gone"]:
-        yield f"{tree['segments_gone']} segments were removed before they were read"
+        some = "segment was" if tree["segments_gone"] == 1 else "segments were"
+        yield f"{tree['segments_gone']} {some} removed before they were read"
     if not tree["batches"]:
         return
     if tree["min_timestamp"] is not None:

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kstore.errors import KStoreError
@@ -11,7 +11,15 @@ from kstore.log.files import DISK
 from kstore.log.verify import Finding, VerifyReport
 from kstore.log.verify_parts import Part, PartReport, merge_parts, plan_parts, verify_part
 from kstore.spark.jobs.command import add_common, main, matching, paths_of
-from kstore.spark.jobs.reports import Finished, add_reporting, show, verdict
+from kstore.spark.jobs.reports import (
+    Finished,
+    add_reporting,
+    as_tree,
+    from_file_lines,
+    made_of,
+    show,
+    verdict,
+)
 from kstore.spark.jobs.running import (
     Progress,
     cores,
@@ -40,7 +48,7 @@ Every executor audits segments with kstore's own verify and sends back what it f
 the report is that of `kstore verify` on one machine. Changes nothing, and works beside a running
 broker or writer. A damaged segment is named by file, position and offset, and the job goes on.
 --resume keeps the reports of partitions that are done in a file, until all are, and goes on behind
-them after a stop. --dry-run shows the tasks.
+them after a stop; a partition that is not what it was is audited again. --dry-run shows the tasks.
 Exit status: 0 if all is well, 1 if not.
 """
 
@@ -54,6 +62,7 @@ class PartitionReport:
     path: str
     report: VerifyReport
     error: str | None = None
+    from_file: str | None = field(default=None, compare=False)  # when an earlier run made it
 
     @property
     def ok(self) -> bool:
@@ -100,7 +109,7 @@ def verify(
         A regular expression for names of topics; all of them without it.
     resume
         A file for the reports of finished partitions, made where missing: those it holds are
-        not audited again.
+        not audited again if their topic and segments are what they were.
 
     Returns a report for each partition, by topic and number: what ``Log.verify`` returns. A
     partition that could not be read has an ``error``. Raises InvalidConfigError where no topic
@@ -112,6 +121,7 @@ def verify(
     check_executors(spark, paths)
     places = _partitions(paths, topic)
     finished = _finished(resume)
+    finished.forget_changed({place.path: place.of for place in places})
     left = [n for n, place in enumerate(places) if place.path not in finished]
     planned = _plan([places[n] for n in left], cores(spark))
     tasks = [_Task(paths, tuple(each)) for each in planned]
@@ -131,9 +141,12 @@ def verify(
                 progress(done, total, f"{place.topic}-{place.partition}")
                 if len(parts) == missing[piece.number]:
                     report = _whole(spark, paths, place, [parts[key] for key in sorted(parts)])
-                    finished.add(place.path, report, final=report.error is None)
+                    finished.add(place.path, report, final=report.error is None, of=place.of)
                     del found[piece.number]
-        reports = [finished[place.path] for place in places]
+        reports = [
+            replace(finished[place.path], from_file=finished.taken_at(place.path))
+            for place in places
+        ]
         if all(each.error is None for each in reports):
             finished.end()
     return reports
@@ -145,6 +158,7 @@ class _Place:
     partition: int
     path: str
     segments: tuple[tuple[int, int], ...]  # base offset, size
+    of: dict[str, Any]  # what tells whether it is as it was
 
 
 def _partitions(paths: tuple[str, ...], topic: str | None) -> list[_Place]:
@@ -155,6 +169,7 @@ def _partitions(paths: tuple[str, ...], topic: str | None) -> list[_Place]:
             log.partition,
             log.path,
             tuple((view.base_offset, view.size) for view in log.segments.views),
+            made_of(log),
         )
         for name in matching(store, topic)
         for log in store[name]
@@ -205,7 +220,13 @@ def _whole(
 
 
 def _finished(resume: str | None) -> Finished[PartitionReport]:
-    return Finished(resume, {"name": "verify"}, _load)
+    return Finished(resume, {"name": "verify"}, _load, _dump)
+
+
+def _dump(report: PartitionReport) -> dict[str, Any]:
+    tree = asdict(report)
+    del tree["from_file"]
+    return tree
 
 
 def _load(tree: dict[str, Any]) -> PartitionReport:
@@ -224,7 +245,9 @@ def run(arguments: argparse.Namespace, progress: Progress) -> int:
     paths = paths_of(arguments)
     if arguments.dry_run:
         finished = _finished(arguments.resume)
-        places = [p for p in _partitions(paths, arguments.topic) if p.path not in finished]
+        found = _partitions(paths, arguments.topic)
+        finished.forget_changed({place.path: place.of for place in found})
+        places = [place for place in found if place.path not in finished]
         planned = _plan(places, cores_of(arguments.master))
         size = sum(piece.part.size for task in planned for piece in task)
         print(f"{len(planned)} tasks would verify {size:,} bytes")
@@ -253,6 +276,7 @@ def tell(reports: Sequence[PartitionReport]) -> list[str]:
         if report.finding_count > len(report.findings):
             lines.append(f"  ... and {report.finding_count - len(report.findings)} more")
     size = sum(each.report.bytes for each in reports)
+    lines += from_file_lines(as_tree(reports))
     return [*lines, f"{verdict(reports)} ({size} bytes)"]
 
 
