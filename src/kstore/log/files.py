@@ -164,10 +164,7 @@ class Files:
         try:
             with memoryview(buffer).cast("B") as view:
                 done = 0
-                while done < len(view):
-                    count = os.preadv(fd, [view[done:]], position + done)
-                    if count == 0:
-                        break
+                while done < len(view) and (count := os.preadv(fd, [view[done:]], position + done)):
                     done += count
                 return done
         except OSError as error:
@@ -559,8 +556,7 @@ class Files:
                 raise _storage_error("cannot ask for the lock of", path, error) from error
         finally:
             os.close(fd)
-        kind: int = _FLOCK.unpack(answer)[0]
-        return kind != fcntl.F_UNLCK
+        return bool(_FLOCK.unpack(answer)[0] != fcntl.F_UNLCK)
 
 
 DISK = Files()
