@@ -220,10 +220,7 @@ class Files:
             raise _storage_error("cannot allocate", fd, error) from error
 
     def start_writing(self, fd: int, position: int, size: int) -> None:
-        """Have the disk begin with a part of the file, so that a sync has less to wait for.
-
-        Advice: nothing is durable by it, and where the system cannot, nothing happens.
-        """
+        """Have the disk begin with a part of the file, where it can: nothing is durable by it."""
         from kstore._native.pages import start_writing
 
         start_writing(fd, position, size)
@@ -486,9 +483,7 @@ class Files:
         self.sync_all([], [os.path.dirname(os.fspath(path)) or "." for path, _ in contents])
 
     def _write_and_rename(
-        self,
-        contents: Sequence[tuple[str | os.PathLike[str], bytes]],
-        beside: Sequence[int],
+        self, contents: Sequence[tuple[str | os.PathLike[str], bytes]], beside: Sequence[int]
     ) -> None:
         targets = [os.fspath(path) for path, _ in contents]
         fds: list[int] = []
