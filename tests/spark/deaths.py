@@ -13,9 +13,6 @@ from kstore.spark.data_source import KStoreDataSource
 from kstore.spark.sink import KStoreStreamWriter, KStoreWriter
 from kstore.spark.sink_options import prepare_sink
 
-POINTS = ("before", "machine", "between", "unshown", "shown", "after")
-VISIBLE = ("shown", "after")  # what was published before the death
-
 
 def source(point: str) -> type[KStoreDataSource]:
     """``format("kstore")``, whose commits end at a point.

@@ -5,9 +5,8 @@ What the connector gives out is the expectation: the same query, but for the for
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -15,17 +14,13 @@ from interop.clients import clients
 from interop.kafka_jars import VERSIONS
 from interop.node import Node
 from interop.workload import PARTITIONS, prepare, work
+from spark.compared import Places, assert_same, readers, rows, streamed
 
 pytestmark = [pytest.mark.connector, pytest.mark.timeout(280)]
 
 TOPICS = ",".join(sorted({name.rpartition("-")[0] for name in PARTITIONS}))
 # What the broker would clean or delete by itself is in the copy.
 AT_REST = {"log.cleaner.enable": "false", "log.initial.task.delay.ms": 600_000}
-
-
-class Places(NamedTuple):
-    broker: str
-    copy: Path
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -48,51 +43,6 @@ def places(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         yield Places(node.address, root / "copy")
     finally:
         node.kill()
-
-
-def readers(spark: Any, places: Places, options: dict[str, object], how: str) -> Iterator[Any]:
-    """The connector's frame, then ours, with the same options; how is read or readStream."""
-    for name in ("kafka", "kstore"):
-        reader = getattr(spark, how).format(name).option("includeHeaders", "true")
-        for option, value in options.items():
-            reader = reader.option(option, value)
-        if name == "kafka":
-            yield reader.option("kafka.bootstrap.servers", places.broker).load()
-        else:
-            yield reader.load(str(places.copy))
-
-
-def rows(frame: Any) -> list[tuple[Any, ...]]:
-    """Every column; times as numbers, so that no zone comes between."""
-    from pyspark.sql.functions import unix_micros
-
-    got = frame.withColumn("timestamp", unix_micros("timestamp")).collect()
-    return sorted(
-        (
-            (
-                row.topic,
-                row.partition,
-                row.offset,
-                row.timestamp,
-                row.timestampType,
-                None if row.key is None else bytes(row.key),
-                None if row.value is None else bytes(row.value),
-                None
-                if row.headers is None
-                else [
-                    (each.key, None if each.value is None else bytes(each.value))
-                    for each in row.headers
-                ],
-            )
-            for row in got
-        ),
-        key=lambda row: row[:3],
-    )
-
-
-def assert_same(theirs: list[tuple[Any, ...]], ours: list[tuple[Any, ...]]) -> None:
-    assert [row[:3] for row in ours] == [row[:3] for row in theirs]
-    assert ours == theirs
 
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
@@ -153,21 +103,9 @@ def test_streams_that_take_what_is_there(
     options |= {"kafka.isolation.level": isolation, "maxOffsetsPerTrigger": 900}
     results = []
     for number, frame in enumerate(readers(registered, places, options, "readStream")):
-        found: list[tuple[Any, ...]] = []
-        query = (
-            frame.writeStream.foreachBatch(lambda batch, _, found=found: found.extend(rows(batch)))
-            .option("checkpointLocation", str(tmp_path / f"checkpoint-{number}"))
-            .trigger(availableNow=True)
-            .start()
-        )
-        try:
-            assert query.awaitTermination(120)
-        finally:
-            query.stop()
-        progress = query.recentProgress
-        assert len(progress) > 1
-        end = json.loads(progress[-1]["sources"][0]["endOffset"])
-        results.append((sorted(found, key=lambda row: row[:3]), end))
+        found, batches, end = streamed(frame, tmp_path / f"checkpoint-{number}")
+        assert batches > 1
+        results.append((found, end))
     (theirs, their_end), (ours, our_end) = results
     assert_same(theirs, ours)
     assert our_end == their_end

@@ -12,11 +12,15 @@ import kstore
 from spark.driver import Driver, DriverDiedError
 from spark.scenarios import OLD
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1500)
 PARTITIONS = 3
 STEP = 300  # records that each batch brings
-POINTS = ("before", "machine", "between", "unshown", "shown", "after")
 SHOWN = ("shown", "after")
+QUICK = [("stream", "between"), ("batch", "shown")]
+
+
+def both(point: str) -> list[tuple[str, str]]:
+    return [("stream", point), ("batch", point)]
 
 
 def visible(place: Path, topic: str) -> list[int]:
@@ -53,13 +57,12 @@ def expire_producers(place: Path) -> None:
 @pytest.mark.parametrize(
     "deaths",
     [
-        [("stream", "between"), ("batch", "shown")],
-        pytest.param(
-            [(kind, point) for point in POINTS for kind in ("stream", "batch")],
-            marks=pytest.mark.cluster,
-        ),
+        QUICK,
+        pytest.param([*both("before"), *both("machine")], marks=pytest.mark.cluster),
+        pytest.param([*both("unshown"), ("batch", "between")], marks=pytest.mark.cluster),
+        pytest.param([*both("after"), ("stream", "shown")], marks=pytest.mark.cluster),
     ],
-    ids=["quick", "all"],
+    ids=["quick", "before", "unshown", "after"],
 )
 def test_each_record_is_there_once(
     java: None, tmp_path: Path, deaths: list[tuple[str, str]]

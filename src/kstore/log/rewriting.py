@@ -158,7 +158,26 @@ class _Output:
         return bool(self.made)
 
     def write(self, data: bytes | memoryview, first: int) -> None:
-        """Append batches; ``first`` is an offset that none of them lies below."""
+        """Append batches; ``first`` is an offset that none of them lies below.
+
+        What grew as it lost its codec is cut between batches.
+        """
+        size = self.made[-1].size if self.made else 0
+        if size + len(data) <= self._most:
+            self._put(data, first)
+            return
+        table = scan(data, check_crc=False)
+        start = 0
+        for n, position in enumerate(table.position):
+            end = table.position[n + 1] if n + 1 < len(table) else len(data)
+            if (size or position > start) and size + end - start > self._most:
+                if position > start:
+                    self._put(data[start:position], first)
+                    first = max(first, table.last_offset[n - 1] + 1)
+                start, size = position, 0
+        self._put(data[start:], first)
+
+    def _put(self, data: bytes | memoryview, first: int) -> None:
         if not self.made or (self.made[-1].size and self.made[-1].size + len(data) > self._most):
             base = first if self.made else self._base
             made = CleanedSegment(self._files, self._directory, base)

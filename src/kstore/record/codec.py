@@ -113,7 +113,14 @@ def _guard(work: Callable[[], Data]) -> Data:
     try:
         return work()
     except (_library().DecompressionError, zlib.error) as error:
-        raise CorruptRecordError(f"the compressed bytes are damaged: {error}") from None
+        raise _damaged(error) from None
+
+
+def _damaged(error: Exception) -> Exception:
+    """What a library's complaint means: damage, unless it says that memory ran out."""
+    if "not enough memory" in str(error):
+        return MemoryError(f"while decompressing: {error}")
+    return CorruptRecordError(f"the compressed bytes are damaged: {error}")
 
 
 # --- gzip ---------------------------------------------------------------------------------
@@ -287,7 +294,7 @@ def _decompress_zstd(data: memoryview, limit: int) -> bytes:
     except _library().DecompressionError as error:
         if bound > limit:
             raise _too_large(limit) from None
-        raise CorruptRecordError(f"the compressed bytes are damaged: {error}") from None
+        raise _damaged(error) from None
     if size > limit:
         raise _too_large(limit)
     return bytes(memoryview(buffer)[:size])

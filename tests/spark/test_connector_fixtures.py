@@ -1,0 +1,57 @@
+"""Spark's Kafka connector reads all of tests/data from one broker, and kstore from the directory.
+
+Logs of Kafka 0.8.2 to 4.3.0 with all formats and codecs, some as their own broker recovered them,
+and record sets that other clients kept.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from interop import served
+from interop.node import Node
+from spark.compared import Places, assert_same, readers, rows
+
+pytestmark = [pytest.mark.connector, pytest.mark.timeout(1800)]
+AT_REST = {"log.cleaner.enable": "false", "log.initial.task.delay.ms": 600_000}
+
+
+@pytest.fixture(scope="module")
+def topics(tmp_path_factory: pytest.TempPathFactory) -> list[served.Served]:
+    return served.folders(tmp_path_factory.mktemp("sets"))
+
+
+@pytest.fixture(scope="module")
+def places(
+    topics: list[served.Served], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Places]:
+    root = tmp_path_factory.mktemp("served")
+    node = Node("3.9.2", root)
+    node.settings = dict(AT_REST)
+    try:
+        served.hand_over(node, topics)
+        copy = served.copy(node.log_dir, root / "copy")
+        node.start()
+        yield Places(node.address, copy)
+    finally:
+        node.kill()
+
+
+def test_all_of_the_data_is_served(topics: list[served.Served]) -> None:
+    """Of each archive something is there, and of each set of public origin."""
+    begins = {each.topic.partition(".")[0] for each in topics}
+    assert {"client-batches", "record-sets", "cluster-metadata", "made-zk-0"} <= begins
+    assert len(topics) > 330
+
+
+def test_every_row_is_the_connector_s(
+    registered: object, topics: list[served.Served], places: Places
+) -> None:
+    names = ",".join(each.topic for each in topics)
+    options: dict[str, object] = {"subscribe": names, "startingOffsets": "earliest"}
+    theirs, ours = map(rows, readers(registered, places, options, "read"))
+    assert len(theirs) > 30_000
+    assert len({row[0] for row in theirs}) > 250  # some have no record
+    assert {row[4] for row in theirs} == {-1, 0, 1}
+    assert any(row[7] for row in theirs)
+    assert_same(theirs, ours)
