@@ -20,6 +20,7 @@ from kstore._native.producers import ProducerTable
 from kstore._native.record_filter import RecordFilter
 from kstore._native.recover import SegmentScan, walk_tail
 from kstore._native.seal import SealCheck, SealMaker
+from kstore._native.survey import Survey
 from kstore._native.tally import Tally
 from kstore._native.transactions import AbortedRanges, TransactionWalk
 from kstore.bench.kernels_batch import message
@@ -272,6 +273,20 @@ def tally(_: Place) -> Made:
 
     add()
     return add, len(counted)
+
+
+@operation("survey batches of 100 records", 1000, "record")
+def survey(_: Place) -> Made:
+    data = batches(100, 10, keyed=True)
+
+    def walk() -> tuple[int, int]:
+        walked = Survey(Tally(SECRET, 3_600_000), no_codec)
+        walked.begin_segment("counted", 0, NO_LIMIT)
+        walked.attach(data, 0)
+        walked.run()
+        return walked.records, walked.consumed
+
+    return walk, (1000, len(data))
 
 
 @operation("put rows of Arrow's into a batch", 1000, "record", by_path=True)

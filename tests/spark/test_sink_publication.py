@@ -472,3 +472,24 @@ def _closed() -> Iterator[None]:
 
     while reading._open_stores:
         reading._open_stores.popitem()[1].close()
+
+
+def test_what_cannot_be_cleared_away_does_not_fail_what_shows(
+    place: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Kept(Files):
+        native = False
+
+        def remove(self, path: Any) -> None:
+            if "kstore.fence" in str(path) or "kstore.staged" in str(path):
+                raise StorageError("planted", errno=errno.EIO, path=path)
+            super().remove(path)
+
+    assert publish(options(place), "job", staged(place), "q", 0, files=Kept())
+    assert "left behind by a publication that is over: planted" in caplog.text
+    assert ends(place) == [301, 301, 301]
+    assert not publish(options(place), "again", staged(place, "again"), "q", 0)
+    assert ends(place) == [301, 301, 301]
+    with kstore.open(place) as store:
+        assert [log.append(b"after") for log in store["orders"]] == [301, 301, 301]
+    assert not any("kstore.fence" in name for name in left(place))

@@ -15,7 +15,10 @@ from support import syscalls
 from torture.crash_states import record
 from torture.scenarios import SCENARIOS
 
-IN_THREADS = ("group commit",)  # what threads do side by side, the two see in another order
+IN_THREADS = (
+    "group commit",
+    "publication",
+)  # what threads do side by side, the two see in another order
 PROGRAM = """
 import pickle, sys
 from torture.test_recorder import tell

@@ -426,6 +426,21 @@ class World:
             for place, values in parts.items():
                 self._in(place, values)
                 self.say("flushed", place, self.witness.log(place).end)
+        else:  # as the sink does: what could not be undone is for the next writer
+            self.close()
+            self.open()
+            self._look_for(parts)
+
+    def _look_for(self, parts: dict[Place, list[bytes]]) -> None:
+        """Who was told of an error does not know: the switch may have come. All, or nothing."""
+        ends = {place: log.end_offset for place in parts if (log := self.log(place)) is not None}
+        shown = {
+            place: end - self.witness.log(place).end == len(parts[place])
+            for place, end in ends.items()
+        }
+        assert len(set(shown.values())) <= 1, shown
+        for place in [place for place in shown if shown[place]]:
+            self._in(place, parts[place])
 
     def _publish(
         self,

@@ -119,7 +119,9 @@ def test_memory_is_asked_for_before_it_is_taken(monkeypatch):
     assert suite.short_of_memory(1 << 40) == ""  # nobody knows
 
 
-def test_a_closed_terminal_leaves_nothing_behind(tmp_path):
+def test_a_closed_terminal_leaves_nothing_behind(tmp_path, request):
+    found = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup's children ignore it
+    request.addfinalizer(lambda: signal.signal(signal.SIGHUP, found))
     before = signal.getsignal(signal.SIGHUP)
     with pytest.raises(KeyboardInterrupt), suite.workspace(tmp_path, 0):
         os.kill(os.getpid(), signal.SIGHUP)

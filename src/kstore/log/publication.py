@@ -260,7 +260,10 @@ class Publication:
         self.clear(find)
 
     def clear(self, find: FindLog) -> None:
-        """Remove the fences, which count no more, and what was staged."""
+        """Remove the fences, which count no more, and what was staged.
+
+        What cannot be removed is left: all is decided, and the next writer takes it away.
+        """
         for part in self.parts:
             try:
                 fence = os.path.join(find(part.topic, part.partition).path, FENCE)
@@ -431,5 +434,8 @@ def _mark(head: bytes, stamped: bool) -> bytes:
 
 
 def _remove(files: Files, path: str) -> None:
-    if files.kind(path) is not None:
-        files.remove(path)
+    try:
+        if files.kind(path) is not None:
+            files.remove(path)
+    except StorageError as error:
+        _LOGGER.warning("left behind by a publication that is over: %s", error)
