@@ -50,8 +50,8 @@ def check(found: Found) -> int:
 def renew(found: Found) -> int:
     known = baseline.load() if baseline.FILE.exists() else {}
     made = baseline.made_with()
-    told = baseline.changes(found, known, made)
     kept: Found = {} if len(found) == len(OPERATIONS) else known.get("operations", {})
+    told = baseline.changes({**kept, **found}, known, made)
     baseline.save({**kept, **found}, made)
     print(*(told or ["nothing changed"]), sep="\n")
     return 0
