@@ -157,6 +157,19 @@ def test_large_files_become_segments(place: Path) -> None:
         assert path.with_suffix(".index").read_bytes() == scan.index
 
 
+def test_what_executors_wrote_is_not_mapped(place: Path) -> None:
+    """Another machine may cut it: that is an error then, not the end of the process."""
+    mapped: list[str] = []
+
+    class Mapping(Files):
+        def map(self, fd: int, size: int) -> Any:
+            mapped.append(os.readlink(f"/proc/self/fd/{fd}"))
+            return super().map(fd, size)
+
+    assert publish(options(place), "job", staged(place), None, 0, files=Mapping())
+    assert [path for path in mapped if "kstore.staged" in path] == []
+
+
 @pytest.mark.parametrize(
     "config",
     [

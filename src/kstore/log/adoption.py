@@ -73,7 +73,7 @@ def place_file(
         files.fdatasync(fd)
     finally:
         files.close(fd)
-    scan = scan_segment(files, path, base_offset, config)
+    scan = scan_segment(files, path, base_offset, config, mapped=False)  # others wrote it
     if scan.status != 0 or scan.valid_size != scan.file_size:
         raise CorruptRecordError(
             f"this was to become a segment: {reason(scan.status)}",

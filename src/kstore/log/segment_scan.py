@@ -19,10 +19,13 @@ def scan_segment(
     base_offset: int,
     config: LogConfig,
     tell: Tell | None = None,
+    *,
+    mapped: bool = True,
 ) -> SegmentScan:
     """Check a whole segment file and build its indexes in memory; changes nothing.
 
     The file must not be cut meanwhile by anybody: it is mapped where files is the real disk.
+    Without ``mapped`` it is read, and a file that another machine cuts costs an error only.
     The GIL is released while a window is scanned, so that segments can be scanned side by side.
     """
     fd = files.open(path)
@@ -34,7 +37,7 @@ def scan_segment(
             index_interval_bytes=config.index_interval_bytes,
             index_bytes=config.segment_index_bytes,
         )
-        if files.native and size > 0:
+        if mapped and files.native and size > 0:
             _scan_mapped(files, fd, scan, tell)
         else:
             _scan_read(files, fd, scan, tell)
