@@ -20,6 +20,7 @@ from kstore.errors import (
     CorruptRecordError,
     InvalidConfigError,
     InvalidTimestampError,
+    KStoreError,
     MessageTooLargeError,
     RecoveryNeededError,
     StorageError,
@@ -155,6 +156,16 @@ def test_large_files_become_segments(place: Path) -> None:
     for path in logs:
         scan = scan_segment(Files(), path, int(path.stem), kstore.LogConfig(segment_bytes=4096))
         assert path.with_suffix(".index").read_bytes() == scan.index
+
+
+def test_a_manifest_that_nobody_could_read_is_not_written(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kstore.log.publication.LARGEST_MANIFEST", 100)
+    with pytest.raises(KStoreError, match="write it in several jobs"):
+        publish(options(place), "job", staged(place), None, 0)
+    assert ends(place) == [1, 1, 1]
+    assert not any("publishing" in name or "fence" in name for name in left(place))
 
 
 def test_what_executors_wrote_is_not_mapped(place: Path) -> None:

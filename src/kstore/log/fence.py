@@ -22,7 +22,7 @@ from kstore.log.files import Files
 FENCE = "kstore.fence"
 FORMAT = 1
 _NEWEST = 2  # of a manifest
-_LARGEST = 1 << 28  # of a manifest
+LARGEST_MANIFEST = 1 << 28  # bytes; about 1.6 TB published at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def check_fence(files: Files, directory: str, log_dirs: Iterable[str]) -> None:
 def parse(files: Files, path: str) -> dict[str, Any]:
     """The document of one of these files; CorruptFileError, NewerFormatError."""
     try:
-        document = json.loads(files.read(path, limit=_LARGEST))
+        document = json.loads(files.read(path, limit=LARGEST_MANIFEST))
         version = document["format"]
         if not isinstance(version, int) or version < 1:
             raise ValueError(version)

@@ -29,12 +29,13 @@ from kstore._native.staging import place_batches
 from kstore.errors import (
     CorruptRecordError,
     InvalidConfigError,
+    KStoreError,
     StorageError,
     UnknownTopicOrPartitionError,
 )
 from kstore.log import filenames
 from kstore.log.adoption import least_size, place_file
-from kstore.log.fence import FENCE, FORMAT, parse, unreadable
+from kstore.log.fence import FENCE, FORMAT, LARGEST_MANIFEST, parse, unreadable
 from kstore.log.files import TEMPORARY_SUFFIX, Files
 from kstore.log.log import Log
 
@@ -115,7 +116,14 @@ class Publication:
             active = log.segments.views[-1]
             part.base_offset = log.end_offset
             part.segment, part.position = active.base_offset, active.size
-        contents: list[tuple[str | os.PathLike[str], bytes]] = [(self.path, self._document())]
+        manifest = self._document()
+        if len(manifest) > LARGEST_MANIFEST:  # else nobody could undo or finish it
+            raise KStoreError(
+                f"too much to publish at once: the manifest would have {len(manifest)} bytes, and "
+                f"at most {LARGEST_MANIFEST} are read; write it in several jobs",
+                path=self.path,
+            )
+        contents: list[tuple[str | os.PathLike[str], bytes]] = [(self.path, manifest)]
         for part in self.parts:
             log = find(part.topic, part.partition)
             document = {
