@@ -85,3 +85,15 @@ def test_a_dump_says_where_it_begins(fenced: Path, capsys: pytest.CaptureFixture
     (fenced / "kstore.publishing.job").unlink()
     assert main(["dump-log", "--files", first, second, third]) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_a_fence_in_a_segment_that_a_power_cut_took_hides_nothing_in_front(fenced: Path) -> None:
+    """The fence of the next publication came to the disk, the roll behind which it stands not."""
+    document = json.loads((fenced / "t-0" / FENCE).read_text())
+    document |= {"segment": 4, "position": 0, "offset": 4}
+    (fenced / "t-0" / FENCE).write_text(json.dumps(document))
+    with kstore.open(fenced, mode="r") as store:
+        assert [record.offset for record in store["t"][0]] == [0, 1, 2, 3]
+        assert store["t"].end_offsets() == {0: 4}
+    with kstore.open(fenced, mode="r") as store:
+        assert store["t"].end_offsets() == {0: 4}  # a look at the files

@@ -173,13 +173,21 @@ class SharedReader:
         self._fence = read_fence(self._files, self.directory)
         if self._fence != fence:
             return False
-        if fence is not None:
-            size = min(size, fence.position)
-        active.publish(active.last_indexed(size)[1], bases[-1])
+        active.publish(active.last_indexed(self._in_front(active, size))[1], bases[-1])
         for view in views:
             view.opener = self._map
         self._segments = SegmentList((*views, active), start)
         return True
+
+    def _in_front(self, active: SegmentView, size: int) -> int:
+        """How much of the last segment's bytes lies in front of the fence.
+
+        All, where the fence stands in a later one, whose name a power cut took.
+        """
+        fence = self._fence
+        if fence is None or fence.segment > active.base_offset:
+            return size
+        return min(size, fence.position)
 
     def _live(self) -> dict[int, str]:
         """Base offsets of the segments, and the suffix of each one's files.
@@ -222,7 +230,7 @@ class SharedReader:
         while self._fd >= 0:
             left = self._files.size(self._fd) - active.size
             if self._fence is not None:
-                left = min(left, self._fence.position - active.size)
+                left = self._in_front(active, left + active.size) - active.size
             elif left > 0 and read_fence(self._files, self.directory) is not None:
                 return False
             if left <= 0 and self._durable is None:
