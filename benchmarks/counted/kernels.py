@@ -49,9 +49,9 @@ def one_batch(
     return buffer.to_bytes(base_offset, 0, 0)
 
 
-def batches(records: int, count: int, **options: bool | int) -> bytes:
+def batches(records: int, count: int, *, keyed: bool = False) -> bytes:
     """Batches in a row, offsets from 0."""
-    one = one_batch(records, **options)[8:]  # type: ignore[arg-type]
+    one = one_batch(records, keyed=keyed)[8:]
     return b"".join((n * records).to_bytes(8, "big") + one for n in range(count))
 
 

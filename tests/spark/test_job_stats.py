@@ -21,6 +21,8 @@ from kstore.spark.jobs.stats_report import PartitionStats, as_tree, tell, when
 from support.jobs import kept, make_store, overwrite
 from support.stores import QUIET, snapshot
 
+NO_SPARK: Any = None  # tasks run in this process
+
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
@@ -263,7 +265,7 @@ def test_compaction_meanwhile(
 ) -> None:
     in_order(monkeypatch, order, lambda: merge(alone, number))
     before = single(alone)[0]
-    (report,) = job.stats(None, alone)  # type: ignore[arg-type]
+    (report,) = job.stats(NO_SPARK, alone)
     assert report.ok
     assert report.stats in (before, single(alone)[0])  # of one moment
     assert report.stats.records == 300
@@ -277,7 +279,7 @@ def test_retention_meanwhile_is_told_and_nothing_is_walked_again(
             path.unlink()
 
     in_order(monkeypatch, lambda many: [0, -1, *range(1, many)], retain)
-    (report,) = job.stats(None, alone)  # type: ignore[arg-type]
+    (report,) = job.stats(NO_SPARK, alone)
     assert report.stats.segments_gone == 1
     assert report.stats.records == 300 - report.stats.missing_offsets
     assert report.ok
@@ -298,7 +300,7 @@ def test_a_partition_that_always_changes_is_not_ok(
 
     monkeypatch.setattr(job, "survey_part", changing)
     state = tmp_path / "state.json"
-    (report,) = job.stats(None, alone, resume=str(state))  # type: ignore[arg-type]
+    (report,) = job.stats(NO_SPARK, alone, resume=str(state))
     assert not report.ok
     assert "changed" in str(report.error)
     assert len(walks) == job.TRIES
@@ -312,7 +314,7 @@ def test_a_partition_without_a_segment(
     for path in (alone / "a-0").iterdir():
         if path.suffix in (".log", ".index", ".timeindex"):
             path.unlink()
-    (report,) = job.stats(None, alone, resume=str(tmp_path / "state"))  # type: ignore[arg-type]
+    (report,) = job.stats(NO_SPARK, alone, resume=str(tmp_path / "state"))
     assert (report.stats.segments, report.stats.segments_gone) == (0, 0)
     assert report.ok
 
@@ -324,7 +326,7 @@ def interrupted(place: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> An
     """The report of the first run, which the file still holds."""
     monkeypatch.setattr(job.Finished, "end", lambda self: None)
     in_order(monkeypatch, range, lambda: None)
-    (report,) = job.stats(None, place, resume=str(state))  # type: ignore[arg-type]
+    (report,) = job.stats(NO_SPARK, place, resume=str(state))
     assert list(kept(state)) == [report.path]
     assert report.from_file is None
     return report
@@ -335,7 +337,7 @@ def test_what_is_as_it_was_comes_from_the_file(
 ) -> None:
     before = interrupted(alone, tmp_path / "state", monkeypatch)
     overwrite(alone / "a-0")
-    (report,) = job.stats(None, alone, resume=str(tmp_path / "state"))  # type: ignore[arg-type]
+    (report,) = job.stats(NO_SPARK, alone, resume=str(tmp_path / "state"))
     assert report == before
     assert re.match(r"\d{4}-\d\d-\d\dT", report.from_file)
     tree = as_tree([report])
@@ -375,7 +377,7 @@ def test_what_differs_is_walked_again(
     state = tmp_path / "state"
     interrupted(alone, state, monkeypatch)
     change(alone)
-    (report,) = job.stats(None, alone, resume=str(state))  # type: ignore[arg-type]
+    (report,) = job.stats(NO_SPARK, alone, resume=str(state))
     assert report.from_file is None
     assert report.stats == single(alone)[0]
 
@@ -426,7 +428,7 @@ def test_a_last_line_that_was_not_written_whole(
     before = interrupted(alone, state, monkeypatch)
     state.write_bytes(state.read_bytes()[:-20])
     for _ in range(2):
-        (report,) = job.stats(None, alone, resume=str(state))  # type: ignore[arg-type]
+        (report,) = job.stats(NO_SPARK, alone, resume=str(state))
         assert report == before
     assert report.from_file is not None
     assert list(kept(state)) == [report.path]

@@ -15,6 +15,8 @@ from kstore.spark.jobs.running import run_tasks
 from support.jobs import kept, overwrite
 from support.stores import QUIET, snapshot
 
+NO_SPARK: Any = None  # tasks run in this process
+
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
@@ -129,12 +131,12 @@ def test_what_differs_from_the_file_is_looked_at_again(
     )
     monkeypatch.setattr(job.Finished, "end", lambda self: None)
     state = str(tmp_path / "state")
-    whole = job.verify(None, place, resume=state)  # type: ignore[arg-type]
+    whole = job.verify(NO_SPARK, place, resume=state)
     with kstore.open(place, config=QUIET) as store:
         store["orders"][1].append(b"more")
     for name in ("clicks-0", "clicks-1", "orders-0"):
         overwrite(place / name)  # of the same size, in the same file
-    reports = job.verify(None, place, resume=state)  # type: ignore[arg-type]
+    reports = job.verify(NO_SPARK, place, resume=state)
     assert reports[:3] == whole[:3]
     assert reports[3].report.batches == whole[3].report.batches + 1
     assert [each.from_file is None for each in reports] == [False, False, False, True]

@@ -27,8 +27,8 @@ Measures sequential and random writes, reads through the page cache, sends to so
 engine makes of them, each beside its ceiling, in interleaved rounds; every result is checked. The
 environment and the noise of the machine (a thing against itself) come before any figure. Files are
 made in a new folder below --dir and removed in the end, after an interrupt too. --quick takes under
-two minutes, the default under ten, --full an hour at most. What stands beside kstore and is not
-installed is named; 'pip install kstore[bench]' brings most of it.
+two minutes, the default is meant to take ten, --full an hour or more. What stands beside kstore and
+is not installed is named; 'pip install kstore[bench]' brings most of it.
 
 compare tells what changed between two runs beyond their noise: a contestant by its fraction of the
 ceiling of its own run, a ceiling by its time (--absolute: all by time). What failed or is gone in
@@ -50,7 +50,7 @@ def describe(parser: ToolParser) -> None:
     )
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="small data, under two minutes")
-    size.add_argument("--full", action="store_true", help="large data, an hour at most")
+    size.add_argument("--full", action="store_true", help="large data: an hour or more")
     parser.add_argument(
         "--dir",
         type=Path,
