@@ -446,6 +446,7 @@ cdef class SegmentView:
             # soon as it is mapped, so what is used from here on is a reference of its own.
             self.opener(self)
             log_map = self.log_map
+            end = min(end, self.size)  # whoever maps it may have found zeros at its end
         self.touched = True
         data = log_map.data
         position = self._floor(offset, 0)
@@ -500,6 +501,7 @@ cdef class SegmentView:
         while log_map is None or log_map.size < end:
             self.opener(self)
             log_map = self.log_map
+            end = min(end, self.size)
         self.touched = True
         return new_slice(self, log_map, log_map.data, 0, end)
 

@@ -366,6 +366,36 @@ def map_log(files: Files, view: SegmentView, reserve: int, *, path: str | None =
             ) from error
     finally:
         files.close(fd)
+    if view.sealed and path is None and view.size:
+        leave_out_zeros(files, view, view.whole().memory()[-_HEADER:])
+
+
+def leave_out_zeros(files: Files, view: SegmentView, last: bytes | memoryview) -> None:
+    """Take zeros behind a sealed segment's last batch for no part of it; its indexes are loaded.
+
+    ``last``: the file's last bytes, as many as a header has. A broker that preallocates leaves
+    zeros where it is killed amid a roll, while all offsets below the next segment's base are
+    there. A batch may end in many zeros, too: the log itself decides. What is no zeros stays,
+    and is damage for whoever comes to it.
+    """
+    if any(last):
+        return
+    end = walk_end(files, view, view.size)[0]
+    fd = files.open(view.path)
+    try:
+        if end < view.size and files.only_zeros(fd, end, view.size):
+            view.publish(end, view.next_offset)
+    finally:
+        files.close(fd)
+
+
+def last_bytes(files: Files, view: SegmentView) -> bytes:
+    """A file's last bytes, as many as a header has."""
+    fd = files.open(view.path)
+    try:
+        return files.pread(fd, _HEADER, max(0, view.size - _HEADER))
+    finally:
+        files.close(fd)
 
 
 def remove(files: Files, directory: str, base_offset: int, suffix: str = "") -> None:

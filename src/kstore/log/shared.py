@@ -382,6 +382,8 @@ class SharedReader:
             )
         if view.sealed and view.index_count == 0:
             segments_on_disk.load_indexes(self._files, self.directory, view)
+            last = segments_on_disk.last_bytes(self._files, view)
+            segments_on_disk.leave_out_zeros(self._files, view, last)
             self._maps.add(view)
         view.touched = True
         fd = self._files.open(view.path)

@@ -1,0 +1,74 @@
+"""Zeros behind the last batch of a rolled segment: no part of it, and no damage to a reader.
+
+A broker that preallocates leaves them where it is killed amid a roll. Every offset below the next
+segment's base may be there all the same.
+"""
+
+import os
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from kstore.errors import CorruptRecordError
+from kstore.log.log import Log
+from support.logs import open_log, read_log
+
+OPENERS: dict[str, Callable[[Path], Log]] = {
+    "writer": lambda path: open_log(path, recovery_point=1 << 40),
+    "own": lambda path: read_log(path, own=True),
+    "foreign": lambda path: read_log(path, own=False),
+}
+MANY_ZEROS = bytes(500)  # a value: with it a batch ends in zeros itself
+
+
+def roll(directory: Path, values: list[bytes], indexed: bool) -> Path:
+    """A log of two segments, the first with all values but the last; its path."""
+    interval = 100 if indexed else 1 << 20
+    with closing(open_log(directory, index_interval_bytes=interval)) as log:
+        for value in values[:-1]:
+            log.append(value)
+        log.roll()
+        log.append(values[-1])
+    return directory / f"{0:020d}.log"
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+@pytest.mark.parametrize("opener", OPENERS)
+@pytest.mark.parametrize("zeros", [61, 200, 3 << 20])
+def test_zeros_behind_a_rolled_segment_are_gone_by(
+    tmp_path: Path, opener: str, zeros: int, indexed: bool
+) -> None:
+    values = [b"one" * 50, b"two" * 50, MANY_ZEROS, b"behind"]
+    path = roll(tmp_path / "t-0", values, indexed)
+    sound = path.stat().st_size
+    os.truncate(path, sound + zeros)
+    with closing(OPENERS[opener](tmp_path / "t-0")) as log:
+        assert [record.value for record in log] == values
+        assert log[2].value == MANY_ZEROS
+        assert [record.value for record in log.view(2)] == values[2:]
+    assert path.stat().st_size == sound + zeros  # nobody cut it
+
+
+@pytest.mark.parametrize("opener", OPENERS)
+def test_a_batch_that_ends_in_zeros_is_whole(tmp_path: Path, opener: str) -> None:
+    values = [b"one", MANY_ZEROS, b"behind"]
+    roll(tmp_path / "t-0", values, True)
+    with closing(OPENERS[opener](tmp_path / "t-0")) as log:
+        assert [record.value for record in log] == values
+
+
+@pytest.mark.parametrize("opener", OPENERS)
+def test_what_is_no_zeros_is_damage(tmp_path: Path, opener: str) -> None:
+    values = [b"one", b"two", b"behind"]
+    path = roll(tmp_path / "t-0", values, True)
+    sound = path.stat().st_size
+    with path.open("ab") as file:
+        file.write(bytes(100) + b"x" + bytes(100))
+    with (
+        closing(OPENERS[opener](tmp_path / "t-0")) as log,
+        pytest.raises(CorruptRecordError) as error,
+    ):
+        list(log)
+    assert error.value.position == sound
