@@ -119,6 +119,7 @@ class Explorer:
         counts["checked"] += 1
         if counts["checked"] % COLLECT_EVERY == 0:
             gc.collect()
+            gc.freeze()  # what stays is much in a long run: it is gone through once
         power = model != "kill"
         try:
             materialise(tree, self.root)
