@@ -1,0 +1,117 @@
+"""Folders that the cluster has on another node, or in a directory that was not named.
+
+`handover` refuses both; a real broker, given them all the same, shows what that spares.
+"""
+
+import gc
+import shutil
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kafka import KafkaAdminClient
+from kafka.admin import NewTopic
+
+import kstore
+from interop.node import Node
+from kstore.errors import SourceError
+from kstore.handover import HandoverReport, check_broker, plan_handover
+from kstore.mirror.answers import LATEST
+from kstore.mirror.source import KafkaSource
+from support.stores import QUIET
+
+
+@pytest.fixture(autouse=True)
+def _closed_sockets() -> Iterator[None]:
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+
+
+def refusals(report: HandoverReport) -> list[str]:
+    return [f"{each.where}: {each.sentence}" for each in report.findings if each.level == "refused"]
+
+
+def end_of(node: Node, topic: str, patience: float = 60) -> int:
+    with KafkaSource(node.address, topic, patience=patience) as source:
+        source.describe()
+        return source.offsets([0], LATEST)[0]
+
+
+def fill(place: Path, topic: str, count: int) -> None:
+    with kstore.open(place, config=QUIET) as store:
+        store[topic][0].extend([b"v"] * count)
+
+
+def test_a_folder_of_another_node(kafka: str, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    first = Node(kafka, tmp_path / "one")
+    second = Node(kafka, tmp_path / "two", of=first)
+    try:
+        first.start()
+        second.start()
+        admin = KafkaAdminClient(bootstrap_servers=first.address)
+        admin.create_topics([NewTopic("far", replica_assignments={0: [2]})])
+        admin.close()
+        assert end_of(second, "far") == 0
+        second.stop()
+        first.stop()
+        fill(second.log_dir, "far", 7)
+        shutil.copytree(second.log_dir / "far-0", first.log_dir / "far-0")
+
+        assert refusals(check_broker(second.log_dir)) == []
+        (said,) = refusals(check_broker(first.log_dir))
+        assert "assigned to nodes [2], not to 1" in said
+        assert "-stray" in said
+        with kstore.open(tmp_path / "own", config=QUIET) as store:
+            store.create_topic("far").append(b"v")
+        planned = refusals(plan_handover(tmp_path / "own", first.log_dir))
+        assert any("assigned to nodes [2], not to 1" in each for each in planned)
+
+        first.start()
+        second.start()
+        assert end_of(second, "far") == 7
+        second.stop()
+        first.stop()
+        assert not (first.log_dir / "far-0").exists()
+        assert [path.name.split(".")[0] for path in first.log_dir.glob("*-stray")] == ["far-0"]
+        assert refusals(check_broker(first.log_dir)) == []
+    finally:
+        second.kill()
+        first.kill()
+
+
+def test_a_folder_of_a_directory_that_was_not_named(kafka: str, tmp_path: Path) -> None:
+    node = Node(kafka, tmp_path, dirs=2)
+    one, two = node.log_dirs
+    try:
+        node.start()
+        admin = KafkaAdminClient(bootstrap_servers=node.address)
+        admin.create_topics([NewTopic(name, 1, 1) for name in ("t0", "t1", "t2", "t3")])
+        admin.close()
+        for number in range(4):
+            assert end_of(node, f"t{number}") == 0
+        node.stop()
+        topic = next(path for path in sorted(two.glob("t?-0"))).name[:-2]
+        fill(two, topic, 7)
+        shutil.copytree(two / f"{topic}-0", one / f"{topic}-0")
+
+        (said,) = refusals(check_broker(one))
+        assert "name all log.dirs" in said
+        both = refusals(check_broker(node.log_dirs))
+        assert any("the same partition is in" in each for each in both)
+
+        node.log_dirs = [one]  # the broker without it, as the refusal says
+        node.start()
+        with pytest.raises(SourceError):
+            end_of(node, topic, patience=4)
+        node.stop()
+        assert refusals(check_broker(one)) == []  # it has told the cluster, and serves it now
+        node.start()
+        assert end_of(node, topic) == 7
+        node.stop()
+    finally:
+        node.kill()
