@@ -142,7 +142,8 @@ def test_rounds_end_with_the_time():
 
 def test_a_wrong_result_is_no_figure(tmp_path):
     tree = tree_of(workload(), workload("other", broken), directory=tmp_path)
-    assert [result["workload"] for result in tree["results"]] == ["disk/some"]
+    assert [result["workload"] for result in tree["results"]] == ["disk/some", "disk/other"]
+    assert [entry["name"] for entry in tree["results"][1]["contestants"]] == ["roof"]
     (failed,) = tree["failed"]
     assert failed["workload"] == "disk/other"
     assert "wrong gave 2, not 1" in failed["reason"]

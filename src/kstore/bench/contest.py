@@ -84,21 +84,39 @@ class Contest:
 
         Returns the seconds that each call took, set-up and checks included.
         """
+        return {name: seconds for name, seconds, _ in self.first_calls()}
+
+    def first_calls(
+        self, failed: dict[str, str] | None = None
+    ) -> "Iterator[tuple[str, float, object]]":
+        """Call one contestant after the other, each once: its name, the seconds that the call took
+        and what it returned.
+
+        AssertionError if a result is wrong. With ``failed`` nobody's error ends the contest for
+        the others: it is put there by the contestant's name instead.
+        """
         expected = self.expected
-        seconds = {}
         for name, call in self.calls.items():
             started = perf_counter()
-            got = call()
-            seconds[name] = perf_counter() - started
-            if isinstance(got, Timed):
-                got = got.result
-            if name in self.unchecked:
+            try:
+                result = call()
+                seconds = perf_counter() - started
+                got = result.result if isinstance(result, Timed) else result
+                if name not in self.unchecked:
+                    expected = got if expected is None else expected
+                    if got != expected:
+                        raise AssertionError(f"{self.name}: {name} gave {got!r}, not {expected!r}")
+            except Exception as error:
+                if failed is None:
+                    raise
+                failed[name] = in_words(error)
                 continue
-            if expected is None:
-                expected = got
-            elif got != expected:
-                raise AssertionError(f"{self.name}: {name} gave {got!r}, not {expected!r}")
-        return seconds
+            yield name, seconds, result
+
+
+def in_words(error: Exception) -> str:
+    """What happened, for whoever reads why somebody has no figure."""
+    return f"{type(error).__name__}: {error}"
 
 
 _part = [1.0]

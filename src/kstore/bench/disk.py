@@ -114,6 +114,12 @@ class Writing:
         self._zeros: Path | None = None
 
     @property
+    def random_bytes(self) -> Path:
+        """A file of random bytes, in page cache, made when it is first needed."""
+        path = self.setting.directory / "random"
+        return path if path.exists() else prewrite(path, self.setting.size, zeros=False)
+
+    @property
     def zeros(self) -> Path:
         """The file of zeros, made when it is first needed."""
         if self._zeros is None:
@@ -291,11 +297,13 @@ def _add_programs(work: Writing, calls: Calls, count: int, depth: int) -> None:
     if reason := programs.why_not("dd"):
         work.setting.missing["dd"] = reason
     else:
-        calls["dd, conv=fdatasync"] = partial(programs.dd, work.file, work.block, count)
+        calls["dd, conv=fdatasync"] = partial(
+            programs.dd, work.file, work.block, count, work.random_bytes
+        )
     if reason := programs.why_not("fio"):
         work.setting.missing["fio"] = reason
     elif not work.why_no_ring():
-        name = f"fio, io_uring, O_DIRECT over zeros, {depth} at once"
+        name = f"fio, io_uring, O_DIRECT over a file, {depth} at once"
         calls[name] = partial(programs.fio, work.file, work.block, count, depth)
 
 
@@ -415,6 +423,7 @@ WORKLOADS = (
         sizes=(32 * MIB, 256 * MIB, 1024 * MIB),
         contests=sequential_writes,
         count=(3, 6, 8),
+        copies=3,
         weight=4,
     ),
     Workload(

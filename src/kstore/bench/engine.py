@@ -14,7 +14,7 @@ def at(module: str, sizes: tuple[int, int, int]) -> Callable[[Setting], Iterator
 
     def contests(setting: Setting) -> Iterator[Contest]:
         part = sizes[LEVELS.index(setting.level)] / sizes[-1]
-        with part_of(part):
+        with part_of(part * setting.part):
             yield from import_module(f"kstore.bench.contests.{module}").contests()
 
     return contests
@@ -169,6 +169,7 @@ WORKLOADS = (
         ("confluent-kafka", "Redis Streams", "NATS JetStream"),
         (20, 100, 500),
         module="publish",
+        count=2,
         weight=1.5,
     ),
     workload(

@@ -97,7 +97,7 @@ def _table(result: Tree) -> str:
                 f"<tr{short}><td colspan='5'>{escape(told)}, wanted {bar['wanted']:g}x</td></tr>"
             )
     return (
-        f"<p><b>{escape(result['contest'])}</b>, {result['rounds']} rounds"
+        f"<p><b>{escape(result['contest'])}</b>, {table.rounds(result)}"
         f"<span class='short'> {escape(result.get('medium', ''))}</span></p><table>"
         "<tr><th></th><th class='n'>figure</th><th class='n'>interval</th>"
         "<th class='n'>of ceiling</th><th></th></tr>" + "".join(rows) + "</table>"

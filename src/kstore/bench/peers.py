@@ -1,16 +1,17 @@
 """Who stands beside kstore where they are installed; who is missing is named."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from warnings import catch_warnings, simplefilter
 
-from kstore.bench.contest import Timed
+from kstore.bench.contest import Timed, in_words
 
 Result = dict[str, float | int | str]
 missing: dict[str, str] = {}  # since it was last emptied: who, and why
+failed: dict[str, str] = {}  # the same of those that are here and broke before their contest
 
 
 class KafkaLog(Protocol):
@@ -44,6 +45,23 @@ def optional(module: str, package: str) -> Any:
             return None
 
 
+T = TypeVar("T")
+
+
+def attempt(name: str, call: Callable[[], T]) -> T | None:
+    """What a peer's preparation gives, or None where it fails, which is told: the others go on."""
+    try:
+        return call()
+    except Exception as error:
+        failed[name] = in_words(error)
+        return None
+
+
+def standing(running: ExitStack, name: str, peer: AbstractContextManager[T]) -> T | None:
+    """A peer that stands as long as ``running``, or None where it does not come to stand."""
+    return attempt(name, lambda: running.enter_context(peer))
+
+
 def provide_kafka(make: Kafka) -> None:
     """Let Apache Kafka take part: what a checkout's ``benchmarks/peers`` calls."""
     _kafka[:] = [make]
@@ -56,7 +74,10 @@ def kafka_log(directory: Path) -> Iterator[KafkaLog | None]:
         missing["Apache Kafka"] = "takes part in a checkout: see benchmarks/README.md"
         yield None
         return
-    with _kafka[0](directory) as peer:
+    with ExitStack() as running:
+        peer = standing(running, "Apache Kafka", _kafka[0](directory))
+        if peer is None and "Apache Kafka" not in failed:
+            missing["Apache Kafka"] = "Java 17 or its jars are not here: see benchmarks/README.md"
         yield peer
 
 

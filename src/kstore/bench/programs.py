@@ -18,11 +18,12 @@ def why_not(name: str) -> str:
     return "" if shutil.which(name) else f"not installed: {HOW[name]}"
 
 
-def dd(file: Path, block: int, count: int) -> Timed:
-    """Zeros into a new file, synced."""
-    words = [f"of={file}", f"bs={block}", f"count={count}", "conv=fdatasync"]
+def dd(file: Path, block: int, count: int, source: Path) -> Timed:
+    """The bytes of a file that is in page cache into a new one, synced: some disks do less for
+    zeros."""
+    words = [f"if={source}", f"of={file}", f"bs={block}", f"count={count}", "conv=fdatasync"]
     try:
-        told = _run(["dd", "if=/dev/zero", *words]).stderr
+        told = _run(["dd", *words]).stderr
         _check_size(file, "dd", block * count)
     finally:
         file.unlink(missing_ok=True)
@@ -31,12 +32,10 @@ def dd(file: Path, block: int, count: int) -> Timed:
 
 
 def fio(file: Path, block: int, count: int, depth: int) -> Timed:
-    """O_DIRECT writes through io_uring over a file of zeros that fio lays out before its clock.
-
-    The clock counts milliseconds.
-    """
+    """O_DIRECT writes of random bytes through io_uring over a file that fio lays out before its
+    clock, which counts milliseconds."""
     direct = ["--rw=write", "--ioengine=io_uring", f"--iodepth={depth}", "--direct=1"]
-    more = ["--overwrite=1", "--end_fsync=1", "--zero_buffers=1"]
+    more = ["--overwrite=1", "--end_fsync=1"]
     job = _fio(file, block, count, [*direct, *more])
     return Timed(max(job["job_runtime"], 1) / 1e3 / count, result=block)
 
@@ -52,6 +51,7 @@ def fio_commits(file: Path, block: int, count: int) -> Timed:
 
 def _fio(file: Path, block: int, count: int, words: Sequence[str]) -> dict[str, Any]:
     size = [f"--bs={block}", f"--size={block * count}", "--name=kstore", "--thread"]
+    size += ["--zero_buffers=0", "--scramble_buffers=1"]  # random, and no block like another
     try:
         told = _run(
             ["fio", f"--filename={file}", *size, *words, "--output-format=json"], file.parent

@@ -27,7 +27,7 @@ def as_tree(workload: Workload, outcome: Outcome) -> Tree:
     contest, ceiling = outcome.contest, outcome.ceiling
     contestants = []
     for name, seconds in outcome.times.items():
-        owner = next(own for own in sorted(contest.calls, key=len, reverse=True) if _of(name, own))
+        owner = outcome.owner(name)
         entry: Tree = {"name": name, "contestant": owner, "seconds": seconds}
         entry |= _interval("median", estimate(seconds))
         if contest.amount and name == owner:
@@ -49,16 +49,15 @@ def as_tree(workload: Workload, outcome: Outcome) -> Tree:
         "size": contest.size,
         "ceiling": ceiling,
         "rounds": len(outcome.times[ceiling]),
+        "rounds_wanted": outcome.wanted,
+        "seconds": round(outcome.seconds, 3),
         "contestants": contestants,
         "bars": [
             {"ours": ours, "peer": peer, "wanted": wanted, "ratio": outcome.ratio(ours, peer)}
             for ours, peer, wanted in contest.bars
+            if ours in outcome.times and peer in outcome.times
         ],
     }
-
-
-def _of(name: str, owner: str) -> bool:
-    return name == owner or name.startswith(owner + " ")
 
 
 def _interval(name: str, found: Estimate) -> dict[str, float]:

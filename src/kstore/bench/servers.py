@@ -1,5 +1,5 @@
 """Redis and NATS as peers: a server of each is started here, spoken to in its own protocol, and
-stopped. Both keep what they are sent in files, neither syncs it before it answers."""
+stopped. Both keep what they are sent in files; whether they sync it before they answer is said."""
 
 import json
 import shutil
@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import NamedTemporaryFile, mkdtemp
 from threading import Thread
 from time import monotonic, perf_counter, sleep
 
@@ -26,6 +26,18 @@ ROOM = 1 << 16
 def why_not(name: str) -> str:
     """What to install where a server is not here, or an empty string."""
     return "" if shutil.which(name) else f"not installed: {HOW[name]}"
+
+
+def why_not_synced(name: str) -> str:
+    """Why a server cannot sync before it answers, or an empty string."""
+    if (reason := why_not(name)) or name != "nats-server":
+        return reason
+    with NamedTemporaryFile("w", suffix=".conf") as file:
+        file.write("jetstream { sync_interval: always }\n")
+        file.flush()
+        told = subprocess.run([name, "-t", "-c", file.name], capture_output=True, text=True)
+    reason = f"its version knows no sync_interval: {told.stderr.strip()}"
+    return reason if told.returncode else ""
 
 
 def _free_port() -> int:
@@ -106,11 +118,16 @@ def _pipelined(connection: socket.socket, request: bytes, mark: bytes, count: in
 
 
 @contextmanager
-def redis(directory: Path) -> Iterator[Callable[[int, bytes], Timed]]:
-    """XADD of messages to a stream, appended to a file that is synced each second."""
+def redis(directory: Path, *, synced: bool = False) -> Iterator[Callable[[int, bytes], Timed]]:
+    """XADD of messages to a stream, appended to a file.
+
+    ``synced``: Redis syncs it before it answers, once for whatever it has read together
+    (``appendfsync always``); else never.
+    """
     path, port = mkdtemp(dir=directory), _free_port()
     words = ["redis-server", "--bind", "127.0.0.1", "--port", f"{port}", "--dir", path]
-    words += ["--save", "", "--appendonly", "yes", "--appendfsync", "everysec"]
+    words += ["--save", "", "--appendonly", "yes"]
+    words += ["--appendfsync", "always" if synced else "no"]
     with _server(words, port) as connection:
 
         def ask(*parts: bytes) -> bytes:
@@ -133,10 +150,15 @@ def _command(*parts: bytes) -> bytes:
 
 
 @contextmanager
-def nats(directory: Path) -> Iterator[Callable[[int, bytes], Timed]]:
-    """Publishing to a JetStream stream in files, acknowledged one by one."""
+def nats(directory: Path, *, synced: bool = False) -> Iterator[Callable[[int, bytes], Timed]]:
+    """Publishing to a JetStream stream in files, acknowledged one by one.
+
+    ``synced``: each message is on disk before that; else every two minutes.
+    """
     path, port = mkdtemp(dir=directory), _free_port()
-    words = ["nats-server", "-js", "-sd", path, "-a", "127.0.0.1", "-p", f"{port}"]
+    told = f'store_dir: "{path}"' + (", sync_interval: always" if synced else "")
+    (Path(path) / "nats.conf").write_text(f"jetstream {{ {told} }}\n", encoding="utf-8")
+    words = ["nats-server", "-c", f"{path}/nats.conf", "-a", "127.0.0.1", "-p", f"{port}"]
     with _server(words, port) as connection:
         connection.recv(ROOM)  # INFO
         connection.sendall(b'CONNECT {"verbose":false}\r\nSUB answers 1\r\nPING\r\n')

@@ -5,16 +5,17 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import count as counted
 from pathlib import Path
 from time import perf_counter
 from types import FrameType
 
 from kstore.bench import noise, peers, results
-from kstore.bench.contest import Contest
+from kstore.bench.contest import Contest, in_words
 from kstore.bench.environment import (
     Environment,
     available_memory,
@@ -22,12 +23,18 @@ from kstore.bench.environment import (
     in_memory,
 )
 from kstore.bench.environment import peers as absent
-from kstore.bench.runner import run
+from kstore.bench.runner import NO_TIME, run
 from kstore.bench.workload import LEVELS, Setting, Workload
 from kstore.errors import KStoreError
 
 PREFIX = "kstore-bench-"
-SECONDS = {"quick": 90.0, "default": 540.0, "full": 3600.0}  # of a whole run, set-up included
+# Of a whole run, set-up included. A quick and a default run keep to it however slow the machine
+# is, but for the call that is under way in the end; a full one makes at least three rounds.
+SECONDS = {"quick": 100.0, "default": 540.0, "full": 3600.0}
+STRICT = ("quick", "default")
+LATE = 1.5  # times its time, after which a workload begins no further contest
+PATIENCE = 3  # times its time, after which a contest begins nothing more
+LEAST_SIZE = 0.1  # part of its size that a workload has in a run that is late
 WITHOUT_FILES = ("sockets",)  # groups whose figures do not hang on the file system
 SPARE = 256 << 20  # bytes that stay free
 ENDINGS = (signal.SIGTERM, signal.SIGHUP)
@@ -115,6 +122,7 @@ class Suite:
     rounds: int | None = None
     listener: Listener = field(default_factory=Listener)
     tree: results.Tree = field(default_factory=dict)
+    _until: float = 0.0
 
     def run(self) -> results.Tree:
         """Everything; what came of it, as ``kstore bench --json`` writes it.
@@ -123,6 +131,7 @@ class Suite:
         """
         with workspace(self.directory, needed(self.workloads, self.level)) as folder:
             started = datetime.now(UTC)
+            self._until = perf_counter() + SECONDS[self.level]
             found = environment(folder.parent)
             self.listener.progress("the same thing against itself: the noise of this machine")
             noises = noise.measure(folder, ROUNDS[self.level] if self.rounds is None else 5)
@@ -149,50 +158,105 @@ class Suite:
         return tree
 
     def _all(self, folder: Path, tree: results.Tree) -> None:
-        began = perf_counter()
-        weights = sum(each.weight for each in self.workloads)
+        weights = total = sum(each.weight for each in self.workloads)
         for number, workload in enumerate(self.workloads):
-            left = SECONDS[self.level] - (perf_counter() - began)
-            share = max(left, 0.0) * workload.weight / weights
+            share = max(self._until - perf_counter(), 0.0) * workload.weight / weights
+            meant = SECONDS[self.level] * workload.weight / total
             weights -= workload.weight
-            self._one(folder / f"{number}", workload, share, tree)
+            self._one(folder / f"{number}", workload, Budget(meant, share), tree)
 
-    def _one(self, folder: Path, workload: Workload, seconds: float, tree: results.Tree) -> None:
+    @property
+    def _strict(self) -> bool:
+        """Whether time is short by rule. Rounds that were asked for by number are made."""
+        return self.level in STRICT and self.rounds is None
+
+    def _one(self, folder: Path, workload: Workload, budget: "Budget", tree: results.Tree) -> None:
         """One workload; a failure is told and ends this workload only."""
         folder.mkdir()
         before, tempfile.tempdir = tempfile.tempdir, str(folder)  # where workloads make the rest
         peers.missing.clear()
-        setting = Setting(folder, workload.size(self.level), self.level)
-        until = perf_counter() + seconds
+        peers.failed.clear()
+        part = budget.part if self._strict else 1.0
+        setting = Setting(folder, workload.size(self.level, part), self.level, part)
+        if part < 1:
+            setting.missing["its full size"] = f"{part:.0%} of it: the run is late"
+        began = perf_counter()
+        contests = iter(workload.contests(setting))
         try:
             if workload.in_memory and (reason := short_of_memory(setting.size)):
                 raise KStoreError(reason)
-            contests = workload.contests(setting)
             expected = workload.count[LEVELS.index(self.level)]
-            for number, contest in enumerate(contests):
-                left = (until - perf_counter()) / max(1, expected - number)
-                result = self._contest(workload, contest, max(left, 0.0))
-                tree["results"].append(result)
-                self.listener.finished(result)
+            for number in counted():
+                if self._strict and budget.is_over(perf_counter() - began, self._until):
+                    setting.missing["further contests"] = NO_TIME
+                    break
+                if (contest := next(contests, None)) is None:
+                    break
+                left = budget.share - (perf_counter() - began)
+                seconds = max(left / max(1, expected - number), budget.share / expected / 3)
+                self._contest(workload, contest, seconds, setting)
         except Exception as error:  # a figure less, not a run less
-            reason = f"{type(error).__name__}: {error}"
-            tree["failed"].append({"workload": workload.title, "reason": reason})
-            self.listener.failed(workload.title, reason)
+            self._failed(workload, in_words(error))
         finally:
+            if isinstance(contests, Generator):
+                contests.close()  # its servers end now, after an interrupt too
             tempfile.tempdir = before
+            for name, reason in peers.failed.items():
+                self._failed(workload, f"{name}: {reason}")
             for name, reason in (setting.missing | peers.missing).items():
                 tree["missing"][f"{workload.title}: {name}"] = reason
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _contest(self, workload: Workload, contest: Contest, seconds: float) -> results.Tree:
+    def _failed(self, workload: Workload, reason: str) -> None:
+        self.tree["failed"].append({"workload": workload.title, "reason": reason})
+        self.listener.failed(workload.title, reason)
+
+    def _contest(
+        self, workload: Workload, contest: Contest, seconds: float, setting: Setting
+    ) -> None:
+        """One contest; whoever fails in it is told."""
         title = f"{workload.title}: {contest.name}"
         self.listener.progress(title)
 
         def progress(done: int, wanted: int) -> None:
             self.listener.progress(f"{title}, round {done + 1} of {wanted}")
 
-        outcome = run(contest, rounds=self.rounds, seconds=seconds, progress=progress)
+        most = min(PATIENCE * seconds, self._until - perf_counter())
+        outcome = run(
+            contest,
+            rounds=self.rounds,
+            seconds=seconds if self.rounds is None else None,
+            most=most if self._strict else None,
+            progress=progress,
+            careful=True,
+        )
         result = results.as_tree(workload, outcome)
         if workload.group not in WITHOUT_FILES and self.tree["medium"] != "disk":
             result["medium"] = f"files in memory ({self.tree['medium']}), NO DISK"
-        return result
+        self.tree["results"].append(result)
+        self.listener.finished(result)
+        for name, reason in outcome.failed.items():
+            self._failed(workload, f"{contest.name}: {name}: {reason}")
+        for name, reason in outcome.left_out.items():
+            setting.missing[f"{contest.name}: {name}"] = reason
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Seconds of a workload: what it was meant to have, and its share of what is left."""
+
+    meant: float
+    share: float
+
+    @property
+    def part(self) -> float:
+        """Of its size, what it gets: as little as there is time, where a run is late."""
+        return min(1.0, max(LEAST_SIZE, self.share / self.meant)) if self.is_short else 1.0
+
+    @property
+    def is_short(self) -> bool:
+        return self.share < 0.9 * self.meant
+
+    def is_over(self, taken: float, until: float) -> bool:
+        """Whether no further contest may begin: after its own time, or the run's."""
+        return taken > LATE * self.share or perf_counter() > until

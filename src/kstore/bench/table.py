@@ -55,7 +55,7 @@ def spread(entry: Mapping[str, Any]) -> str:
 
 def lines(result: Mapping[str, Any]) -> Iterator[str]:
     """A contest as a table."""
-    yield f"{result['workload']}: {result['contest']} ({result['rounds']} rounds)"
+    yield f"{result['workload']}: {result['contest']} ({rounds(result)})"
     if "medium" in result:
         yield f"  {result['medium']}"
     entries = result["contestants"]
@@ -79,6 +79,13 @@ def lines(result: Mapping[str, Any]) -> Iterator[str]:
             f"  {wanted['ours']} against {wanted['peer']}: {wanted['ratio']:.3g}x, "
             f"wanted {wanted['wanted']:g}x: {verdict}"
         )
+
+
+def rounds(result: Mapping[str, Any]) -> str:
+    """How many rounds; also how many were meant, where there was no time for them."""
+    made, wanted = result["rounds"], result.get("rounds_wanted", 0)
+    told = f"{made} rounds" if made != 1 else "1 round"
+    return told if made >= wanted else f"{told} of {wanted}, for want of time"
 
 
 def bar(share: float, width: int = 20) -> str:

@@ -37,6 +37,8 @@ class Setting:
         Bytes that one contestant handles in one round, at most.
     level
         One of ``LEVELS``.
+    part
+        Of the level's size, what ``size`` is: less where the time is short.
     missing
         Contestants that could not take part, each with the reason: workloads add to it.
     """
@@ -44,6 +46,7 @@ class Setting:
     directory: Path
     size: int
     level: str = "default"
+    part: float = 1.0
     missing: dict[str, str] = field(default_factory=dict)
 
     def pick(self, quick: T, default: T, full: T) -> T:
@@ -99,9 +102,9 @@ class Workload:
     def title(self) -> str:
         return f"{self.group}/{self.name}"
 
-    def size(self, level: str) -> int:
+    def size(self, level: str, part: float = 1.0) -> int:
         """Bytes at a level, multiplied by ``KSTORE_BENCH_SCALE``; at least 64 KiB."""
-        return max(1 << 16, int(self.sizes[LEVELS.index(level)] * scale()))
+        return max(1 << 16, int(self.sizes[LEVELS.index(level)] * scale() * part))
 
 
 def workloads(words: Sequence[str] = ()) -> list[Workload]:

@@ -27,14 +27,14 @@ Measures sequential and random writes, reads through the page cache, sends to so
 engine makes of them, each beside its ceiling, in interleaved rounds; every result is checked. The
 environment and the noise of the machine (a thing against itself) come before any figure. Files are
 made in a new folder below --dir and removed in the end, after an interrupt too. --quick takes under
-two minutes, the default is meant to take ten, --full an hour or more. What stands beside kstore and
-is not installed is named; 'pip install kstore[bench]' brings most of it.
+two minutes and the default under ten, with fewer rounds on a slow machine; --full an hour or more.
+What stands beside kstore and is not installed is named; 'pip install kstore[bench]' brings most.
 
 compare tells what changed between two runs beyond their noise: a contestant by its fraction of the
 ceiling of its own run, a ceiling by its time (--absolute: all by time). What failed or is gone in
 the second is listed. Too few rounds for so many figures (always under five): unsure, never slower.
-Exit status: 0, nothing is slower (of compare) or every workload ran; 3, something is slower; 1, a
-workload failed (of compare: in the second run), or results cannot be read.
+Exit status: 0, nothing is slower (of compare) or nobody failed; 3, something is slower; 1, a
+contestant failed (of compare: in the second run), or results cannot be read.
 """
 SLOWER = 3
 

@@ -11,7 +11,7 @@ import kstore
 from kstore._native import limits
 from kstore.bench import log_append, log_read
 from kstore.bench.contest import Contest, Timed, scaled
-from kstore.bench.peers import KafkaLog, kafka_log, timed
+from kstore.bench.peers import KafkaLog, attempt, kafka_log, timed
 from kstore.bench.recovery import read_whole
 from kstore.log.filenames import log_name
 
@@ -126,10 +126,13 @@ def contests() -> Iterator[Contest]:
     with TemporaryDirectory() as path, kafka_log(Path(path) / "kafka") as peer:
         for name, records in log_append.SHAPES.items():
             size = scaled(GIB, 1 << 20)
-            if peer is None:
+            made = None
+            if peer is not None:
+                made = attempt("Kafka", partial(peer.fill, name_of(name), records, size))
+            if made is None:
+                peer = None
                 store = log_read.fill(Path(path), records, size)
             else:
-                made = peer.fill(name_of(name), records, size)
                 store = log_read.adopt(Path(path), str(made["directory"]))
             with kstore.open(store) as opened:
                 log = opened["bench"][0]

@@ -1,5 +1,7 @@
 """Messages handed over one by one or in bulk until all are acknowledged: kstore in this process
-beside brokers, which a socket stands before. Nobody syncs before it answers, unless it says so."""
+beside brokers, which a socket stands before. In the first contest nobody syncs before it answers,
+in the second everybody does; like is compared with like: thousands with thousands, single ones
+with single ones."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -9,13 +11,18 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
-from kstore.bench import log_append, producer, servers
+from kstore.bench import log_append, log_stream, producer, servers
 from kstore.bench.contest import Contest, Timed, scaled
-from kstore.bench.peers import missing, optional
+from kstore.bench.peers import missing, optional, standing
 
 VALUE = b"x" * log_append.VALUE_SIZE
 RECORDS = 500_000
-CONFLUENT = 15.0  # wanted against confluent-kafka's messages, enqueued and acknowledged
+EXTEND, PRODUCER = "kstore, extend of 1000", "kstore, a producer"
+# Wanted of values handed over by the thousand against messages that confluent-kafka is handed one
+# by one, enqueued and acknowledged: what a program does with either. Like pairs stand beside it.
+CONFLUENT = 15.0
+Calls = dict[str, Callable[[], object]]
+Bars = list[tuple[str, str, float | None]]
 MOCK = {
     "bootstrap.servers": "mock",
     "test.mock.num.brokers": 1,
@@ -27,8 +34,11 @@ MOCK = {
 }
 
 
-def by_confluent(package: Any, count: int) -> Timed:
-    """librdkafka's producer against the broker that it mocks in the same process."""
+def by_confluent(package: Any, count: int, together: int = 1) -> Timed:
+    """librdkafka's producer against the broker that it mocks in the same process.
+
+    One message a call, or so many ``together``.
+    """
     failed: list[object] = []
     sender = package.Producer(MOCK)
     sender.list_topics("log", timeout=30)
@@ -37,9 +47,15 @@ def by_confluent(package: Any, count: int) -> Timed:
         failed.append(error)
 
     started = perf_counter()
-    produce = sender.produce
-    for _ in range(count):
-        produce("log", VALUE, on_delivery=refused)
+    if together == 1:
+        produce = sender.produce
+        for _ in range(count):
+            produce("log", VALUE, on_delivery=refused)
+    else:
+        messages = [{"value": VALUE} for _ in range(together)]
+        for _ in range(count // together):
+            if sender.produce_batch("log", messages, on_delivery=refused) != together:
+                raise AssertionError("its queue is full")
     left = sender.flush(120)
     seconds = perf_counter() - started
     if left or failed:
@@ -52,37 +68,73 @@ def extends(directory: Path, count: int) -> Timed:
     return Timed(timed.seconds / 1000, result=count)
 
 
-def contests() -> Iterator[Contest]:
-    count = scaled(RECORDS, 1000) // 1000 * 1000
-    with TemporaryDirectory() as path, ExitStack() as running:
-        directory = Path(path)
-        calls: dict[str, Callable[[], object]] = {
-            "kstore, extend of 1000": partial(extends, directory, count),
-            "kstore, a producer": partial(producer.sent, directory, count, 1, idempotent=False),
-        }
-        bars: list[tuple[str, str, float | None]] = []
-        package = optional("confluent_kafka", "confluent-kafka")
-        if package is not None:
-            name = "confluent-kafka, its mock broker"
-            calls[name] = partial(by_confluent, package, count)
-            bars.append(("kstore, extend of 1000", name, CONFLUENT))
-            bars.append(("kstore, a producer", name, None))
-        for program, name, serve in (
-            ("redis-server", "Redis Streams, XADD in bulk", servers.redis),
-            ("nats-server", "NATS JetStream, in bulk", servers.nats),
-        ):
-            if reason := servers.why_not(program):
-                missing[name] = reason
-                continue
-            publish = running.enter_context(serve(directory))
+def streamed(directory: Path, count: int) -> Timed:
+    """The same, acknowledged on disk, at most 1 MiB waiting for it."""
+    return Timed(log_stream.stream(directory, count, reader=False).seconds, result=count)
+
+
+def add_servers(
+    calls: Calls, bars: Bars, running: ExitStack, path: Path, count: int, *, synced: bool
+) -> None:
+    """Redis and NATS, where they are; both have a thousand messages under way."""
+    for program, name, serve in (
+        ("redis-server", "Redis Streams, XADD in bulk", servers.redis),
+        ("nats-server", "NATS JetStream, in bulk", servers.nats),
+    ):
+        name = f"{name}, synced" if synced else name
+        if reason := (servers.why_not_synced if synced else servers.why_not)(program):
+            missing[name] = reason
+        elif publish := standing(running, name, serve(path, synced=synced)):
             calls[name] = partial(publish, count, VALUE)
-            bars.append(("kstore, extend of 1000", name, None))
-        yield Contest(
-            name=f"hand over {count} messages of {len(VALUE)} bytes, acknowledged",
-            calls=calls,
-            amount=1,
-            unit="records",
-            bars=tuple(bars),
-            ceiling="kstore, extend of 1000",
-            rounds=5,
-        )
+            bars.append((EXTEND, name, None))
+
+
+def contest(name: str, calls: Calls, bars: Bars) -> Contest:
+    return Contest(
+        name=name,
+        calls=calls,
+        amount=1,
+        unit="records",
+        bars=tuple(bars),
+        ceiling=EXTEND,
+        rounds=5,
+    )
+
+
+def in_page_cache(directory: Path, running: ExitStack, count: int) -> Contest:
+    calls: Calls = {
+        EXTEND: partial(extends, directory, count),
+        PRODUCER: partial(producer.sent, directory, count, 1, idempotent=False),
+    }
+    bars: Bars = []
+    package = optional("confluent_kafka", "confluent-kafka")
+    if package is not None:
+        mock = "confluent-kafka, its mock broker"
+        calls[mock] = partial(by_confluent, package, count)
+        bars += [(PRODUCER, mock, None), (EXTEND, mock, CONFLUENT)]
+        if hasattr(package.Producer, "produce_batch"):
+            calls[f"{mock}, 1000 a call"] = partial(by_confluent, package, count, 1000)
+            bars.append((EXTEND, f"{mock}, 1000 a call", None))
+        else:
+            missing[f"{mock}, 1000 a call"] = "its version has no produce_batch"
+    add_servers(calls, bars, running, directory, count, synced=False)
+    title = f"hand over {count} messages of {len(VALUE)} bytes, acknowledged, nothing synced"
+    return contest(title, calls, bars)
+
+
+def on_disk(directory: Path, running: ExitStack, count: int) -> Contest:
+    calls: Calls = {
+        EXTEND: partial(streamed, directory, count),
+        PRODUCER: partial(producer.sent, directory, count, "all", idempotent=False),
+    }
+    bars: Bars = []
+    add_servers(calls, bars, running, directory, count, synced=True)
+    title = f"hand over {count} messages of {len(VALUE)} bytes, acknowledged once on disk"
+    return contest(title, calls, bars)
+
+
+def contests() -> Iterator[Contest]:
+    count = scaled(RECORDS, 2000) // 1000 * 1000
+    for make in (in_page_cache, on_disk):
+        with TemporaryDirectory() as path, ExitStack() as running:
+            yield make(Path(path), running, count)

@@ -10,7 +10,7 @@ from pathlib import Path
 from kstore.bench import recovery
 from kstore.bench.contest import Contest, Timed, scaled
 from kstore.bench.log_read import Unsynced
-from kstore.bench.peers import KafkaLog, kafka_log
+from kstore.bench.peers import KafkaLog, attempt, kafka_log
 from kstore.log import filenames
 
 GIB = 1 << 30
@@ -32,12 +32,15 @@ def stores() -> Iterator[Contest]:
             root = Path(path) / short
             calls: dict[str, Callable[[], object]] = {}
             bars: list[tuple[str, str, float | None]] = []
-            if peer is None:
+            made = None
+            if peer is not None:
+                made = attempt("Kafka", partial(by_kafka_made, peer, root, records, size))
+            if peer is None or made is None:
+                peer = None
+                shutil.rmtree(root, ignore_errors=True)
                 expected = recovery.write_store(root, PARTITIONS, records, value_size, size)
             else:
-                made = peer.partitions(PARTITIONS, name=short, records=records, size=size)
-                expected = int(peer.load(short)["end_offsets"])
-                assert made["directory"] == str(root)
+                expected = made
                 calls["Kafka, two threads"] = partial(by_kafka, peer, root)
             for threads, called in ((2, "kstore, two threads"), (1, "kstore, one thread")):
                 calls[called] = partial(by_kstore, root, threads)
@@ -59,6 +62,14 @@ def stores() -> Iterator[Contest]:
                 rounds=5,
             )
             shutil.rmtree(root)
+
+
+def by_kafka_made(peer: KafkaLog, root: Path, records: int, size: int) -> int:
+    """Partitions that Kafka fills; the sum of their end offsets."""
+    made = peer.partitions(PARTITIONS, name=root.name, records=records, size=size)
+    if made["directory"] != str(root):
+        raise AssertionError(f"Kafka filled {made['directory']}, not {root}")
+    return int(peer.load(root.name)["end_offsets"])
 
 
 def read_logs(root: Path) -> int:

@@ -3,7 +3,7 @@ tables, each filled once with the same records, in page cache."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,7 +13,7 @@ import kstore
 from kstore._native import limits
 from kstore.bench.contest import Contest, scaled
 from kstore.bench.log_append import VALUE_SIZE, thousand_values
-from kstore.bench.peers import optional
+from kstore.bench.peers import optional, standing
 
 RECORDS = 2_000_000
 Reader = Callable[[], int]
@@ -129,13 +129,17 @@ def contests() -> Iterator[Contest]:
         directory = Path(path)
         calls: dict[str, Reader] = dict(held.enter_context(by_kstore(directory, count)))
         if (arrow := optional("pyarrow", "pyarrow")) is not None:
-            calls |= held.enter_context(by_parquet(arrow, directory, count))
+            calls |= standing(held, "Parquet", by_parquet(arrow, directory, count)) or {}
+        others: dict[str, AbstractContextManager[Reader]] = {}
         if (lmdb := optional("lmdb", "lmdb")) is not None:
             (directory / "lmdb").mkdir()
-            calls["LMDB"] = held.enter_context(by_lmdb(lmdb, directory, count))
-        calls["SQLite"] = held.enter_context(by_sqlite(directory, count))
+            others["LMDB"] = by_lmdb(lmdb, directory, count)
+        others["SQLite"] = by_sqlite(directory, count)
         if (rocksdict := optional("rocksdict", "rocksdict")) is not None:
-            calls["RocksDB"] = held.enter_context(by_rocksdb(rocksdict, directory, count))
+            others["RocksDB"] = by_rocksdb(rocksdict, directory, count)
+        for name, other in others.items():
+            if (reader := standing(held, name, other)) is not None:
+                calls[name] = reader
         roof = "read every byte of the segment"
         ours = "kstore, columns"
         yield Contest(

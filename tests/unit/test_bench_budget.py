@@ -1,0 +1,255 @@
+"""``kstore bench``: its time, and who breaks in the middle of it."""
+
+import random
+
+import pytest
+
+from kstore.bench import compare, contest, peers, runner, suite, table
+from kstore.bench.contest import Contest, Timed
+from kstore.bench.runner import NO_TIME, run
+from kstore.bench.workload import LEVELS, Workload
+
+
+class Clock:
+    """Time that passes only where somebody takes it."""
+
+    def __init__(self):
+        self.now = 0.0
+        self.longest = 0.0
+
+    def __call__(self):
+        return self.now
+
+    def work(self, seconds, result=1):
+        self.now += seconds
+        self.longest = max(self.longest, seconds)
+        return Timed(seconds, result=result)
+
+
+@pytest.fixture(name="clock")
+def _clock(monkeypatch):
+    clock = Clock()
+    for module in (contest, runner, suite):
+        monkeypatch.setattr(module, "perf_counter", clock)
+    monkeypatch.setattr(suite.noise, "measure", lambda directory, rounds: {"disk": 0.01})
+    return clock
+
+
+def workload(name, make, *, weight=1.0, count=1):
+    return Workload(
+        group="disk",
+        name=name,
+        about="",
+        ceiling="",
+        sizes=(1 << 20, 1 << 20, 1 << 20),
+        contests=make,
+        copies=0,
+        weight=weight,
+        count=(count,) * len(LEVELS),
+    )
+
+
+def steady(clock, contests, contestants, seconds, prepared=0.0):
+    """So many contests of so many contestants that each take so long, as large as they are."""
+
+    def make(setting):
+        for number in range(contests):
+            clock.now += prepared
+            calls = {
+                f"{who}": lambda part=setting.part: clock.work(seconds * part)
+                for who in range(contestants)
+            }
+            yield Contest(name=f"{number}", calls=calls, rounds=15)
+
+    return make
+
+
+# --- the time of a contest --------------------------------------------------------------------
+
+
+def test_a_contest_has_as_many_rounds_as_fit(clock):
+    calls = {name: lambda: clock.work(1.0) for name in "ab"}
+    given = Contest(name="a", calls=calls, rounds=15)
+    made = run(given, seconds=11)
+    assert len(made.times["a"]) == 4  # 2 s of checks and 4 times 2 s
+    assert (made.wanted, made.seconds) == (15, 10)
+    assert len(run(given, seconds=3, most=9).times["a"]) == 3
+    assert len(run(given, seconds=3, most=7).times["a"]) == 2
+    assert len(run(given, seconds=3).times["a"]) == 3  # nothing says how long at most
+    assert len(run(given).times["a"]) == 15
+
+
+def test_where_no_round_fits_the_checks_are_the_round(clock):
+    calls = {name: lambda: clock.work(1.0) for name in "ab"}
+    made = run(Contest(name="a", calls=calls, rounds=15), seconds=1, most=3)
+    assert made.times == {"a": [1.0], "b": [1.0]}
+    assert clock.now == 2
+
+
+def test_who_would_begin_too_late_is_left_out(clock):
+    calls = {name: lambda: clock.work(1.0) for name in "abcd"}
+    made = run(Contest(name="a", calls=calls, rounds=15, ceiling="d"), seconds=1, most=1.5)
+    assert set(made.times) == {"a", "b"}
+    assert made.left_out == {"c": NO_TIME, "d": NO_TIME}
+    assert made.ceiling in ("a", "b")
+
+
+def test_rounds_that_were_not_made_are_told():
+    assert table.rounds({"rounds": 3, "rounds_wanted": 3}) == "3 rounds"
+    assert table.rounds({"rounds": 1, "rounds_wanted": 5}) == "1 round of 5, for want of time"
+
+
+# --- the time of a run ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("level", suite.STRICT)
+def test_a_run_keeps_to_its_time_however_slow_the_machine_is(tmp_path, clock, level, seed):
+    draw = random.Random(seed)
+    given = []
+    for number in range(draw.randint(1, 12)):
+        contests = draw.randint(1, 9)
+        make = steady(
+            clock, contests, draw.randint(1, 8), draw.choice((0.01, 1, 20)), draw.choice((0, 3))
+        )
+        expected = draw.choice((contests, 1, 20))
+        given.append(workload(f"{number}", make, weight=draw.choice((0.5, 4)), count=expected))
+    tree = suite.Suite(given, tmp_path, level).run()
+    assert tree["results"]
+    assert clock.now <= suite.SECONDS[level] + 3 + clock.longest
+    assert suite.SECONDS[level] < {"quick": 120, "default": 600}[level]
+
+
+def test_time_is_shared_by_weight(tmp_path, clock):
+    light, heavy = (steady(clock, 1, 1, 0.1) for _ in range(2))
+    given = [workload("light", light), workload("heavy", heavy, weight=3)]
+    for each in given:  # as many rounds as there is time for
+        object.__setattr__(each, "contests", endless(each.contests))
+    tree = suite.Suite(given, tmp_path, "quick").run()
+    few, many = (result["rounds"] for result in tree["results"])
+    assert 2.9 < many / few < 3.1
+
+
+def endless(make):
+    def contests(setting):
+        for made in make(setting):
+            yield Contest(name=made.name, calls=made.calls, rounds=1 << 30)
+
+    return contests
+
+
+def test_a_late_run_is_smaller_and_says_so(tmp_path, clock):
+    first = steady(clock, 1, 2, 0.1, prepared=95)
+    given = [workload("first", first), workload("second", steady(clock, 1, 2, 1.0), weight=0.2)]
+    tree = suite.Suite(given, tmp_path, "quick").run()
+    assert tree["missing"]["disk/second: its full size"].endswith("of it: the run is late")
+    given = [workload(name, steady(clock, 1, 2, 0.1)) for name in ("first", "second")]
+    tree = suite.Suite(given, tmp_path, "quick").run()
+    assert not any("full size" in name for name in tree["missing"])
+
+
+def test_contests_that_are_not_begun_are_told(tmp_path, clock):
+    given = [workload("slow", steady(clock, 50, 1, 10.0), count=50)]
+    tree = suite.Suite(given, tmp_path, "quick").run()
+    assert 0 < len(tree["results"]) < 50
+    assert tree["missing"]["disk/slow: further contests"] == NO_TIME
+
+
+def test_rounds_that_were_asked_for_are_made(tmp_path, clock):
+    given = [workload("slow", steady(clock, 1, 1, 60.0))]
+    tree = suite.Suite(given, tmp_path, "quick", rounds=7).run()
+    assert [result["rounds"] for result in tree["results"]] == [7]
+
+
+def test_a_full_run_leaves_nothing_out(tmp_path, clock):
+    given = [workload("slow", steady(clock, 4, 2, 900.0), count=4)]
+    tree = suite.Suite(given, tmp_path, "full").run()
+    assert [result["rounds"] for result in tree["results"]] == [3] * 4
+
+
+# --- who breaks -------------------------------------------------------------------------------
+
+
+def breaking(after):
+    """A contestant that fails in a later call."""
+    calls = []
+
+    def call():
+        calls.append(1)
+        if len(calls) > after:
+            raise ConnectionResetError("the server is gone")
+        return Timed(1.0, result=1, also={"wait": 2.0}, samples=[1, 2, 3])
+
+    return call
+
+
+@pytest.mark.parametrize("after", [0, 1, 3])
+def test_a_peer_that_breaks_is_named_and_the_others_go_on(tmp_path, after):
+    def make(setting):
+        calls = {
+            "kstore": lambda: Timed(1.0, result=1),
+            "peer": breaking(after),
+            "peer two": lambda: Timed(3.0, result=1),
+        }
+        bars = (("kstore", "peer", 2.0), ("kstore", "peer two", 2.0))
+        yield Contest(name="one", calls=calls, bars=bars, rounds=5, ceiling="peer")
+        yield Contest(name="two", calls={"kstore": lambda: Timed(1.0, result=1)}, rounds=5)
+
+    told = []
+    given = suite.Suite([workload("some", make)], tmp_path, "quick", rounds=5)
+    given.listener.failed = lambda title, reason: told.append((title, reason))
+    tree = given.run()
+    (failed,) = tree["failed"]
+    assert failed["reason"] == "one: peer: ConnectionResetError: the server is gone"
+    assert told == [("disk/some", failed["reason"])]
+    one, two = tree["results"]
+    assert [entry["name"] for entry in one["contestants"]] == ["kstore", "peer two"]
+    assert (one["rounds"], one["ceiling"], two["rounds"]) == (5, "kstore", 5)
+    assert [bar["peer"] for bar in one["bars"]] == ["peer two"]
+    assert f"failed: disk/some: {failed['reason']}" in compare.losses(tree, tree)
+
+
+def test_where_everybody_breaks_the_contest_has_failed(tmp_path):
+    def make(setting):
+        yield Contest(name="one", calls={"a": breaking(0)}, rounds=5)
+
+    tree = suite.Suite([workload("some", make)], tmp_path, "quick", rounds=5).run()
+    assert tree["results"] == []
+    assert [failed["workload"] for failed in tree["failed"]] == ["disk/some"] * len(tree["failed"])
+
+
+def test_a_contest_that_is_checked_alone_fails_with_whoever_breaks():
+    with pytest.raises(ConnectionResetError):
+        Contest(name="one", calls={"a": breaking(0)}).check()
+
+
+def test_a_peer_that_does_not_come_to_stand_is_named(tmp_path):
+    def make(setting):
+        def serve():
+            raise OSError("no port")
+
+        assert peers.attempt("Redis", serve) is None
+        yield Contest(name="one", calls={"kstore": lambda: Timed(1.0, result=1)}, rounds=5)
+
+    tree = suite.Suite([workload("some", make)], tmp_path, "quick", rounds=5).run()
+    assert len(tree["results"]) == 1
+    assert [failed["reason"] for failed in tree["failed"]] == ["Redis: OSError: no port"]
+
+
+def test_servers_of_an_interrupted_workload_end_with_it(tmp_path):
+    ended = []
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    def make(setting):
+        try:
+            yield Contest(name="one", calls={"kstore": interrupted}, rounds=5)
+        finally:
+            ended.append("server")
+
+    given = suite.Suite([workload("some", make)], tmp_path, "quick", rounds=5)
+    with pytest.raises(KeyboardInterrupt):
+        given.run()
+    assert ended == ["server"]
+    assert list(tmp_path.iterdir()) == []
