@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import kstore
+from kstore._native.checksum import crc32c
 from kstore.errors import (
     CorruptRecordError,
     InvalidConfigError,
@@ -25,12 +26,15 @@ from kstore.errors import (
     RecoveryNeededError,
     StorageError,
 )
+from kstore.log.adoption import place_file
 from kstore.log.files import Files
 from kstore.log.segment_scan import scan_segment
 from kstore.spark.publishing import abort, publish, sweep
 from kstore.spark.sink_options import Staged, parse_sink
 from kstore.spark.staging import stage
+from support.segments import batches
 
+BATCH = batches(0, 1)[0]
 OLD = 1_400_000_000_000  # more than ten years ago
 CHILD = """
 import os, pickle, signal, sys
@@ -156,6 +160,74 @@ def test_large_files_become_segments(place: Path) -> None:
     for path in logs:
         scan = scan_segment(Files(), path, int(path.stem), kstore.LogConfig(segment_bytes=4096))
         assert path.with_suffix(".index").read_bytes() == scan.index
+
+
+def stricter(path: Path) -> None:
+    path.chmod(0o600)
+
+
+def named_twice(path: Path) -> None:
+    os.link(path, path.with_name("of a backup"))
+
+
+@pytest.mark.parametrize("change", [stricter, named_twice])
+def test_a_file_that_is_not_like_a_log_s_is_copied(place: Path, change: Any) -> None:
+    """Who may read a log does not change by what executors made; nobody else has its file."""
+    messages = staged(place)
+    modes = {path.stat().st_mode for path in place.rglob("*.log")}
+    own = [path for path in place.glob("kstore.staged.*") if path.stat().st_size > 4000]
+    before = {path.stat().st_ino for path in own}
+    for path in own:
+        if change is stricter or path == own[0]:
+            change(path)
+    assert publish(options(place), "job", messages, None, 0)
+    logs = [path.stat() for path in place.rglob("*.log")]
+    left_out = before if change is stricter else {own_inode(place)}
+    assert left_out
+    assert not left_out & {each.st_ino for each in logs}
+    assert {each.st_mode for each in logs} == modes
+    assert ends(place) == [301] * 3
+
+
+def own_inode(place: Path) -> int:
+    return (place / "of a backup").stat().st_ino
+
+
+def test_indexes_of_what_is_adopted_are_there_at_once(place: Path, tmp_path: Path) -> None:
+    """A reader of another process that comes before the writer has closed looks places up."""
+    messages = staged(place)
+    seen: list[Path] = []
+
+    def told(what: str, path: str | None) -> None:
+        if what == "remove" and "kstore.fence" in str(path) and not seen:
+            seen.extend(place.rglob("*.log"))
+            for log in seen:
+                scan = scan_segment(
+                    Files(), log, int(log.stem), kstore.LogConfig(segment_bytes=4096)
+                )
+                written = log.with_suffix(".index").read_bytes()
+                assert written[: len(scan.index)] == scan.index
+
+    assert publish(options(place), "job", messages, None, 0, files=Watched(told))
+    assert len(seen) > 6
+
+
+@pytest.mark.parametrize("what", ["marker", "transaction", "producer"])
+def test_only_batches_of_tasks_are_adopted(tmp_path: Path, what: str) -> None:
+    """Adopted files are not read record by record: no marker comes in with them."""
+    batch = bytearray(BATCH)
+    if what == "producer":
+        batch[43:51] = (7).to_bytes(8, "big")
+    else:
+        batch[22] |= 0x20 if what == "marker" else 0x10
+    batch[17:21] = crc32c(batch[21:]).to_bytes(4, "big")
+    path = tmp_path / "staged"
+    path.write_bytes(BATCH + batch)
+    with pytest.raises(CorruptRecordError, match="transaction or of an idempotent") as raised:
+        place_file(Files(), str(path), 5, 0, kstore.LogConfig())
+    assert raised.value.position == len(BATCH)
+    path.write_bytes(BATCH * 2)
+    assert place_file(Files(), str(path), 5, 0, kstore.LogConfig()).next_offset == 7
 
 
 def test_a_manifest_that_nobody_could_read_is_not_written(

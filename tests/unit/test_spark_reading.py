@@ -1,6 +1,7 @@
 """A task's side of reading for Spark, without Spark: what was planned, and what became of it."""
 
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -334,3 +335,23 @@ def test_header_names_that_are_no_text(tmp_path: Path) -> None:
 
 def test_the_disk_is_the_real_one() -> None:
     assert RangeReader((), "read_uncommitted", True, False).files is DISK
+
+
+def test_another_node_s_replica_under_the_path_is_told(tmp_path: Path) -> None:
+    """A host with a log directory of its own where the shared one should be."""
+    meta = "version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAQ\nnode.id={}\n"
+    fill(tmp_path / "node-1")
+    shutil.copytree(tmp_path / "node-1", tmp_path / "node-2")  # a replica: the topic's id is one
+    for number in (1, 2):
+        (tmp_path / f"node-{number}" / "meta.properties").write_text(meta.format(number))
+    place = tmp_path / "mounted"
+    (tmp_path / "node-1").rename(place)
+    found = plan(place, topics="t")
+    expected = there(place)
+    place.rename(tmp_path / "node-1")
+    (tmp_path / "node-2").rename(place)
+    reading._open_stores.clear()
+    with pytest.raises(StorageError, match=r"t-0 of node 2 of .* that of node 1 of .* mount that"):
+        run(place, found)
+    (place / "meta.properties").unlink()  # it does not say: the files are taken as replaced
+    assert run(place, found) == expected

@@ -21,7 +21,9 @@ from kstore.log.relocation import RelocatingWriter
 from kstore.log.segment_scan import scan_segment
 
 _LARGE = 32 << 20  # bytes of a file that is worth a segment
-_HEAD = 27  # bytes of a batch's header up to its last offset delta
+_HEAD = 51  # bytes of a batch's header up to its producer id
+_NO_PRODUCER = b"\xff" * 8
+_OF_TRANSACTIONS = 0x30  # attributes of batches within one, and of its markers
 _ENTRY = 8
 _TIME_ENTRY = 12
 
@@ -59,13 +61,27 @@ class PlacedFile:
         )
 
 
+def can_stand_beside(files: Files, path: str, other: str) -> bool:
+    """Whether a file may become a segment beside another one, as if the same program had made it.
+
+    On the same file system, with the same owner, group and permissions: who may read and write
+    the log does not change. And without a second name, by which it could be changed later.
+    """
+    own, beside = files.about(path), files.about(other)
+    return own.st_nlink == 1 and all(
+        getattr(own, name) == getattr(beside, name)
+        for name in ("st_dev", "st_uid", "st_gid", "st_mode")
+    )
+
+
 def place_file(
     files: Files, path: str, base_offset: int, leader_epoch: int, config: LogConfig
 ) -> PlacedFile:
     """Give all batches of a file their offsets from base_offset on, and bring it to the disk.
 
     Again is harmless. Every checksum is compared on the way. Raises CorruptRecordError for what
-    is not whole record batches v2; StorageError.
+    is not whole record batches v2, and for markers and batches of a producer's, whose states a
+    log would have to follow; StorageError.
     """
     fd = files.open(path, os.O_RDWR)
     try:
@@ -106,6 +122,13 @@ def _stamp(files: Files, fd: int, path: str, offset: int, leader_epoch: int) -> 
                 path=path,
                 position=position,
             )
+        if int.from_bytes(head[21:23], "big") & _OF_TRANSACTIONS or head[43:51] != _NO_PRODUCER:
+            raise CorruptRecordError(
+                "this was to become a segment, and has a batch of a transaction or of an "
+                "idempotent producer, which no task stages",
+                path=path,
+                position=position,
+            )
         place = offset.to_bytes(8, "big") + head[8:12] + epoch
         if place != head[:16]:
             files.pwrite(fd, place, position)
@@ -134,6 +157,9 @@ class AdoptingWriter(RelocatingWriter):
                     return False
                 raise
             self.appender.rolling_timestamp = placed.first_timestamp
+            assert self._files is not None
+            # Now, not with the next append: a reader of another process looks places up in them.
+            segments_on_disk.write_entries(self.files, self.active, self._files)
             self._wake()
             return True
 

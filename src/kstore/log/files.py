@@ -121,25 +121,16 @@ class Files:
             raise _storage_error("cannot duplicate", fd, error) from error
 
     def size(self, fd: int) -> int:
-        try:
-            return os.fstat(fd).st_size
-        except OSError as error:
-            raise _storage_error("cannot stat", fd, error) from error
+        return _status(fd).st_size
 
     def stamp(self, fd: int) -> tuple[int, int, int]:
         """Inode, change time in nanoseconds and size: another file, or other bytes, differ."""
-        try:
-            about = os.fstat(fd)
-        except OSError as error:
-            raise _storage_error("cannot stat", fd, error) from error
+        about = _status(fd)
         return about.st_ino, about.st_ctime_ns, about.st_size
 
     def modified_ms(self, fd: int) -> int:
         """Time of the last modification, in milliseconds since 1970."""
-        try:
-            return os.fstat(fd).st_mtime_ns // 1_000_000
-        except OSError as error:
-            raise _storage_error("cannot stat", fd, error) from error
+        return _status(fd).st_mtime_ns // 1_000_000
 
     def pread(self, fd: int, size: int, position: int) -> bytes:
         """Read up to size bytes; less only where the file ends."""
@@ -307,12 +298,13 @@ class Files:
         finally:
             self.close(fd)
 
+    def about(self, path: str | os.PathLike[str]) -> os.stat_result:
+        """What the system says of the file of this name: whose it is, where, how many names."""
+        return _status(path)
+
     def modified_ns(self, path: str | os.PathLike[str]) -> int:
         """Time of the last modification, in nanoseconds since 1970."""
-        try:
-            return os.stat(path).st_mtime_ns
-        except OSError as error:
-            raise _storage_error("cannot stat", path, error) from error
+        return self.about(path).st_mtime_ns
 
     def set_modified_ns(self, path: str | os.PathLike[str], when: int) -> None:
         """Set the time of the last modification: a copy of a segment is as old as the segment."""
@@ -332,10 +324,7 @@ class Files:
         return about.st_ino, about.st_size
 
     def size_of(self, path: str | os.PathLike[str]) -> int:
-        try:
-            return os.stat(path).st_size
-        except OSError as error:
-            raise _storage_error("cannot stat", path, error) from error
+        return self.about(path).st_size
 
     def copy(
         self, source: str | os.PathLike[str], target: str | os.PathLike[str], size: int
@@ -575,6 +564,13 @@ def _write_vector(fd: int, buffers: Sequence[bytes | bytearray | memoryview]) ->
             _write_rest(fd, buffer, max(0, written - total))
         total += size
     return total
+
+
+def _status(where: int | str | os.PathLike[str]) -> os.stat_result:
+    try:
+        return os.stat(where)
+    except OSError as error:
+        raise _storage_error("cannot stat", where, error) from error
 
 
 def _not_regular(path: str | os.PathLike[str]) -> StorageError:

@@ -34,7 +34,7 @@ from kstore.errors import (
     UnknownTopicOrPartitionError,
 )
 from kstore.log import filenames
-from kstore.log.adoption import least_size, place_file
+from kstore.log.adoption import can_stand_beside, least_size, place_file
 from kstore.log.fence import FENCE, FORMAT, LARGEST_MANIFEST, parse, unreadable
 from kstore.log.files import TEMPORARY_SUFFIX, Files
 from kstore.log.log import Log
@@ -204,6 +204,8 @@ class Publication:
         writer = log._writing()
         with writer.lock:
             writer.appender.make_ready()
+            if not can_stand_beside(self.files, path, writer.active.path):
+                return False
             offset, epoch = writer.appender.next_offset, writer.appender.leader_epoch
         placed = place_file(self.files, path, offset, epoch, config)
         if not placed.fits(config):

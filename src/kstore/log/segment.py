@@ -83,11 +83,8 @@ def open_for_append(
     return opened
 
 
-def trim_indexes(files: Files, view: SegmentView, opened: WritableFiles) -> None:
-    """Write what is still in memory and cut both indexes to their used size.
-
-    Raises StorageError; the entries stay in memory then, and it may be called again.
-    """
+def write_entries(files: Files, view: SegmentView, opened: WritableFiles) -> None:
+    """Write the entries of both indexes that are in memory only; StorageError leaves them there."""
     first, entries = view.pending_entries()
     if entries:
         files.pwrite(opened.index_fd, entries, first * _ENTRY)
@@ -95,6 +92,14 @@ def trim_indexes(files: Files, view: SegmentView, opened: WritableFiles) -> None
     if times:
         files.pwrite(opened.time_fd, times, first_time * _TIME_ENTRY)
     view.entries_are_written(view.index_count, view.time_index_count)
+
+
+def trim_indexes(files: Files, view: SegmentView, opened: WritableFiles) -> None:
+    """Write what is still in memory and cut both indexes to their used size.
+
+    Raises StorageError; the entries stay in memory then, and it may be called again.
+    """
+    write_entries(files, view, opened)
     files.truncate(opened.index_fd, view.index_count * _ENTRY)
     files.truncate(opened.time_fd, view.time_index_count * _TIME_ENTRY)
 

@@ -6,13 +6,20 @@ file in a segment's place, or retention removed it. Only headers and single inde
 read here, so that a log of ten thousand segments is planned in the time of its listing.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kstore._native.locate import SegmentView
-from kstore.errors import CorruptRecordError, OffsetOutOfRangeError, StorageError
+from kstore.errors import (
+    CorruptFileError,
+    CorruptRecordError,
+    OffsetOutOfRangeError,
+    StorageError,
+)
 from kstore.log import filenames
 from kstore.log.files import DISK, Files
+from kstore.log.identity import read_meta_properties
 from kstore.log.log import Log
 
 HEAD_SIZE = 21  # of a batch: offset, size, epoch, magic and CRC, which tell it from any other
@@ -56,6 +63,7 @@ class OffsetRange:
     stop: int
     pieces: tuple[Piece, ...]
     topic_id: str | None = None  # that a task has to find as well, where the topic has one
+    node: str | None = None  # whose replica it is: the same
 
     @property
     def size(self) -> int:
@@ -109,6 +117,7 @@ def plan_ranges(
 ) -> Plan:
     """Tasks for offsets [start, stop) of each log; where nothing is to be read there are none."""
     ids = topic_ids or {}
+    nodes: dict[str, str | None] = {}
     ranges, segments, all_segments, all_bytes = [], 0, 0, 0
     for log, start, stop in logs:
         views = log.segments.views
@@ -116,7 +125,11 @@ def plan_ranges(
         all_bytes += sum(view.size for view in views)
         if start < stop:
             parts = tuple(_pieces(files, log, start, stop))
-            found = OffsetRange(log.topic, log.partition, start, stop, parts, ids.get(log.topic))
+            place = os.path.dirname(log.path)
+            if place not in nodes:
+                nodes[place] = node_of(files, place)
+            whose = ids.get(log.topic), nodes[place]
+            found = OffsetRange(log.topic, log.partition, start, stop, parts, *whose)
             segments += len(found.pieces)
             ranges.append(found)
     cost = sum(_cost(piece) for each in ranges for piece in each.pieces)
@@ -128,6 +141,17 @@ def plan_ranges(
             break
         tasks = more
     return Plan(tuple(tuple(task) for task in tasks), segments, all_segments, all_bytes)
+
+
+def node_of(files: Files, directory: str) -> str | None:
+    """Whose replicas a log directory has, as its ``meta.properties`` says; None: it does not."""
+    try:
+        meta = read_meta_properties(files, directory)
+    except (CorruptFileError, StorageError):
+        return None
+    if meta is None or meta.node_id is None:
+        return None
+    return f"node {meta.node_id} of cluster {meta.cluster_id}"
 
 
 def _cost(piece: Piece) -> int:

@@ -30,7 +30,7 @@ from kstore.log.files import DISK, Files
 from kstore.log.log import Log
 from kstore.log.transactions import Outcomes, check_isolation
 from kstore.record.columns import Columns, ColumnScan
-from kstore.spark.planning import HEAD_SIZE, OffsetRange, Piece
+from kstore.spark.planning import HEAD_SIZE, OffsetRange, Piece, node_of
 from kstore.store import Store
 
 _LOGGER = logging.getLogger("kstore")
@@ -169,7 +169,16 @@ class RangeReader:
                     "the shared one",
                     path=self.paths[0],
                 )
-            return topic[of.partition]
+            log = topic[of.partition]
+            here = node_of(self.files, os.path.dirname(log.path))
+            if of.node is not None and here is not None and here != of.node:
+                raise StorageError(
+                    f"host {socket.gethostname()} has {of.topic}-{of.partition} of {here} here, "
+                    f"and that of {of.node} was planned: this host has a directory of its own "
+                    "under the path instead of the shared one; mount that",
+                    path=log.path,
+                )
+            return log
         except UnknownTopicOrPartitionError as error:
             self._lose(
                 UnknownTopicOrPartitionError(
