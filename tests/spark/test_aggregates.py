@@ -10,7 +10,7 @@ import pytest
 
 import kstore
 from kstore.errors import CorruptRecordError, InvalidConfigError
-from kstore.spark import aggregate, aggregates, read
+from kstore.spark import aggregate, aggregates, merging, read
 from support.stores import QUIET
 
 FIRST = 1_700_000_000_000
@@ -73,7 +73,17 @@ def in_order(frame: Any) -> list[Any]:
         (("key", "window", "partition"), 30_000),
     ],
 )
-def test_as_spark_says(registered: Any, place: Path, by: Any, window: Any) -> None:
+@pytest.mark.parametrize("most", [1 << 20, 0])
+def test_as_spark_says(
+    registered: Any,
+    place: Path,
+    by: Any,
+    window: Any,
+    most: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Put together by the driver, and by Spark where that would be too much for it."""
+    monkeypatch.setattr(merging, "_MOST", most)
     names = (by,) if isinstance(by, str) else by
     width = aggregates.to_width(window) if window is not None else 0
     shape = aggregates._Shape(names, width, tuple(aggregates.MEASURES))
@@ -82,9 +92,15 @@ def test_as_spark_says(registered: Any, place: Path, by: Any, window: Any) -> No
     frame = read(registered, place, topics="orders,clicks")
     assert in_order(found) == expected(frame, shape)
     assert found.count() > (1 if names else 0)
+    plan = found._jdf.queryExecution().toString()
+    assert ("LocalTableScan" in plan) == (most > 0)
 
 
-def test_distinct_keys(registered: Any, place: Path) -> None:
+@pytest.mark.parametrize("most", [1 << 20, 0])
+def test_distinct_keys(
+    registered: Any, place: Path, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(merging, "_MOST", most)
     frame = read(registered, place, topics="orders")
     for by, window, measures in (
         (("window",), 60_000, ("distinct_keys", "count", "min_key_size")),

@@ -1,7 +1,8 @@
-"""Aggregates made where the bytes are: only partial results reach the JVM.
+"""Aggregates made where the bytes are: only partial results leave the tasks.
 
 A task of Spark's counts and measures its offsets by a native table of groups and sends one row a
-group; Spark puts the rows of all tasks together. No record becomes a row.
+group; the driver puts the rows of all tasks together, or Spark where there are too many. No
+record becomes a row.
 """
 
 import os
@@ -16,6 +17,7 @@ import numpy as np
 from kstore._native.tally import Tally
 from kstore.errors import InvalidConfigError
 from kstore.record.columns import Ragged
+from kstore.spark import merging
 from kstore.spark.batch_plan import plan_batch
 from kstore.spark.options import SourceOptions, parse_source
 from kstore.spark.planning import OffsetRange
@@ -77,7 +79,10 @@ def aggregate(
     """Counts, sizes and extents of records by group, as a DataFrame with one row a group.
 
     The same as ``read(...).groupBy(...).agg(...)``, and exact as that is, but no record is sent
-    to the JVM: tasks make partial results in native code, Spark puts them together.
+    to the JVM: tasks make partial results in native code. It runs now, as one job: the driver
+    puts up to 64 MiB of partial results together, and the frame has its rows in memory. Where
+    there are more (of millions of keys, say), the frame is a query over the tasks, which Spark
+    runs where it is used.
 
     Parameters
     ----------
@@ -118,7 +123,11 @@ def aggregate(
     if check:
         check_executors(spark, source.paths)
     tasks = _plan(source, shape, int(spark.sparkContext.defaultParallelism))
-    return _whole(frame_of(spark, _Work(source, shape), tasks, shape.ddl), shape)
+    work = _Work(source, shape)
+    batches = merging.collect(spark, work, tasks)
+    if batches is None:
+        return _whole(frame_of(spark, work, tasks, shape.ddl), shape)
+    return spark.createDataFrame(_merged(batches, shape))
 
 
 def _tuple(names: str | Sequence[str]) -> tuple[str, ...]:
@@ -183,6 +192,24 @@ class _Shape:
         parts = [f"{name} {kinds[name]}" for name in self.labels]
         parts += [f"{name} {MEASURES[name][1]}" for name in self.partial]
         return ", ".join(parts) or "nothing int"
+
+    @property
+    def schema(self) -> Any:
+        """The same as Arrow has it."""
+        import pyarrow as pa
+
+        when = _kinds()["timestamp"]
+        kinds = {TOPIC: pa.string(), PARTITION: pa.int32(), KEY: pa.binary()}
+        kinds[WINDOW] = pa.struct([("start", when), ("end", when)])
+        measures = [(name, _kinds()[MEASURES[name][1]]) for name in self.partial]
+        return pa.schema([*((name, kinds[name]) for name in self.labels), *measures])
+
+
+def _kinds() -> dict[str, Any]:
+    """Arrow's types of measures, by Spark's names."""
+    import pyarrow as pa
+
+    return {"bigint": pa.int64(), "int": pa.int32(), "timestamp": pa.timestamp("us", "UTC")}
 
 
 def _plan(
@@ -250,7 +277,7 @@ def to_batches(tally: Tally, shape: _Shape, of: OffsetRange) -> Iterator[Any]:
         ),
     )
     data = np.frombuffer(memoryview(tally.key_data), np.uint8)
-    kinds = {"bigint": pa.int64(), "int": pa.int32(), "timestamp": pa.timestamp("us", "UTC")}
+    kinds = _kinds()
     for first in range(0, len(groups), _ROWS):
         rows = groups[first : first + _ROWS]
         columns: dict[str, Any] = {}
@@ -308,6 +335,22 @@ def _windows(numbers: Any, width: int) -> Any:
 
 
 # --- on the driver ----------------------------------------------------------------------------
+
+
+def _merged(batches: Sequence[Any], shape: _Shape) -> Any:
+    """The result as a table of Arrow's, from the rows of all tasks."""
+    distinct = DISTINCT in shape.measures
+    table = merging.merge(
+        batches,
+        shape.schema,
+        [name for name in shape.labels if name in shape.by],
+        {name: MEASURES[name][2] for name in shape.partial},
+        KEY if distinct else None,
+    )
+    if distinct:
+        names = [DISTINCT if name == KEY else name for name in table.column_names]
+        table = table.rename_columns(names)
+    return table.select([*shape.by, *shape.measures])
 
 
 def _whole(partial: "DataFrame", shape: _Shape) -> "DataFrame":
