@@ -82,7 +82,7 @@ def close_and_open(world: World) -> None:
 
 def retention(world: World) -> None:
     begin(world, retention_bytes=900)
-    for _ in range(3):
+    for _ in range(4):  # two segments go at once
         world.append(3, 100)
         world.roll()
     world.append(1)

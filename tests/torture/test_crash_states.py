@@ -98,6 +98,24 @@ def test_a_truncation_over_segments_leaves_no_hole(tmp_path: Path) -> None:
     log.close()
 
 
+def test_dropping_several_segments_leaves_no_hole(tmp_path: Path) -> None:
+    """Each name that goes is on disk before that of a later segment."""
+    disk = Recorder(tmp_path)
+    log = open_log(tmp_path, files=disk)
+    for _ in range(3):
+        log.extend([b"x"] * 2)
+        log.roll()
+    log.flush()
+    before = len(disk.ops)
+    log.delete_records(6)
+    changes = [op for op in disk.ops[before:] if op.kind in ("rename", "sync_names")]
+    steps = [op.name or op.kind for op in changes if op.kind != "rename" or ".log" in op.name]
+    assert steps[-5:] == [
+        f"{0:020d}.log", "sync_names", f"{2:020d}.log", "sync_names", f"{4:020d}.log",
+    ]  # fmt: skip
+    log.close()
+
+
 def test_damage_that_moves_an_offset_does_not_hide_later_segments(tmp_path: Path) -> None:
     """A reader that skips damage goes on with the next segment, whatever a bad header says."""
     log = open_log(tmp_path)
