@@ -158,8 +158,10 @@ def _sound(was: bytes | None, now: bytes | Odd | None, rows: list[Row] | None) -
         more.append([])
         if was[batch.position : end] == now[batch.position : end]:
             more[-1] = [(r.offset, r.value) for r in batch.records if not batch.control]
-        elif was[covered:end] == now[covered:end] or _fits(now[batch.position :]):
+        elif was[covered:end] == now[covered:end]:
             return None  # a checksum does not tell, and the batch may hide others
+        elif any(_fits(now[at:]) for at in range(batch.position, end)):
+            return None  # a whole message that was shifted by bytes, so that its offset is another
         elif was[batch.position : covered] != now[batch.position : covered]:
             ruined.append(len(more) - 1)
     if len(ruined) > 1:
@@ -172,7 +174,7 @@ def _fits(data: bytes) -> bool:
     """Whether a batch begins here whose checksum is right, whatever its size and records are."""
     size = 12 + int.from_bytes(data[8:12], "big", signed=True)
     try:
-        return size > 17 and oracle_read(data[:size], decode=False).batches[0].crc_ok
+        return 17 < size <= len(data) and oracle_read(data[:size], decode=False).batches[0].crc_ok
     except (CorruptError, IndexError):
         return False
 
