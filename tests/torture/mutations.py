@@ -152,7 +152,10 @@ def _sound(was: bytes | None, now: bytes | Odd | None, rows: list[Row] | None) -
         return None
     more: list[list[Row]] = []
     ruined = []  # places among the batches
-    for batch in oracle_read(was).batches:
+    batches = oracle_read(was).batches
+    begins = {batch.position: place for place, batch in enumerate(batches)}
+    begins[len(was)] = len(batches)
+    for place, batch in enumerate(batches):
         end = batch.position + batch.size
         covered = batch.position + (17 if batch.magic == 2 else 12)
         more.append([])
@@ -163,10 +166,13 @@ def _sound(was: bytes | None, now: bytes | Odd | None, rows: list[Row] | None) -
         elif any(_fits(now[at:]) for at in range(batch.position, end)):
             return None  # a whole message that was shifted by bytes, so that its offset is another
         elif was[batch.position : covered] != now[batch.position : covered]:
-            ruined.append(len(more) - 1)
+            ruined.append(place)
+            # By chance its size may be that of several: what it seems to hold then is not told.
+            claimed = batch.position + 12 + int.from_bytes(now[batch.position + 8 :][:4], "big")
+            ruined += range(place + 1, begins.get(claimed, 0))
     if len(ruined) > 1:
         # Nothing but an index tells what lies between from what a value holds.
-        more[ruined[0] : ruined[-1]] = []
+        more[min(ruined) : max(ruined) + 1] = []
     return [*rows, *(row for each in more for row in each)]
 
 

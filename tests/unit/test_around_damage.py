@@ -1,6 +1,7 @@
 """One damaged batch costs one batch to a reader that skips damage, and is never cut away."""
 
 import random
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from kstore.errors import CorruptRecordError, RecoveryNeededError
 from oracle import writer as oracle
 from oracle.plain import PlainRecord
 from oracle.reader import read_log as oracle_read
+from support.logs import open_log, read_log
 from support.stores import MARKER, QUIET, snapshot
 
 FIRST = "00000000000000000000"
@@ -199,3 +201,23 @@ def test_what_lies_between_two_ruined_headers_is_shown(tmp_path: Path) -> None:
     for offsets, notes in all_ways(tmp_path, "r"):
         assert offsets == [n for n in range(60) if n not in gone]
         assert [note[1] for note in notes] == [batches[3].position, batches[-1].position]
+
+
+def test_a_sound_batch_among_damaged_ones_is_shown(tmp_path: Path) -> None:
+    """Two with bad payloads lead to it; a bad size and a bad payload follow."""
+    with closing(open_log(tmp_path, index_interval_bytes=0)) as log:
+        for n in range(7):
+            log.extend([b"%d" % n] * 3)
+    path = tmp_path / f"{FIRST}.log"
+    data = bytearray(path.read_bytes())
+    starts = [batch.position for batch in oracle_read(bytes(data)).batches]
+    data[starts[0] + 70] ^= 1
+    data[starts[1] + 70] ^= 1
+    data[starts[3] + 9] ^= 2
+    data[starts[4] + 70] ^= 1
+    path.write_bytes(data)
+    entry = (20).to_bytes(4, "big") + starts[6].to_bytes(4, "big")
+    path.with_suffix(".index").write_bytes(entry)  # all that tells where a batch begins
+    with closing(read_log(tmp_path)) as log:
+        found = [record.offset for record in log.view().records(on_damage="skip")]
+    assert found == [6, 7, 8, *range(15, 21)]

@@ -28,6 +28,9 @@ INT64_MAX = 2**63 - 1
 _BAD_CRC = 5  # of status.pxd
 _TRUNCATED = 1
 _ENTRY = Struct(">iI")  # of an offset index: relative offset, position
+_HEADER = 17  # bytes of a batch up to its magic byte, in every format
+_LEAST_SIZE = 14  # what the size field of the shortest message says
+_MOST_DAMAGED = 16  # batches one behind the other whose sizes are gone by
 _MOST_SUMMED = 1 << 26  # bytes in which the end of a batch with a wrong size is looked for
 
 LIVE, MISNAMED, SWAP = 0, 1, 2  # in the order in which they are believed
@@ -197,7 +200,7 @@ def find_next(
     stop = min(position + _MOST_SUMMED, end) if known is None else known
     if (found := find_extent(data, position, stop, low, high)) >= 0:
         return found
-    if size > 0 and (declared == end or _begins_batch(data, declared, low, high)):
+    if size > 0 and (declared == end or _leads_to_batch(data, declared, low, high)):
         return declared  # it is the payload that is bad
     if known is not None:
         # A damaged batch had offsets of its own, so that what follows it goes on behind them.
@@ -212,6 +215,24 @@ def find_next(
         if found >= 0:
             return found
     return end
+
+
+def _leads_to_batch(data: memoryview | bytes, position: int, low: int, high: int) -> bool:
+    """Whether a sound batch begins here, or behind damaged ones whose sizes and offsets go on."""
+    for _ in range(_MOST_DAMAGED):
+        if _begins_batch(data, position, low, high):
+            return True
+        header = bytes(data[position : position + _HEADER])
+        size = int.from_bytes(header[8:12], "big", signed=True)
+        first = int.from_bytes(header[:8], "big", signed=True)
+        if len(header) < _HEADER or size < _LEAST_SIZE or header[16] > 2:
+            return False
+        if not low <= first <= high:
+            return False
+        position, low = position + 12 + size, first + 1
+        if position == len(data):
+            return True
+    return False
 
 
 def _begins_batch(data: memoryview | bytes, position: int, low: int, high: int) -> bool:
