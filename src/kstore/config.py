@@ -29,6 +29,7 @@ class LogConfig:
     segment_ms: int = 604_800_000
     segment_jitter_ms: int = 0
     segment_index_bytes: int = 10_485_760
+    preallocate: bool = False  # write zeros ahead of the log's end, so that small commits are quick
     index_interval_bytes: int = 4096
     max_message_bytes: int = 1_048_588
     retention_ms: int = -1  # off; Kafka's default is seven days
@@ -58,6 +59,7 @@ class LogConfig:
         _check_range(self, "segment_ms", 1, INT64_MAX)
         _check_range(self, "segment_jitter_ms", 0, INT64_MAX)
         _check_range(self, "segment_index_bytes", 4, INT32_MAX)
+        _check_bool(self, "preallocate")
         _check_range(self, "index_interval_bytes", 0, INT32_MAX)
         _check_range(self, "max_message_bytes", 0, INT32_MAX)
         _check_range(self, "retention_ms", -1, INT64_MAX)
@@ -193,6 +195,12 @@ def _check_range(config: object, name: str, low: int, high: int) -> None:
         raise InvalidConfigError(
             f"{name.replace('_', '.')} must be a whole number from {low} to {high}, not {value!r}"
         )
+
+
+def _check_bool(config: object, name: str) -> None:
+    value = getattr(config, name)
+    if not isinstance(value, bool):
+        raise InvalidConfigError(f"{name.replace('_', '.')} must be true or false, not {value!r}")
 
 
 def _check_fraction(config: object, name: str) -> None:

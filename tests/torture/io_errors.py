@@ -60,6 +60,32 @@ class FailingDisk(Recorder):
         self.fail(None)
         raise AssertionError
 
+    def pwrite(self, fd: int, data: Any, position: int) -> int:
+        if not self.due():
+            self.depth += 1
+            try:
+                return super().pwrite(fd, data, position)
+            finally:
+                self.depth -= 1
+        if self.code == SHORT:
+            return self._pwrite_short(fd, data, position)
+        part = bytes(data)
+        super().pwrite(fd, part[: len(part) // 2], position)
+        self.fail(None)
+        raise AssertionError
+
+    def _pwrite_short(self, fd: int, data: Any, position: int) -> int:
+        pwrite = os.pwrite
+
+        def less(fd: int, data: Any, position: int) -> int:
+            return pwrite(fd, memoryview(data).cast("B")[: (len(data) + 1) // 2], position)
+
+        os.pwrite = less
+        try:
+            return super().pwrite(fd, data, position)
+        finally:
+            os.pwrite = pwrite
+
     def _write_short(self, fd: int, *buffers: Any) -> int:
         """The kernel takes half of what it is given; Files has to go on by itself."""
         write, writev = os.write, os.writev
@@ -103,7 +129,7 @@ def _failing(name: str) -> Callable[..., Any]:
 
 
 for _name in (*CHANGES, *READS):
-    if _name != "write":
+    if _name not in ("write", "pwrite"):
         setattr(FailingDisk, _name, _failing(_name))
 
 

@@ -71,6 +71,17 @@ class DeadlyDisk(Files):
         self.count += 1
         return size
 
+    def pwrite(self, fd: int, data: Any, position: int) -> int:
+        self._strike("before")
+        if self.count == self.at and self.how == "torn":
+            part = bytes(data)
+            os.pwrite(fd, part[: int(len(part) * self.share)], position)
+            self._strike("torn")
+        size = super().pwrite(fd, data, position)
+        self._strike("after")
+        self.count += 1
+        return size
+
 
 def _deadly(name: str) -> Callable[..., Any]:
     original = getattr(Files, name)
@@ -90,7 +101,7 @@ def _deadly(name: str) -> Callable[..., Any]:
 
 
 for _name in CHANGES:
-    if _name != "write":
+    if _name not in ("write", "pwrite"):
         setattr(DeadlyDisk, _name, _deadly(_name))
 
 

@@ -57,6 +57,34 @@ def roll(world: World) -> None:
     world.close()
 
 
+def prewritten(world: World) -> None:
+    """Equal-sized batches over zeros: whatever stands behind the end looks like what came before.
+
+    Rolled, truncated, closed and opened again while the file reaches beyond the end.
+    """
+    begin(world, preallocate=True)
+    for _ in range(3):
+        world.append(1)
+        world.flush()
+    world.append(3)
+    world.roll()
+    world.append(2)
+    world.flush()
+    world.append(2)
+    world.truncate(6)
+    world.append(1)
+    world.checkpoint()
+    world.append(2)
+    world.close()
+    world.open()
+    world.append(1)
+    world.flush()
+    world.append(3, 400)  # another segment, by its size
+    world.flush()
+    world.append(1)
+    world.close()
+
+
 def checkpoint(world: World) -> None:
     begin(world, partitions=2)
     for _ in range(2):
@@ -238,6 +266,7 @@ SCENARIOS: dict[str, Scenario] = {
     "flush.messages": Scenario(flush_messages),
     "append, no sync": Scenario(append_unsynced),
     "roll": Scenario(roll),
+    "prewritten": Scenario(prewritten),
     "checkpoint": Scenario(checkpoint),
     "close and open": Scenario(close_and_open),
     "retention": Scenario(retention),

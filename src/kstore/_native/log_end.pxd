@@ -41,7 +41,10 @@ cdef class LogEnd:
     cdef object files, path, info, clock, compress, to_ms
     cdef ReentrantLock lock
     cdef public ProducerTable producers
+    cdef public object prewrite             # (from, to): put zeros into this part of the file
     cdef int fd, index_fd, time_fd
+    # Up to where the file reaches that is written at positions, over zeros; -1: it just grows.
+    cdef readonly int64_t file_size
     cdef bint native
     cdef int16_t codec
     cdef bint log_append_time
@@ -58,6 +61,7 @@ cdef class LogEnd:
     cdef int _write_by_files(
         self, const uint8_t* a, size_t a_size, const uint8_t* b, size_t b_size
     ) except -1
+    cdef int _reach(self, int64_t end, int64_t size) except -1
     cdef int _cut_back(self, int failure) except -1
     cdef int _publish(self, int64_t size, int64_t last, int64_t max_timestamp) except -1
     cdef void _move_end(self, int64_t size, int64_t last) noexcept

@@ -2,6 +2,7 @@
 
 Order is everything: bytes first, then the published end by assignment under the GIL, then the
 index, which is a cache. An append that raises has not published: its bytes are cut off again.
+Where a log is prewritten its file reaches beyond the end, with zeros and nothing else there.
 Rules: Kafka's UnifiedLog.append, LogSegment.append and shouldRoll.
 """
 
@@ -18,6 +19,10 @@ cdef enum:
     # Index entries go to their files in groups: a system call per entry would cost a tenth of
     # an append. Lookups in this process see an entry at once; others walk a little further.
     ENTRIES_PER_WRITE = 64
+    # Zeros are written up to the next multiple of this, in front of appends below LARGE_WRITE: for
+    # larger ones they would cost more than they save.
+    ZEROS_STEP = 1 << 20
+    LARGE_WRITE = 1 << 17
 
 
 cdef class LogEnd:
@@ -34,6 +39,7 @@ cdef class LogEnd:
         self.native = files.native
         self.to_ms = to_ms
         self.fd = self.index_fd = self.time_fd = -1
+        self.file_size = -1
         self.flush_at = 0x7FFFFFFFFFFFFFFF
         self.rolling_timestamp = -1
 
@@ -68,11 +74,18 @@ cdef class LogEnd:
             raise TypeError("answers are tuples")
         self.info = info
 
-    def attach(self, SegmentView active not None, int fd, int index_fd, int time_fd):
-        """Write to this segment from now on; its size and next offset are the log's end."""
+    def attach(
+        self, SegmentView active not None, int fd, int index_fd, int time_fd, int64_t file_size=-1
+    ):
+        """Write to this segment from now on; its size and next offset are the log's end.
+
+        With a file_size (not below the segment's, zeros in between) appends go to their positions
+        and `prewrite` is called for more zeros; else fd was opened with O_APPEND.
+        """
         self.active = active
         self.next_offset = active.next_offset
         self.fd, self.index_fd, self.time_fd = fd, index_fd, time_fd
+        self.file_size = file_size
         # Kafka begins at 0; a log that is parked often would never get an entry by that.
         self.bytes_since_index = active.size - <int64_t>active.last_indexed(active.size)[1]
         self.ready = True
@@ -97,6 +110,7 @@ cdef class LogEnd:
         """Forget the files; the next append calls `prepare`."""
         self.ready = False
         self.fd = self.index_fd = self.time_fd = -1
+        self.file_size = -1
 
     cdef int64_t _now(self) except? -1:
         return now_ms() if self.clock is None else <int64_t>self.clock()
@@ -137,12 +151,30 @@ cdef class LogEnd:
     ) except -1:
         """Put bytes at the end of the active file, or raise with the file as it was."""
         cdef int failure
+        cdef int64_t position = -1
+        if self.file_size >= 0:
+            position = self.active.size
+            if position + <int64_t>(a_size + b_size) > self.file_size:
+                self._reach(position + <int64_t>(a_size + b_size), <int64_t>(a_size + b_size))
         if not self.native:
             return self._write_by_files(a, a_size, b, b_size)
         with nogil:
-            failure = write_all(self.fd, a, a_size, b, b_size)
+            failure = write_all(self.fd, a, a_size, b, b_size, position)
         if failure:
             self._cut_back(failure)
+        return 0
+
+    cdef int _reach(self, int64_t end, int64_t size) except -1:
+        """Have the file reach to the end of an append, by zeros in front of a small one."""
+        cdef int64_t target = end
+        if size < LARGE_WRITE:
+            target = min((end // ZEROS_STEP + 1) * ZEROS_STEP, max(end, self.segment_bytes))
+            try:
+                self.prewrite(self.file_size, target)
+            except BaseException:
+                self._cut_back(0)
+                raise
+        self.file_size = target
         return 0
 
     cdef int _write_by_files(
@@ -150,16 +182,24 @@ cdef class LogEnd:
     ) except -1:
         try:
             parts = (<bytes>a[:a_size], <bytes>b[:b_size]) if b_size else (<bytes>a[:a_size],)
-            self.files.write(self.fd, *parts)
+            if self.file_size < 0:
+                self.files.write(self.fd, *parts)
+            else:
+                self.files.pwrite(self.fd, b"".join(parts), self.active.size)
         except BaseException:
             self._cut_back(0)
             raise
         return 0
 
     cdef int _cut_back(self, int failure) except -1:
-        """Take the unpublished tail off again; if even that fails, nothing more is written."""
+        """Take the unpublished tail off again; if even that fails, nothing more is written.
+
+        Zeros behind it go too: nothing but zeros may lie in front of the next append.
+        """
         try:
             self.files.truncate(self.fd, self.active.size)
+            if self.file_size >= 0:
+                self.file_size = self.active.size
         except BaseException:
             self.ready = False
             self.broken = True

@@ -1,7 +1,7 @@
-"""write(2) of one or two pieces to the end of a file, resumed until all is written."""
+"""write(2) of one or two pieces to a file's end, or to a place in it, until all is written."""
 
 from libc.errno cimport EINTR, errno
-from libc.stdint cimport uint8_t
+from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy
 
 cdef extern from "<sys/uio.h>" nogil:
@@ -9,9 +9,11 @@ cdef extern from "<sys/uio.h>" nogil:
         void* iov_base
         size_t iov_len
     ssize_t writev(int fd, const iovec* parts, int count)
+    ssize_t pwritev(int fd, const iovec* parts, int count, int64_t position)
 
 cdef extern from "<unistd.h>" nogil:
     ssize_t write(int fd, const void* data, size_t size)
+    ssize_t pwrite(int fd, const void* data, size_t size, int64_t position)
 
 cdef enum:
     # Copying this much into one piece takes less time than the kernel takes for two pieces.
@@ -19,9 +21,12 @@ cdef enum:
 
 
 cdef inline int write_all(
-    int fd, const uint8_t* a, size_t a_size, const uint8_t* b, size_t b_size
+    int fd, const uint8_t* a, size_t a_size, const uint8_t* b, size_t b_size, int64_t position
 ) noexcept nogil:
-    """0 when a and then b are written, else the errno; then nobody knows how much is."""
+    """0 when a and then b are written, else the errno; then nobody knows how much is.
+
+    position: where, or -1 for the end of a file that was opened with O_APPEND.
+    """
     cdef iovec[2] parts
     cdef uint8_t[SMALL_WRITE] joined
     cdef size_t left = a_size + b_size
@@ -37,11 +42,16 @@ cdef inline int write_all(
         parts[0].iov_len = a_size
         parts[1].iov_base = <void*>b
         parts[1].iov_len = b_size
-        done = writev(fd, &parts[0], 2)
+        if position < 0:
+            done = writev(fd, &parts[0], 2)
+        else:
+            done = pwritev(fd, &parts[0], 2, position)
         if done < 0:
             if errno == EINTR:
                 continue
             return errno
+        if position >= 0:
+            position += done
         if <size_t>done >= a_size:          # what is left is one piece
             a = b + (done - a_size)
             a_size = b_size - (done - a_size)
@@ -50,11 +60,16 @@ cdef inline int write_all(
             a += done
             a_size -= done
     while a_size:
-        done = write(fd, a, a_size)
+        if position < 0:
+            done = write(fd, a, a_size)
+        else:
+            done = pwrite(fd, a, a_size, position)
         if done < 0:
             if errno == EINTR:
                 continue
             return errno
+        if position >= 0:
+            position += done
         a += done
         a_size -= done
     return 0

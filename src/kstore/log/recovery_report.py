@@ -44,7 +44,7 @@ class RecoveryReport:
     @property
     def alarming(self) -> bool:
         """Whether something was wrong that an interrupted writer does not leave."""
-        return self.faulty or bool(self.kept or self.cut_size or self.missing)
+        return self.faulty or bool(self.kept or self.missing)  # zeros alone are not kept
 
     @property
     def changed(self) -> bool:

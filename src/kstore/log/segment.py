@@ -23,16 +23,21 @@ _ENTRY = 8
 _TIME_ENTRY = 12
 _HEADER = 61  # bytes of a batch v2's header, the longest
 _STEP = 1 << 20  # bytes read at a time while walking to the end
+_ZEROS = memoryview(bytes(1 << 18))  # written at a time
 
 
 @dataclass(slots=True)
 class WritableFiles:
-    """Descriptors of the active segment. ``log_fd`` outlives the others until it is synced."""
+    """Descriptors of the active segment. ``log_fd`` outlives the others until it is synced.
+
+    ``prewritten``: its file reaches beyond the log's end, with zeros; appends go to positions.
+    """
 
     base_offset: int
     log_fd: int
     index_fd: int
     time_fd: int
+    prewritten: bool = False
 
     def close_indexes(self, files: Files) -> None:
         for name in ("index_fd", "time_fd"):
@@ -65,9 +70,11 @@ def open_for_append(
 ) -> WritableFiles:
     """Open the active segment; its indexes are extended to ``segment.index.bytes``, sparse."""
     base = view.base_offset
-    opened = WritableFiles(base, -1, -1, -1)
+    opened = WritableFiles(base, -1, -1, -1, config.preallocate)
     try:
-        opened.log_fd = files.open(view.path, os.O_WRONLY | os.O_APPEND)
+        # With O_APPEND a write at a position would still go to the file's end.
+        flags = os.O_WRONLY if config.preallocate else os.O_WRONLY | os.O_APPEND
+        opened.log_fd = files.open(view.path, flags)
         for name, attribute, entry in (
             (filenames.index_name(base), "index_fd", _ENTRY),
             (filenames.time_index_name(base), "time_fd", _TIME_ENTRY),
@@ -81,6 +88,22 @@ def open_for_append(
         opened.close(files)
         raise
     return opened
+
+
+def prewrite(files: Files, opened: WritableFiles, start: int, end: int) -> None:
+    """Write zeros into a part of the active file: what comes there needs no new blocks then.
+
+    Written, not reserved (``fallocate``): only blocks that were written are found by a sync
+    without a change of the file system's own records. Raises StorageError, with some written.
+    """
+    for position in range(start, end, len(_ZEROS)):
+        files.pwrite(opened.log_fd, _ZEROS[: end - position], position)
+
+
+def trim_log(files: Files, view: SegmentView, opened: WritableFiles) -> None:
+    """Take the zeros behind the end off a prewritten file (Kafka's FileRecords.trim)."""
+    if opened.prewritten and files.size(opened.log_fd) > view.size:
+        files.truncate(opened.log_fd, view.size)
 
 
 def write_entries(files: Files, view: SegmentView, opened: WritableFiles) -> None:

@@ -38,6 +38,7 @@ _UNKNOWN = -(2**63)
 _STEP = 8 << 20  # bytes read at a time while walking to the end
 _POLL_FIRST, _POLL_MOST = 0.001, 0.05  # seconds between looks for more
 _LEAST_READ = 8192  # bytes: an index interval and some batches
+_HEADER = 61  # bytes of a batch v2's header
 _ATTEMPTS = 3  # a file that vanished or changed is looked for again
 _TICK_NS = 20_000_000  # longer than a tick of the clock that stamps directories
 
@@ -88,6 +89,7 @@ class SharedReader:
         self._listed_at = -1  # the directory's modification time when it was listed
         self._fd = -1  # the active log file
         self._fence: Fence | None = None  # before what is not published yet
+        self._prewritten = False  # zeros stood behind the last batch at the last look
         self._closed = False
         self.opened: Callable[[], None] | None = None  # told when a file is opened (store's LRU)
 
@@ -151,6 +153,7 @@ class SharedReader:
         """
         self._release()
         self._durable = self._damage = None
+        self._prewritten = False
         live = self._live()
         bases = sorted(live)
         if fence is not None:
@@ -223,16 +226,17 @@ class SharedReader:
     def _walk(self) -> bool:
         """Move the end over whole batches that were written since the last look.
 
-        False, and nothing is shown of what is new, where a fence has come up meanwhile.
+        False, and nothing is shown of what is new, where a fence has come up meanwhile. A fence
+        is looked for after the bytes were read: where zeros are written ahead, what it hides may
+        come within the size that was seen.
         """
         assert self._segments is not None
         active = self._segments.views[-1]
+        step = _LEAST_READ if self._prewritten else _STEP
         while self._fd >= 0:
             left = self._files.size(self._fd) - active.size
             if self._fence is not None:
                 left = self._in_front(active, left + active.size) - active.size
-            elif left > 0 and read_fence(self._files, self.directory) is not None:
-                return False
             if left <= 0 and self._durable is None:
                 self._durable = self._recovery_point()  # first: what is below it is there by now
                 continue
@@ -240,7 +244,7 @@ class SharedReader:
                 if self._fence is None:  # else more was on disk once, and does not count
                     self._check_end(active)
                 return True
-            data = self._files.pread(self._fd, min(left, _STEP), active.size)
+            data = self._files.pread(self._fd, min(left, step), active.size)
             size, following, largest, offset = find_end(data, 0, active.next_offset, True)
             wanted = segments_on_disk.declared_size(data)
             if size == 0 and len(data) < wanted <= left:  # one batch larger than a step
@@ -251,7 +255,16 @@ class SharedReader:
             if at_entry and (size == 0 or following <= indexed):
                 active.publish(0, active.base_offset)  # it misled: the log decides
                 continue
+            if size == 0 and self._durable is None:
+                self._durable = self._recovery_point()  # and the bytes once more, behind it
+                continue
             if size == 0:
+                self._prewritten = not any(data[:_HEADER])
+                if self._prewritten and self._ends_in_zeros(active, left):
+                    return True
+                if step < _STEP:
+                    step = _STEP
+                    continue
                 size, following = self._behind_damage(active, data, left)
                 largest, offset = -1, following
                 if size == 0:
@@ -262,10 +275,27 @@ class SharedReader:
                         "saves what is sound",
                     )
                     return True
+            if self._fence is None and read_fence(self._files, self.directory) is not None:
+                return False
+            rest = data[size : size + _HEADER]
+            step = _LEAST_READ if rest and not any(rest) else _STEP
             active.note_position(active.next_offset, active.size)
             active.note_timestamp(largest, offset)
             active.publish(active.size + size, following)
         return True
+
+    def _ends_in_zeros(self, active: SegmentView, left: int) -> bool:
+        """Whether the zeros here are what a writer puts ahead of its end, so that the log ends.
+
+        Above the recovery point they are; below it nobody but a writer who has just truncated the
+        log can have left nothing else.
+        """
+        assert self._durable is not None
+        if active.next_offset >= self._durable:
+            return True
+        return self._condition() == "owned" and self._files.only_zeros(
+            self._fd, active.size, active.size + left
+        )
 
     def _check_end(self, active: SegmentView) -> None:
         """Whether the log has lost its end: it was on disk up to the recovery point once.
@@ -304,8 +334,7 @@ class SharedReader:
 
         Nothing that a damaged header says is gone by, unless it is the very last one.
         """
-        if self._durable is None:
-            self._durable = self._recovery_point()
+        assert self._durable is not None
         first = active.next_offset
         if first >= self._durable:
             return 0, first

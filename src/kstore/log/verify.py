@@ -28,9 +28,11 @@ from kstore.log.fence import FENCE, read_fence
 from kstore.log.filenames import INDEX, LEADER_EPOCHS, LOG, TIME_INDEX
 from kstore.log.files import Files
 from kstore.log.leader_epochs import LeaderEpochs
+from kstore.log.segment import declared_size
 from kstore.log.verify_transactions import TransactionAudit
 from kstore.record import codec
 
+_HEAD = 12  # bytes of a batch up to behind its size
 WINDOW = 1 << 20  # bytes looked at in one go; stays in a core's cache between two looks
 LARGEST_CHUNK = 1 << 23  # without an index's help more is looked at piece by piece
 MAX_FINDINGS = 1000  # kept of one partition; all are counted
@@ -225,7 +227,7 @@ class Audit:
         if fence is not None:
             paths = [self._path(base) for base in bases if base >= fence.segment]
             behind = sum(map(self.files.size_of, paths)) - fence.position
-            self.report.unpublished = max(0, behind)
+            self.report.unpublished = max(0, behind - self.report.not_yet_there)
 
     def _path(self, base: int) -> Path:
         return self.directory / filenames.log_name(base)
@@ -466,9 +468,22 @@ class _Walk:
     # --- findings -----------------------------------------------------------------------------
 
     def note_damage(self, damage: list["_Bad"]) -> None:
-        for position, _, offset, sentence in damage:
+        for position, size, offset, sentence in damage:
+            if self.last and self._came_meanwhile(position, size):
+                continue
             self.of.transactions.damaged()
             self.report.add("batch", self.path, position, offset, sentence)
+
+    def _came_meanwhile(self, position: int, most: int) -> bool:
+        """Whether a whole batch stands now where zeros, or a part of it, were read.
+
+        A writer that preallocates writes within what was the file's size all the time.
+        """
+        size = declared_size(self.files.pread(self.fd, _HEAD, position))
+        if not _HEAD < size <= most:
+            return False
+        found = memoryview(bytearray(self.files.pread(self.fd, size, position)))
+        return len(found) == size and not _damage(found, position, self.path)
 
     def note_seal(self, groups: list[tuple[int, int]]) -> None:
         for start, end in groups:
@@ -490,7 +505,10 @@ class _Walk:
                 if (
                     self.last
                     and self.audit.at_end
-                    and self.files.only_zeros(self.fd, position, self.size)
+                    and (
+                        self.files.only_zeros(self.fd, position, self.size)
+                        or self._came_meanwhile(position, self.size - position)
+                    )
                 ):
                     self.report.not_yet_there += self.size - position
                 else:

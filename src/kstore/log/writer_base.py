@@ -76,6 +76,7 @@ class WriterBase(ABC):
         self._unsynced: list[SegmentView] = []  # rolled, not yet on disk
         self._directory_changes = 0  # names made, renamed or removed, and how many are on disk
         self._directory_synced = 0
+        self._trimmed = False  # zeros were cut off the active segment, perhaps not yet on disk
         self._begun = (-1, 0)  # base offset, and how far the disk was told to begin with it
         self._unfinished: int | None = None  # base offset of a segment that is being made
         self._cut: segments_on_disk.Cut | None = None  # a truncation that is not yet on disk
@@ -109,6 +110,7 @@ class WriterBase(ABC):
         appender.refuse = validator.refuse
         appender.refuse_producer = validator.refuse_producer
         appender.refuse_own = validator.refuse_own
+        appender.prewrite = self._prewrite
         appender.reset(self.segments.views[-1])
         return appender
 
@@ -143,6 +145,8 @@ class WriterBase(ABC):
             self.config = config
             self.producers.expiration_ms = config.producer_id_expiration_ms
             self._configure(self.appender, min(self._jitter, config.segment_jitter_ms))
+            if self._files is not None and self._files.prewritten != config.preallocate:
+                self.appender.ready = False  # the active segment is to be opened another way
             self.appender.flush_at = self._flush_at()
 
     def now_ms(self) -> int:
@@ -206,8 +210,10 @@ class WriterBase(ABC):
             self.epochs.truncate_from_end(active.next_offset)
             self._epochs_changed(True)
             self.appender.epochs_ahead = False
-        if self._files is None or self._files.base_offset != active.base_offset:
+        if self._files is None or not self._is_opened_for(self._files, active):
             if self._files is not None:
+                if self._files.base_offset == active.base_offset:
+                    self._trim(self._files)
                 self._files.close(self.files)
                 self._files = None
             self._cut_unpublished(active)
@@ -221,14 +227,49 @@ class WriterBase(ABC):
         self.appender.leader_epoch = self._latest_epoch()
         self.appender.created_ms = self.now_ms()
         self.appender.rolling_timestamp = segments_on_disk.first_timestamp(self.files, active)
-        self._attach(active)
+        fd = self._files.log_fd
+        self._attach(active, self.files.size(fd) if self._files.prewritten else -1)
         if self.opened is not None:
             self.opened()
 
-    def _attach(self, active: SegmentView) -> None:
+    def _attach(self, active: SegmentView, file_size: int) -> None:
         assert self._files is not None
+        opened = self._files
         self.appender.flush_at = self._flush_at()
-        self.appender.attach(active, self._files.log_fd, self._files.index_fd, self._files.time_fd)
+        self.appender.attach(active, opened.log_fd, opened.index_fd, opened.time_fd, file_size)
+
+    def _is_opened_for(self, opened: segments_on_disk.WritableFiles, active: SegmentView) -> bool:
+        """Whether these are the active segment's files, and opened as the settings want it."""
+        return (
+            opened.base_offset == active.base_offset
+            and opened.prewritten == self.config.preallocate
+        )
+
+    def _prewrite(self, start: int, end: int) -> None:
+        assert self._files is not None
+        segments_on_disk.prewrite(self.files, self._files, start, end)
+
+    def _trim(self, opened: segments_on_disk.WritableFiles) -> None:
+        """Cut a prewritten active segment to what was appended; not yet on disk."""
+        if opened.prewritten:
+            self._trimmed = True
+            self.appender.ready = False
+            segments_on_disk.trim_log(self.files, self.active, opened)
+
+    def _trim_for_good(self, opened: segments_on_disk.WritableFiles) -> None:
+        """The same, on disk: a segment that others follow ends with its last batch.
+
+        Else a power cut could leave zeros in front of later segments, which a loader must take
+        for damage, and Kafka's consumers stop at. A log that is not prewritten pays nothing.
+        """
+        self._trim(opened)
+        if self._trimmed:
+            try:
+                self.files.fdatasync(opened.log_fd)
+            except BaseException as error:
+                self._fail(error)
+                raise
+            self._trimmed = False
 
     def _flush_at(self) -> int:
         every = self.config.flush_messages
@@ -247,6 +288,7 @@ class WriterBase(ABC):
         if size > active.size:
             fd = self.files.open(active.path, os.O_WRONLY)
             try:
+                self.appender.ready = False  # it may count on zeros that are cut here
                 self.files.truncate(fd, active.size)
             finally:
                 self.files.close(fd)
@@ -307,6 +349,7 @@ class WriterBase(ABC):
             active = self.active
             if self._files.base_offset == active.base_offset:
                 active.close_time_index()
+                self._trim(self._files)
                 segments_on_disk.trim_indexes(self.files, active, self._files)
                 self._directory_changes += self.producers.write_aborted()
         self._drop_files()
@@ -376,6 +419,7 @@ class WriterBase(ABC):
         self._unfinished = base
         opened: segments_on_disk.WritableFiles | None = None
         try:
+            self._trim_for_good(old_files)
             view = make()
             view.opener = self._map
             opened = segments_on_disk.open_for_append(self.files, self.directory, view, self.config)
@@ -404,7 +448,7 @@ class WriterBase(ABC):
         self._unfinished = None
         self.appender.created_ms = self.now_ms()
         self.appender.rolling_timestamp = -1
-        self._attach(view)
+        self._attach(view, view.size if opened.prewritten else -1)
         old_files.close(self.files)
 
 
