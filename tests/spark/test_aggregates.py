@@ -114,6 +114,21 @@ def test_distinct_keys(
         assert in_order(found) == expected(frame, shape)
 
 
+def test_many_rows_are_no_part_of_a_plan(
+    registered: Any, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what the session was told of Arrow stays as it was."""
+    expected_rows = in_order(aggregate(registered, place, topics="orders", by="key"))
+    monkeypatch.setattr(merging, "_FEW", 10)
+    names = (merging._THRESHOLD, merging._BATCH)
+    before = [registered.conf.get(name) for name in names]
+    found = aggregate(registered, place, topics="orders", by="key")
+    assert [registered.conf.get(name) for name in names] == before
+    assert in_order(found) == expected_rows
+    assert found.rdd.getNumPartitions() == registered.sparkContext.defaultParallelism
+    assert len(expected_rows) > 10
+
+
 def test_keys_are_sent_in_pieces_where_there_are_many(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,12 +5,13 @@ and record sets that other clients kept.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from interop import served
 from interop.node import Node
-from spark.compared import Places, assert_same, readers, rows
+from spark.compared import Places, assert_same, readers, rows, streamed
 
 pytestmark = [pytest.mark.connector, pytest.mark.timeout(1800)]
 AT_REST = {"log.cleaner.enable": "false", "log.initial.task.delay.ms": 600_000}
@@ -55,3 +56,26 @@ def test_every_row_is_the_connector_s(
     assert {row[4] for row in theirs} == {-1, 0, 1}
     assert any(row[7] for row in theirs)
     assert_same(theirs, ours)
+
+
+def test_a_stream_takes_every_row_once(
+    registered: object, topics: list[served.Served], places: Places, tmp_path: Path
+) -> None:
+    """AvailableNow over all of it, as the connector streams it: in some batches, to its ends.
+
+    What was read without the connector, in one batch, is what both have to give.
+    """
+    options: dict[str, object] = {
+        "subscribe": ",".join(each.topic for each in topics),
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": 40_000,
+    }
+    results = []
+    for number, frame in enumerate(readers(registered, places, options, "readStream")):
+        found, batches, end = streamed(frame, tmp_path / f"checkpoint-{number}", 600)
+        assert batches > 1
+        results.append((found, end))
+    (theirs, their_end), (ours, our_end) = results
+    assert len(theirs) > 30_000
+    assert_same(theirs, ours)
+    assert our_end == their_end

@@ -127,7 +127,7 @@ def aggregate(
     batches = merging.collect(spark, work, tasks)
     if batches is None:
         return _whole(frame_of(spark, work, tasks, shape.ddl), shape)
-    return spark.createDataFrame(_merged(batches, shape))
+    return merging.to_frame(spark, _merged(batches, shape))
 
 
 def _tuple(names: str | Sequence[str]) -> tuple[str, ...]:
