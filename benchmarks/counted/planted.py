@@ -79,8 +79,28 @@ SLOWDOWNS: dict[str, Slowdown] = {
         "            base = self._files.base_offset\n            self.files.size(fd)\n",
         "append one record and flush", "calls",
     ),
+    "a flush reads what it syncs": Slowdown(
+        "log/durability.py",
+        "            base = self._files.base_offset\n",
+        "            base = self._files.base_offset\n"
+        "            __import__('os').pread(fd, 100, 0)\n",
+        "append one record and flush", "moved",
+    ),
+    "a read does something long in few bytecodes": Slowdown(
+        "log/log.py",
+        "            if self._writer is not None:\n                return",
+        "            if self._writer is not None:\n"
+        "                sum(range(256))\n                return",
+        "read a slice at an offset", "with_python",
+    ),
 }  # fmt: skip
-MEASURED_BY = {"bytecodes": "memory", "copied": "memory", "allocations": "memory"}
+MEASURED_BY = {
+    "bytecodes": "memory",
+    "copied": "memory",
+    "allocations": "memory",
+    "moved": "calls",
+    "with_python": "instructions",
+}
 
 
 def compile_flags() -> list[str]:

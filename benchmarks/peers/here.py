@@ -1,12 +1,13 @@
 """Real Kafka as a peer of the contests: where it is missing that is said, and fails only in CI."""
 
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from kstore.bench.peers import provide_kafka
-from peers.kafka import KafkaLog, KafkaMissingError, required
+from peers.kafka import VERSION, KafkaLog, KafkaMissingError, prepare, required
 
 
 class MissingError(RuntimeError):
@@ -28,4 +29,17 @@ def kafka_log(directory: Path) -> Iterator[KafkaLog | None]:
         yield peer
 
 
-provide_kafka(kafka_log)
+def tool(name: str) -> list[str] | None:
+    """How one of Kafka's tools is run, or None where Java or its jars are missing."""
+    libs, missing = prepare(VERSION)
+    if missing is None and shutil.which("java") is None:
+        missing = "java is missing"
+    if missing is None:
+        return ["java", "-Xmx1g", "-cp", f"{libs}/*", name]
+    if required():
+        raise RuntimeError(missing)
+    print(f"without Kafka: {missing}", file=sys.stderr)
+    return None
+
+
+provide_kafka(kafka_log, tool)

@@ -21,7 +21,8 @@ from types import TracebackType
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent.parent / "tests"))  # the jars are fetched in one place only
 
-from interop.kafka_jars import INSTALL, prepare  # noqa: E402
+from interop.kafka_jars import INSTALL  # noqa: E402
+from interop.kafka_jars import prepare as prepare  # noqa: E402
 from interop.kafka_jars import required as required  # noqa: E402
 
 VERSION = "3.9.2"

@@ -76,6 +76,7 @@ def test_every_workload_says_what_it_is():
     for each in found:
         assert each.about
         assert each.ceiling
+        assert each.shows
         assert list(each.sizes) == sorted(each.sizes)
         assert len(each.count) == len(LEVELS)
 
@@ -323,6 +324,22 @@ def test_the_list_measures_nothing(capsys, tmp_path):
     out = capsys.readouterr().out
     assert "disk/sequential: " in out
     assert "ceiling: " in out
+    for asked in (
+        "write; pwritev; fallocated; over zeros; fdatasync each MiB; RWF_DONTCACHE; O_DSYNC",
+        "random memory writes",
+        "MAP_POPULATE; MADV_HUGEPAGE",
+        "FADV_WILLNEED",
+        "mmap behind",
+        "splice; MSG_ZEROCOPY",
+        "sender CPU",
+        "read(offset); offset_at(time)",
+        "segments of 1 MiB",
+        "Apache Kafka's DumpLogSegments",
+        "Redis Streams, NATS JetStream",
+        "DuckDB",
+        "dd, fio",
+    ):
+        assert asked in out
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,6 +1,9 @@
 """``kstore bench``: its time, and who breaks in the middle of it."""
 
+import os
 import random
+import signal
+import time
 
 import pytest
 
@@ -117,7 +120,37 @@ def test_a_run_keeps_to_its_time_however_slow_the_machine_is(tmp_path, clock, le
     tree = suite.Suite(given, tmp_path, level).run()
     assert tree["results"]
     assert clock.now <= suite.SECONDS[level] + 3 + clock.longest
-    assert suite.SECONDS[level] < {"quick": 120, "default": 600}[level]
+    assert suite.SECONDS[level] + suite.STRICT[level] < {"quick": 120, "default": 600}[level]
+
+
+def test_what_is_under_way_when_the_time_is_over_is_stopped(tmp_path):
+    ended = []
+
+    def time_is_up():
+        assert signal.getitimer(signal.ITIMER_REAL)[0] > 0
+        os.kill(os.getpid(), signal.SIGALRM)
+        time.sleep(60)
+
+    def make(setting):
+        try:
+            yield Contest(name="one", calls={"kstore": time_is_up})
+        finally:
+            ended.append("server")
+
+    tree = suite.Suite([workload("some", make), workload("never", make)], tmp_path, "quick").run()
+    assert (tree["results"], tree["failed"], ended) == ([], [], ["server"])
+    assert tree["missing"]["what was under way, and the rest"] == NO_TIME
+    assert "ended_by" not in tree
+    assert list(tmp_path.iterdir()) == []
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_a_part_of_a_size_is_whole_mebibytes():
+    given = workload("some", steady(None, 1, 1, 1))
+    object.__setattr__(given, "sizes", (100 << 20,) * 3)
+    assert given.size("quick", 0.333) == 33 << 20
+    assert given.size("quick") == 100 << 20
+    assert given.size("quick", 0.001) == (100 << 20) // 1000
 
 
 def test_time_is_shared_by_weight(tmp_path, clock):
@@ -153,6 +186,13 @@ def test_contests_that_are_not_begun_are_told(tmp_path, clock):
     tree = suite.Suite(given, tmp_path, "quick").run()
     assert 0 < len(tree["results"]) < 50
     assert tree["missing"]["disk/slow: further contests"] == NO_TIME
+    given = [
+        workload("slow", steady(clock, 1, 1, 1, prepared=200)),
+        workload("late", steady(clock, 1, 1, 1)),
+    ]
+    tree = suite.Suite(given, tmp_path, "quick").run()
+    own = {name for name in tree["missing"] if name.startswith("disk/")}
+    assert own == {"disk/late: all of it"}
 
 
 def test_rounds_that_were_asked_for_are_made(tmp_path, clock):

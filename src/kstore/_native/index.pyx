@@ -12,7 +12,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
-from kstore._native.checksum import cpu_path
+from kstore._native.checksum import cpu_path, supported_paths
 
 from kstore._native.cursor cimport get_i32, get_i64, get_u32
 from kstore._native.layout cimport OFFSET_INDEX_ENTRY_SIZE, TIME_INDEX_ENTRY_SIZE
@@ -208,9 +208,9 @@ cdef void lookup_block(
 
 cdef void lookup_offsets(
     const uint8_t* entries, Py_ssize_t count, int64_t base_offset,
-    const int64_t* offsets, int64_t* positions, Py_ssize_t wanted,
+    const int64_t* offsets, int64_t* positions, Py_ssize_t wanted, kstore_gather gather,
 ) noexcept nogil:
-    """Positions of many offsets.
+    """Positions of many offsets; ``gather`` NULL: without vectors.
 
     A sample of every 64th key is small enough to stay in the nearest
     cache; it is built anew for each call, so it cannot be stale, and only where enough lookups
@@ -228,9 +228,9 @@ cdef void lookup_offsets(
             for n in range(blocks):
                 sample[n] = offset_key(entries, n * STRIDE)
     n = 0
-    if _gather != NULL and sample != NULL and count <= 0x7FFFFFFF:
+    if gather != NULL and sample != NULL and count <= 0x7FFFFFFF:
         while n + KSTORE_GATHER_LANES <= wanted:
-            _gather(
+            gather(
                 entries, count, sample, STRIDE, base_offset, offsets + n, positions + n
             )
             n += KSTORE_GATHER_LANES
@@ -382,7 +382,22 @@ cdef class OffsetIndex:
         with nogil:
             lookup_offsets(
                 self._entries, self.count, self.base_offset, wanted.data, result.data,
-                wanted.size,
+                wanted.size, _gather,
+            )
+        return out
+
+    def lookup_many_by(self, str path, object offsets, out):
+        """``lookup_many`` by a named path, for tests and comparisons."""
+        cdef _Int64s wanted = _Int64s(offsets, False)
+        cdef _Int64s result = _result_for(out, wanted.size)
+        cdef kstore_gather gather
+        if path not in supported_paths():
+            raise ValueError(f"this CPU has no path {path!r}; it has: {supported_paths()}")
+        gather = kstore_gather_of(path == "avx2", path == "avx512")
+        with nogil:
+            lookup_offsets(
+                self._entries, self.count, self.base_offset, wanted.data, result.data,
+                wanted.size, gather,
             )
         return out
 

@@ -24,7 +24,8 @@ class Timed:
         Compared as any other contestant's.
     also
         More figures in seconds, shown and compared as ``"contestant p99"``. One whose name ends
-        in ``CPU`` is processor time for a piece of the work, shown for each gigabyte.
+        in ``CPU`` is processor time for a piece of the work, shown for each gigabyte; one that
+        ends in ``, MiB`` is memory.
     samples
         Nanoseconds of the single pieces, where they were timed one by one: all rounds' together
         give the percentiles.

@@ -116,8 +116,9 @@ class Writing:
     @property
     def random_bytes(self) -> Path:
         """A file of random bytes, in page cache, made when it is first needed."""
-        path = self.setting.directory / "random"
-        return path if path.exists() else prewrite(path, self.setting.size, zeros=False)
+        path, size = self.setting.directory / "random", max(self.setting.size, self.block)
+        there = path.exists() and path.stat().st_size >= size
+        return path if there else prewrite(path, size, zeros=False)
 
     @property
     def zeros(self) -> Path:
@@ -419,6 +420,24 @@ WORKLOADS = (
         name="sequential",
         about="new blocks one after another, by method and size of block, durable and accepted",
         ceiling="the best method of the run",
+        shows=(
+            "4 KiB",
+            "64 KiB",
+            "1 MiB",
+            "write",
+            "pwritev",
+            "fallocated",
+            "over zeros",
+            "fdatasync each MiB",
+            "RWF_DONTCACHE",
+            "O_DSYNC",
+            "O_DIRECT",
+            "io_uring",
+            "mmap stores",
+            "accepted",
+            "dd",
+            "fio",
+        ),
         peers=("dd", "fio"),
         sizes=(32 * MIB, 256 * MIB, 1024 * MIB),
         contests=sequential_writes,
@@ -431,6 +450,13 @@ WORKLOADS = (
         name="random",
         about="the same blocks in order and in no order, over a file that is there",
         ceiling="the best method of the run",
+        shows=(
+            "sequential",
+            "random",
+            "write over zeros",
+            "O_DIRECT over zeros",
+            "O_DSYNC over zeros",
+        ),
         sizes=(32 * MIB, 256 * MIB, 1024 * MIB),
         contests=random_writes,
         count=(2, 4, 8),
@@ -441,6 +467,15 @@ WORKLOADS = (
         name="commit",
         about="one durable write at a time: percentiles of its latency, and syncs that are shared",
         ceiling="the best method of the run",
+        shows=(
+            "write, fdatasync",
+            "fallocated, fdatasync",
+            "over zeros, fdatasync",
+            "O_DSYNC",
+            "O_DIRECT|O_DSYNC",
+            "fdatasync each 16",
+            "fio",
+        ),
         sizes=(8 * MIB, 64 * MIB, 256 * MIB),
         contests=commits,
         count=(2, 3, 4),
@@ -451,6 +486,10 @@ WORKLOADS = (
         name="stalls",
         about="buffered writes timed one by one: what write-back does to the slowest",
         ceiling="the best method of the run",
+        shows=(
+            "write",
+            "RWF_DONTCACHE",
+        ),
         sizes=(128 * MIB, 1024 * MIB, 8192 * MIB),
         contests=stalls,
         count=(1, 1, 1),

@@ -31,6 +31,40 @@ def fill(directory: Path, records: int, size: int) -> Path:
     return path
 
 
+FIRST_TIME = 1_700_000_000_000  # of a log whose batches are a millisecond apart
+
+
+def fill_by_time(directory: Path, records: int, size: int) -> Path:
+    """As fill, each batch a millisecond later than the one before."""
+    path = Path(mkdtemp(dir=directory))
+    value = bytes(VALUE_SIZE)
+    with kstore.open(path) as store:
+        log = store.create_topic("bench")[0]
+        number = 0
+        while log.size < size or number < 2:
+            log.extend([value] * records, timestamp=FIRST_TIME + number)
+            number += 1
+    return path
+
+
+def at_times(log: kstore.Log, records: int, count: int, seed: int) -> Timed:
+    """offset_at() of the times of random batches of such a log, each call timed."""
+    draw = random.Random(seed)
+    batches = [draw.randrange(log.end_offset // records) for _ in range(count)]
+    took: list[int] = []
+    note, clock, look = took.append, perf_counter_ns, log.offset_at
+    found = []
+    before = clock()
+    for number in batches:
+        found.append(look(FIRST_TIME + number))
+        now = clock()
+        note(now - before)
+        before = now
+    if found != [number * records for number in batches]:
+        raise AssertionError("a time led to another batch")
+    return percentiles(took)
+
+
 def adopt(directory: Path, partition: str) -> Path:
     """A store around a copy of a partition directory that another program wrote and holds open."""
     path = Path(mkdtemp(dir=directory))

@@ -71,7 +71,7 @@ def _load_all(memory: mmap.mmap, item: int) -> Timed:
     started = perf_counter()
     found = limits.read_all(memory)
     seconds = perf_counter() - started
-    half = len(memory) // 2
+    half = len(memory) // 16 * 8
     with memoryview(memory) as whole:
         if limits.read_all(whole[:half]) ^ limits.read_all(whole[half:]) != found:
             raise AssertionError("other bytes were read")
@@ -210,6 +210,10 @@ WORKLOADS = (
         name="bandwidth",
         about="reading and copying memory, by how much of it is used",
         ceiling="reading every byte",
+        shows=(
+            "read every byte",
+            "memcpy",
+        ),
         sizes=(64 * MIB, 256 * MIB, 1024 * MIB),
         contests=bandwidth,
         in_memory=True,
@@ -222,6 +226,14 @@ WORKLOADS = (
         name="items",
         about="items of 4 B to 4 KiB in memory, in order and in no order, beside a sequential disk",
         ceiling="the best of the run",
+        shows=(
+            "random memory writes",
+            "sequential memory writes",
+            "random memory reads",
+            "sequential memory reads",
+            "writes, durable",
+            "reads, cold",
+        ),
         sizes=(64 * MIB, 512 * MIB, 2048 * MIB),
         contests=items,
         in_memory=True,
@@ -233,6 +245,10 @@ WORKLOADS = (
         name="chains",
         about="loads that each wait for the one before",
         ceiling="neighbours in order",
+        shows=(
+            "random",
+            "neighbours",
+        ),
         sizes=(64 * MIB, 256 * MIB, 1024 * MIB),
         contests=chains,
         in_memory=True,

@@ -31,7 +31,11 @@ class KafkaLog(Protocol):
 
 
 Kafka = Callable[[Path], AbstractContextManager[KafkaLog | None]]
+Tool = Callable[[str], list[str] | None]  # a class of Kafka's tools to the command that runs it
 _kafka: list[Kafka] = []
+_tools: list[Tool] = []
+IN_A_CHECKOUT = "takes part in a checkout: see benchmarks/README.md"
+NOT_HERE = "Java 17 or its jars are not here: see benchmarks/README.md"
 
 
 def optional(module: str, package: str) -> Any:
@@ -62,22 +66,30 @@ def standing(running: ExitStack, name: str, peer: AbstractContextManager[T]) -> 
     return attempt(name, lambda: running.enter_context(peer))
 
 
-def provide_kafka(make: Kafka) -> None:
+def provide_kafka(make: Kafka, tool: Tool) -> None:
     """Let Apache Kafka take part: what a checkout's ``benchmarks/peers`` calls."""
-    _kafka[:] = [make]
+    _kafka[:], _tools[:] = [make], [tool]
+
+
+def kafka_tool(name: str) -> list[str] | None:
+    """The command of one of Kafka's tools, or None where nobody provides it."""
+    command = _tools[0](name) if _tools else None
+    if command is None:
+        missing["Apache Kafka's tools"] = NOT_HERE if _tools else IN_A_CHECKOUT
+    return command
 
 
 @contextmanager
 def kafka_log(directory: Path) -> Iterator[KafkaLog | None]:
     """Kafka's log layer over logs below directory, or None where nobody provides it."""
     if not _kafka:
-        missing["Apache Kafka"] = "takes part in a checkout: see benchmarks/README.md"
+        missing["Apache Kafka"] = IN_A_CHECKOUT
         yield None
         return
     with ExitStack() as running:
         peer = standing(running, "Apache Kafka", _kafka[0](directory))
         if peer is None and "Apache Kafka" not in failed:
-            missing["Apache Kafka"] = "Java 17 or its jars are not here: see benchmarks/README.md"
+            missing["Apache Kafka"] = NOT_HERE
         yield peer
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from kstore.bench import table
 from kstore.bench.runner import Outcome
 from kstore.bench.statistic import Estimate, curve, estimate, paired, percentiles
 from kstore.bench.workload import Workload
@@ -32,7 +33,7 @@ def as_tree(workload: Workload, outcome: Outcome) -> Tree:
         entry |= _interval("median", estimate(seconds))
         if contest.amount and name == owner:
             entry["rate"] = contest.amount / entry["median"]
-        if not name.endswith("CPU"):
+        if not name.endswith(("CPU", table.MIB)):
             entry["of_ceiling"] = _interval("median", paired(outcome.times[ceiling], seconds))
         if name in outcome.samples:
             samples = outcome.samples[name]

@@ -6,6 +6,7 @@ from typing import Any
 
 _PERCENTILE = re.compile(r" p\d\d(\.\d+)?$")
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+MIB = ", MiB"  # what names of figures of memory end with
 _COUNTS = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
 
@@ -32,6 +33,8 @@ def figure(entry: Mapping[str, Any], result: Mapping[str, Any]) -> str:
         if result["unit"] == "B" and result["amount"]:
             return f"{entry['median'] / result['amount'] * 1e9:.3g} s/GB"
         return duration(entry["median"])
+    if entry["name"].endswith(MIB):
+        return f"{entry['median']:.0f} MiB"
     if "latency_ns" in entry or _PERCENTILE.search(entry["name"]) or not result["amount"]:
         return duration(entry["median"])
     return rate(result["amount"] / entry["median"], result["unit"])
@@ -40,7 +43,7 @@ def figure(entry: Mapping[str, Any], result: Mapping[str, Any]) -> str:
 def beside(name: str, result: Mapping[str, Any]) -> str:
     """A contestant's further figures."""
     told = [
-        f"{entry['name'].removeprefix(name).strip()} {figure(entry, result)}"
+        f"{entry['name'].removeprefix(name).strip().removesuffix(MIB)} {figure(entry, result)}"
         for entry in result["contestants"]
         if entry["contestant"] == name and entry["name"] != name
     ]

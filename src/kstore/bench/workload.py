@@ -70,6 +70,9 @@ class Workload:
         What it measures, in a sentence.
     ceiling
         What results are a fraction of.
+    shows
+        Methods and sizes that are told apart: parts of the names of its contests, contestants or
+        figures, as ``--list`` tells them. One may be missing on a machine.
     peers
         What stands beside it and may be missing.
     sizes
@@ -92,6 +95,7 @@ class Workload:
     ceiling: str
     sizes: tuple[int, int, int]
     contests: Callable[[Setting], Iterator[Contest]]
+    shows: Sequence[str] = ()
     peers: Sequence[str] = ()
     copies: float = 2.0
     weight: float = 1.0
@@ -103,8 +107,11 @@ class Workload:
         return f"{self.group}/{self.name}"
 
     def size(self, level: str, part: float = 1.0) -> int:
-        """Bytes at a level, multiplied by ``KSTORE_BENCH_SCALE``; at least 64 KiB."""
-        return max(1 << 16, int(self.sizes[LEVELS.index(level)] * scale() * part))
+        """Bytes at a level, multiplied by ``KSTORE_BENCH_SCALE``; at least 64 KiB. A part of it is
+        whole mebibytes, where it has some."""
+        size = int(self.sizes[LEVELS.index(level)] * scale() * part)
+        whole = size >> 20 << 20 if part < 1 else size
+        return max(1 << 16, whole or size)
 
 
 def workloads(words: Sequence[str] = ()) -> list[Workload]:

@@ -105,6 +105,7 @@ def refuse_to_replace(path: Path | None, force: bool) -> None:
 def tell_workloads(chosen: "list[Workload]", level: str) -> None:
     for workload in chosen:
         print(f"{workload.title}: {workload.about}")
+        print(f"    shows: {'; '.join(workload.shows)}")
         print(f"    ceiling: {workload.ceiling}")
         if workload.peers:
             print(f"    beside it, where they are: {', '.join(workload.peers)}")

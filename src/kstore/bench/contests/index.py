@@ -11,9 +11,14 @@ import numpy as np
 
 from kstore import jit
 from kstore._native import limits
+from kstore._native.checksum import supported_paths
 from kstore._native.index import OffsetIndex
 from kstore.bench import kernels_index as work
 from kstore.bench.contest import Contest, scaled
+
+# How many lookups are made at once, each path beside the one without vectors: wide bars, which
+# see one of them fall back.
+PATHS: dict[str, float | None] = {"table": None, "avx2": 1.0, "avx512": 1.0}
 
 
 @numba.njit
@@ -114,16 +119,25 @@ def many_lookups(shape: str, count: int) -> Contest:
     asked = work.targets(relative, scaled(1 << 20))
     offsets, out = asked + work.BASE_OFFSET, np.empty_like(asked)
     looked_up: Any = index.lookup_many
+    by_path: Any = index.lookup_many_by
+    paths = [path for path in PATHS if path in supported_paths()]
+    bars: list[tuple[str, str, float | None]] = [("kstore", "numpy.searchsorted", 4.0)]
+    bars += [(f"path {path}", "path table", PATHS[path]) for path in paths if PATHS[path]]
+
+    def by(path: str) -> int:
+        return int(by_path(path, offsets, out).sum())
+
     native, native_asked = relative.astype(np.uint32), asked.astype(np.uint32)
     return Contest(
         name=f"{asked.size} index lookups in one call, {count} entries, {shape} keys",
         calls={
             "kstore": lambda: int(looked_up(offsets, out).sum()),
             "numpy.searchsorted": lambda: int(native.searchsorted(native_asked, "right").sum()),
+            **{f"path {path}": partial(by, path) for path in paths},
         },
         amount=asked.size,
         unit="lookups",
-        bars=(("kstore", "numpy.searchsorted", 4.0),),
+        bars=tuple(bars),
     )
 
 

@@ -118,6 +118,33 @@ def recovering(name: str, store: Path, end: int, size: int, peer: KafkaLog | Non
     )
 
 
+def seeking(directory: Path) -> Iterator[Contest]:
+    """By time, beside by offset."""
+    records = log_append.SHAPES["16.5 KB"]
+    store = log_read.fill_by_time(directory, records, scaled(GIB // 4, 1 << 20))
+    seeds = itertools.count(1)
+    count = scaled(50_000, 500)
+    floor = "pread of a header, its place known"
+    with kstore.open(store) as opened:
+        log = opened["bench"][0]
+        yield Contest(
+            name="seek to random times, batches of 16.5 KB",
+            calls={
+                "kstore, offset_at(time)": lambda: log_read.at_times(
+                    log, records, count, next(seeds)
+                ),
+                "kstore, read(offset)": lambda: log_read.at_random(log, count, next(seeds)),
+                floor: lambda: log_read.raw_at_random(log, count, next(seeds)),
+            },
+            amount=1,
+            unit="seeks",
+            bars=(("kstore, offset_at(time)", "kstore, read(offset)", None),),
+            ceiling=floor,
+            rounds=9,
+        )
+    shutil.rmtree(store)
+
+
 def name_of(shape: str) -> str:
     return shape.replace(" ", "-").replace(".", "")
 
@@ -141,3 +168,4 @@ def contests() -> Iterator[Contest]:
                 yield scanning(name, log, peer)
             yield recovering(name, store, end, size, peer)
             shutil.rmtree(store)
+        yield from seeking(Path(path))
