@@ -319,30 +319,6 @@ def test_what_failed_or_is_gone_is_told(tmp_path, capsys):
 # --- the command ------------------------------------------------------------------------------
 
 
-def test_the_list_measures_nothing(capsys, tmp_path):
-    assert main(["bench", "--list", "--dir", str(tmp_path)]) == 0
-    out = capsys.readouterr().out
-    assert "disk/sequential: " in out
-    assert "ceiling: " in out
-    for asked in (
-        "write; pwritev; fallocated; over zeros; fdatasync each MiB; RWF_DONTCACHE; O_DSYNC",
-        "random memory writes",
-        "MAP_POPULATE; MADV_HUGEPAGE",
-        "FADV_WILLNEED",
-        "mmap behind",
-        "splice; MSG_ZEROCOPY",
-        "sender CPU",
-        "read(offset); offset_at(time)",
-        "segments of 1 MiB",
-        "Apache Kafka's DumpLogSegments",
-        "Redis Streams, NATS JetStream",
-        "DuckDB",
-        "dd, fio",
-    ):
-        assert asked in out
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_small_run(capsys, tmp_path):
     given, there = tmp_path / "disk", tmp_path / "result.json"
     given.mkdir()

@@ -14,6 +14,7 @@ from kstore.bench.disk import SEQUENTIAL, Writing
 from kstore.bench.raw_files import opened
 from kstore.bench.runner import run
 from kstore.bench.workload import Setting
+from kstore.cli import main
 
 
 def test_another_contestant_begins_each_round():
@@ -156,3 +157,27 @@ def test_every_way_of_reading_memory_reads_every_byte():
         data[at] = 1
         assert limits.read_all(data) == 1 << 8 * (at % 8)
         data[at] = 0
+
+
+def test_the_list_measures_nothing(capsys, tmp_path):
+    assert main(["bench", "--list", "--dir", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "disk/sequential: " in out
+    assert "ceiling: " in out
+    for asked in (
+        "write; pwritev; fallocated; over zeros; fdatasync each MiB; RWF_DONTCACHE; O_DSYNC",
+        "random memory writes",
+        "MAP_POPULATE; MADV_HUGEPAGE",
+        "FADV_WILLNEED",
+        "mmap behind",
+        "splice; MSG_ZEROCOPY",
+        "sender CPU",
+        "read(offset); offset_at(time)",
+        "segments of 1 MiB",
+        "Apache Kafka's DumpLogSegments",
+        "Redis Streams, NATS JetStream",
+        "DuckDB",
+        "dd, fio",
+    ):
+        assert asked in out
+    assert list(tmp_path.iterdir()) == []
