@@ -283,6 +283,9 @@ BUGS: dict[str, Bug] = {
     "a rolled index is not trimmed": Bug(
         replace(segment, "trim_indexes", _untrimmed), "crash-states", EACH
     ),
+    "a rolled segment keeps its zeros": Bug(
+        replace(segment, "trim_log", nothing), "crash-states", ("prewritten",), ("kill",)
+    ),
     "recovery looks at no checksum": Bug(
         replace(segment_scan, "SegmentScan", lambda _: _NoChecksum),
         "crash-states", ("append, no sync",), HOSTILE,

@@ -8,16 +8,20 @@ unless they say "accepted", which is when the calls had returned.
 
 import mmap
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from time import perf_counter
+from tempfile import mkdtemp
+from time import perf_counter, perf_counter_ns
 
 import numpy as np
 
+import kstore
 from kstore._native import limits_disk
+from kstore._native.encode import BatchBuffer
 from kstore.bench import programs
 from kstore.bench.contest import Contest, Timed
 from kstore.bench.raw_files import (
@@ -34,6 +38,7 @@ from kstore.bench.raw_files import (
     shuffled,
 )
 from kstore.bench.workload import Setting, Workload
+from kstore.config import LogConfig, StoreConfig
 
 KIB, MIB = 1 << 10, 1 << 20
 DIRECT = 512  # bytes that O_DIRECT wants a multiple of, on nearly every disk
@@ -200,6 +205,34 @@ class Writing:
             return Timed(float(np.median(took)) / 1e9, result=self.block, samples=took)
         return Timed(seconds / count, result=self.block, also={"accepted": accepted / count})
 
+    def commit_to_log(self, *, preallocate: bool) -> Timed:
+        """Batches of a block's size, header and all, appended to a log and flushed one by one.
+
+        With ``preallocate`` writing the zeros is on the clock too, as it is in use.
+        """
+        config = LogConfig(preallocate=preallocate, max_message_bytes=2 * self.block)
+        value = bytes(self.memory[: self.block - _batch_overhead(self.block)])
+        folder = Path(mkdtemp(dir=self.setting.directory))
+        count = self.setting.blocks(self.block, self.synced)
+        took = np.zeros(count, np.int64)
+        try:
+            with kstore.open(folder, config=StoreConfig(background=False)) as store:
+                log = store.create_topic("commits", config=config)[0]
+                log.flush()
+                for n in range(count):
+                    started = perf_counter_ns()
+                    log.append(value)
+                    log.flush()
+                    took[n] = perf_counter_ns() - started
+                if log.size != count * self.block or log[-1].value != value:
+                    raise AssertionError(f"{log.size} bytes are in the log")
+        finally:
+            shutil.rmtree(folder)
+        mean = float(took.mean()) / 1e9
+        return Timed(
+            float(np.median(took)) / 1e9, result=self.block, also={"mean": mean}, samples=took
+        )
+
     def map_and_store(self, positions: Positions) -> Timed:
         """Stores into a shared mapping of a new file, then msync and fdatasync."""
         count = len(positions)
@@ -258,7 +291,16 @@ class Writing:
                 yield fd
 
 
+def _batch_overhead(block: int) -> int:
+    """What a batch of one record has beyond its value, where it is to have a block's size."""
+    buffer = BatchBuffer()
+    buffer.put(bytes(block - 80), None, None, 1_700_000_000_000)
+    return len(buffer.to_bytes()) - (block - 80)
+
+
 Calls = dict[str, Callable[[], object]]
+LOG = "kstore, append and flush"
+PREWRITTEN_LOG = f"{LOG}, preallocate"
 
 
 def sequential_writes(setting: Setting) -> Iterator[Contest]:
@@ -344,6 +386,8 @@ def commits(setting: Setting) -> Iterator[Contest]:
             if not work.why_not(method):
                 positions = work.positions(method, random=False)
                 calls[method.name] = partial(work.write, method, positions, each=True)
+        calls[LOG] = partial(work.commit_to_log, preallocate=False)
+        calls[PREWRITTEN_LOG] = partial(work.commit_to_log, preallocate=True)
         if reason := programs.why_not("fio"):
             setting.missing["fio"] = reason
         else:
@@ -351,7 +395,16 @@ def commits(setting: Setting) -> Iterator[Contest]:
                 programs.fio_commits, work.file, block, work.synced
             )
         best = "O_DIRECT|O_DSYNC over zeros"
-        bars = [(name, best, None) for name in calls if name != best] if best in calls else []
+        bars: list[tuple[str, str, float | None]] = []
+        if best in calls:
+            bars = [(name, best, None) for name in calls if name not in (best, PREWRITTEN_LOG)]
+        wanted = 1 / 1.1 if block == 4 * KIB else None
+        bars += [
+            (PREWRITTEN_LOG, each.name, wanted)
+            for each in COMMITS
+            if each.name in calls and each.zeros
+        ]
+        bars += [(PREWRITTEN_LOG, LOG, None)]
         yield Contest(
             name=f"one durable write of {size_text(block)}",
             calls=calls,
