@@ -263,13 +263,12 @@ class WriterBase(ABC):
         for damage, and Kafka's consumers stop at. A log that is not prewritten pays nothing.
         """
         self._trim(opened)
-        if self._trimmed:
-            try:
-                self.files.fdatasync(opened.log_fd)
-            except BaseException as error:
-                self._fail(error)
-                raise
-            self._trimmed = False
+        try:
+            self.files.fdatasync(opened.log_fd)
+        except BaseException as error:
+            self._fail(error)
+            raise
+        self._trimmed = False
 
     def _flush_at(self) -> int:
         every = self.config.flush_messages
@@ -419,7 +418,8 @@ class WriterBase(ABC):
         self._unfinished = base
         opened: segments_on_disk.WritableFiles | None = None
         try:
-            self._trim_for_good(old_files)
+            if old_files.prewritten or self._trimmed:
+                self._trim_for_good(old_files)
             view = make()
             view.opener = self._map
             opened = segments_on_disk.open_for_append(self.files, self.directory, view, self.config)
