@@ -1,5 +1,6 @@
 """Disks for tests: one that counts and fails on request."""
 
+import errno
 import os
 from collections.abc import Callable
 from typing import Any
@@ -97,3 +98,24 @@ def _failing(name: str) -> Callable[..., Any]:
 for _name in CHANGES:
     if _name != "write":
         setattr(FaultyDisk, _name, _failing(_name))
+
+
+class HalfDisk(Files):
+    """A write at a position that is due fails when half of it is written."""
+
+    native = False
+
+    def __init__(self, number: int = errno.EIO) -> None:
+        self.number = number
+        self.left = -1
+
+    def pwrite(self, fd: int, data: bytes | bytearray | memoryview, position: int) -> int:
+        self.left -= 1
+        if self.left != -1:
+            return super().pwrite(fd, data, position)
+        self.left = -1
+        super().pwrite(fd, bytes(data)[: len(data) // 2], position)
+        raise StorageError("injected", errno=self.number)
+
+    def arm(self, writes: int = 0) -> None:
+        self.left = writes

@@ -31,6 +31,7 @@ EVERYTHING = LogConfig(
     segment_ms=1000,
     segment_jitter_ms=3,
     segment_index_bytes=4096,
+    preallocate=True,
     index_interval_bytes=1,
     max_message_bytes=77,
     retention_ms=5,

@@ -18,6 +18,7 @@ from kstore.log.fence import FENCE
 from kstore.log.files import DISK, Files
 from kstore.log.maps import MapBudget
 from kstore.log.shared import SharedReader
+from support.disks import HalfDisk
 from support.logs import open_log, read_log
 from support.recording import Op, Recorder
 from support.stores import QUIET
@@ -140,26 +141,6 @@ def shifted(log: Any, by: int) -> bytes:
 
 
 # --- appends that fail ----------------------------------------------------------------------------
-
-
-class HalfDisk(Files):
-    """A write at a position that is due fails when half of it is written."""
-
-    native = False
-
-    def __init__(self) -> None:
-        self.left = -1
-
-    def pwrite(self, fd: int, data: bytes | bytearray | memoryview, position: int) -> int:
-        self.left -= 1
-        if self.left != -1:
-            return super().pwrite(fd, data, position)
-        self.left = -1
-        super().pwrite(fd, bytes(data)[: len(data) // 2], position)
-        raise StorageError("injected", errno=errno.ENOSPC)
-
-    def arm(self, writes: int = 0) -> None:
-        self.left = writes
 
 
 @pytest.mark.parametrize("writes", [0, 1, 2])

@@ -46,6 +46,7 @@ cdef class LogEnd:
     # Up to where the file reaches that is written at positions, over zeros; -1: it just grows.
     cdef readonly int64_t file_size
     cdef bint native
+    cdef bint busy                          # Python runs in an append: no other one begins in it
     cdef int16_t codec
     cdef bint log_append_time
     cdef int64_t segment_bytes, roll_ms, index_interval, bytes_since_index
@@ -61,6 +62,7 @@ cdef class LogEnd:
     cdef int _write_by_files(
         self, const uint8_t* a, size_t a_size, const uint8_t* b, size_t b_size
     ) except -1
+    cdef int _enter(self) except -1
     cdef int _reach(self, int64_t end, int64_t size) except -1
     cdef int _cut_back(self, int failure) except -1
     cdef int _publish(self, int64_t size, int64_t last, int64_t max_timestamp) except -1

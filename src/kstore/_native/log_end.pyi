@@ -27,7 +27,7 @@ class LogEnd:
     aborted: Callable[[], None]
     producers: ProducerTable
     refuse_own: Callable[[str, int, int], None]
-    prewrite: Callable[[int, int], None]
+    prewrite: Callable[[int, int], bool] | None
     file_size: int
     def __init__(
         self,

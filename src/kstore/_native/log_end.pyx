@@ -117,6 +117,14 @@ cdef class LogEnd:
 
     # --- the steps all of them share ---------------------------------------------------
 
+    cdef int _enter(self) except -1:
+        """What every append begins with, under the lock; a signal handler may hold that, too."""
+        if self.busy:
+            self.refuse_own("within", self.next_offset, 0)
+        if not self.ready:
+            self.prepare()
+        return 0
+
     cdef int _make_room(
         self, int64_t size, int64_t first, int64_t last, int64_t max_timestamp
     ) except -1:
@@ -141,7 +149,11 @@ cdef class LogEnd:
                 waited = self._now() - self.created_ms
             due = waited > self.roll_ms
         if due:
-            self.roll(first)
+            self.busy = True
+            try:
+                self.roll(first)
+            finally:
+                self.busy = False
         if self.active.size == 0:
             self.rolling_timestamp = max_timestamp
         return 0
@@ -152,10 +164,13 @@ cdef class LogEnd:
         """Put bytes at the end of the active file, or raise with the file as it was."""
         cdef int failure
         cdef int64_t position = -1
+        cdef SegmentView active = self.active
         if self.file_size >= 0:
             position = self.active.size
             if position + <int64_t>(a_size + b_size) > self.file_size:
                 self._reach(position + <int64_t>(a_size + b_size), <int64_t>(a_size + b_size))
+                if self.active is not active or active.size != position:
+                    self.refuse_own("within", self.next_offset, 0)
         if not self.native:
             return self._write_by_files(a, a_size, b, b_size)
         with nogil:
@@ -165,15 +180,23 @@ cdef class LogEnd:
         return 0
 
     cdef int _reach(self, int64_t end, int64_t size) except -1:
-        """Have the file reach to the end of an append, by zeros in front of a small one."""
+        """Have the file reach to the end of an append, by zeros in front of a small one.
+
+        None where `prewrite` is None, or says that there is no room for them.
+        """
         cdef int64_t target = end
-        if size < LARGE_WRITE:
+        cdef int64_t start = self.file_size
+        if size < LARGE_WRITE and self.prewrite is not None:
             target = min((end // ZEROS_STEP + 1) * ZEROS_STEP, max(end, self.segment_bytes))
+            self.busy = True
             try:
-                self.prewrite(self.file_size, target)
+                if not self.prewrite(start, target):
+                    target = end
             except BaseException:
                 self._cut_back(0)
                 raise
+            finally:
+                self.busy = False
         self.file_size = target
         return 0
 

@@ -113,4 +113,4 @@ def _peek_end(files: Files, path: str) -> int:
     if size == 0:
         return bases[-1]
     segment.load_indexes(files, path, view)
-    return segment.walk_end(files, view, size)[1]
+    return segment.walk_end(files, view, size, check=True)[1]

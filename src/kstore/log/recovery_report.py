@@ -73,7 +73,7 @@ class RecoveryReport:
 
     def and_end(self, end_offset: int, recovery_point: int) -> "RecoveryReport":
         """The same and, where the log ends below the recovery point, that it does."""
-        if self.cut_size or end_offset >= recovery_point:
+        if end_offset >= recovery_point:
             return self
         step = (
             f"the log ends at offset {end_offset}, below the recovery point {recovery_point}: "

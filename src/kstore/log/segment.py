@@ -8,6 +8,7 @@ import logging
 import os
 from bisect import bisect_left
 from dataclasses import dataclass
+from errno import EDQUOT, ENOSPC
 
 from kstore._native.index import OffsetIndex, TimeIndex
 from kstore._native.locate import FileMap, SegmentView, Slice, find_end, first_batch_timestamp
@@ -90,14 +91,22 @@ def open_for_append(
     return opened
 
 
-def prewrite(files: Files, opened: WritableFiles, start: int, end: int) -> None:
+def prewrite(files: Files, opened: WritableFiles, start: int, end: int) -> bool:
     """Write zeros into a part of the active file: what comes there needs no new blocks then.
 
     Written, not reserved (``fallocate``): only blocks that were written are found by a sync
-    without a change of the file system's own records. Raises StorageError, with some written.
+    without a change of the file system's own records. False where there is no room for them:
+    the file is as it was. Raises StorageError, with some written.
     """
-    for position in range(start, end, len(_ZEROS)):
-        files.pwrite(opened.log_fd, _ZEROS[: end - position], position)
+    try:
+        for position in range(start, end, len(_ZEROS)):
+            files.pwrite(opened.log_fd, _ZEROS[: end - position], position)
+    except StorageError as error:
+        if error.errno not in (ENOSPC, EDQUOT):
+            raise
+        files.truncate(opened.log_fd, start)
+        return False
+    return True
 
 
 def trim_log(files: Files, view: SegmentView, opened: WritableFiles) -> None:
@@ -281,8 +290,13 @@ def load_indexes(files: Files, directory: str, view: SegmentView) -> bool:
     return True
 
 
-def walk_end(files: Files, view: SegmentView, size: int) -> tuple[int, int, int, int]:
+def walk_end(
+    files: Files, view: SegmentView, size: int, *, check: bool = False
+) -> tuple[int, int, int, int]:
     """Walk from the last index entry within the file to its last whole batch.
+
+    ``check``: up to the first whose checksum is wrong. Needed beside a writer: where it writes
+    over zeros a batch seems whole before all of it is there.
 
     Returns (position after it, offset after it, largest timestamp on the way, last offset of the
     batch that has it). An entry whose offset the walk does not come to is not true of the log: a
@@ -296,7 +310,7 @@ def walk_end(files: Files, view: SegmentView, size: int) -> tuple[int, int, int,
     try:
         while position < size:
             data = files.pread(fd, min(step, size - position), position)
-            walked, end, newest, at = find_end(data, 0, end, False)
+            walked, end, newest, at = find_end(data, 0, end, check)
             if newest > largest:
                 largest, offset = newest, at
             position += walked
@@ -311,7 +325,7 @@ def walk_end(files: Files, view: SegmentView, size: int) -> tuple[int, int, int,
         files.close(fd)
     if end <= indexed:
         view.load_entries(b"", b"")
-        return walk_end(files, view, size)
+        return walk_end(files, view, size, check=check)
     return position, end, largest, offset
 
 

@@ -31,6 +31,9 @@ class ShorteningWriter(DurableWriter):
                 self._epochs_changed(self.epochs.truncate_from_end(self.segments.end_offset))
                 return
             self._close_files()
+            # Until the checkpoint says so, zeros would lie below what it promises: damage.
+            self._shortenings += 1
+            self.appender.prewrite = None
             self.recovery_point = min(self.recovery_point, offset)
             if offset < self.segments.views[0].base_offset:
                 self._restart_at(offset)
@@ -43,6 +46,10 @@ class ShorteningWriter(DurableWriter):
             self._wake()
         if self.shortened is not None:
             self.shortened()
+        with self.lock:
+            self._shortenings -= 1
+            if self._shortenings == 0:
+                self.appender.prewrite = self._prewrite
 
     def _settle(self) -> None:
         """Take out of the files, on disk, what a failed append or roll left behind the log's end.

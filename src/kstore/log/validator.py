@@ -19,6 +19,7 @@ from kstore.errors import (
     MessageTooLargeError,
     OffsetOutOfRangeError,
     OutOfOrderSequenceError,
+    PolicyViolationError,
     RecordListTooLargeError,
     TransactionCoordinatorFencedError,
     UnsupportedCompressionTypeError,
@@ -105,6 +106,11 @@ def refuse_own(what: str, value: int, limit: int) -> None:
     if what == "offset":
         raise OffsetOutOfRangeError(
             f"the log has come to its last offsets: it takes no append beyond {limit}", offset=value
+        )
+    if what == "within":
+        raise PolicyViolationError(
+            "another append to this log is under way in the same thread, which a signal handler "
+            "or a finalizer interrupted: append from outside of it"
         )
     if what == "key":
         raise InvalidRecordError(

@@ -76,6 +76,7 @@ class WriterBase(ABC):
         self._unsynced: list[SegmentView] = []  # rolled, not yet on disk
         self._directory_changes = 0  # names made, renamed or removed, and how many are on disk
         self._directory_synced = 0
+        self._shortenings = 0  # truncations of which the checkpoint does not tell yet
         self._trimmed = False  # zeros were cut off the active segment, perhaps not yet on disk
         self._begun = (-1, 0)  # base offset, and how far the disk was told to begin with it
         self._unfinished: int | None = None  # base offset of a segment that is being made
@@ -245,9 +246,9 @@ class WriterBase(ABC):
             and opened.prewritten == self.config.preallocate
         )
 
-    def _prewrite(self, start: int, end: int) -> None:
+    def _prewrite(self, start: int, end: int) -> bool:
         assert self._files is not None
-        segments_on_disk.prewrite(self.files, self._files, start, end)
+        return segments_on_disk.prewrite(self.files, self._files, start, end)
 
     def _trim(self, opened: segments_on_disk.WritableFiles) -> None:
         """Cut a prewritten active segment to what was appended; not yet on disk."""
