@@ -228,8 +228,8 @@ def test_a_transaction_index_taken_from_a_running_writer(tmp_path: Path, left: i
 @pytest.mark.parametrize("marker", [True, False])
 @pytest.mark.parametrize("last", [True, False])
 def test_a_segment_longer_than_any_may_be(tmp_path: Path, last: bool, marker: bool) -> None:
-    """Kafka does not open a file of 2 GiB. Of the last segment the zeros are cut; a rolled one is
-    read up to them, they are named, and appends go on."""
+    """Kafka does not open a file of 2 GiB. Of the last segment the zeros are cut; a rolled
+    one's are gone by, and `verify` names them."""
     path = filled(tmp_path, segments=2)[1 if last else 0]
     before = path.read_bytes()
     os.truncate(path, 1 << 31)
@@ -237,17 +237,12 @@ def test_a_segment_longer_than_any_may_be(tmp_path: Path, last: bool, marker: bo
         (tmp_path / MARKER).unlink()
     with kstore.open(tmp_path, config=QUIET) as store:
         log = store["t"][0]
+        assert [record.offset for record in log] == list(range(20))
         if last:
-            assert [record.offset for record in log] == list(range(20))
             assert path.read_bytes() == before
         else:
-            with pytest.raises(CorruptRecordError) as caught:
-                list(log)
-            assert caught.value.path == str(path)
-            assert caught.value.position == len(before)
+            assert path.stat().st_size == 1 << 31
             assert [finding.path for finding in log.verify().findings][:1] == [str(path)]
-            sound = [record.offset for record in log.view().records(on_damage="skip")]
-            assert sound == list(range(20))
         assert log.append(b"more") == 20
 
 
