@@ -236,7 +236,8 @@ cdef class Admission(LogEnd):
         cdef bint flush
         self.lock.take(True)
         try:
-            self._enter()
+            if self.busy or not self.ready:
+                self._enter()
             if in_place == NULL:
                 info = self._append_rebuilt(batches, codec, rules.now)
             else:
@@ -263,7 +264,8 @@ cdef class Admission(LogEnd):
             attributes |= LOG_APPEND_TIME_BIT
         self.lock.take(True)
         try:
-            self._enter()
+            if self.busy or not self.ready:
+                self._enter()
             if check.header.producer_id >= 0:
                 answer = self._judged(check, client)
                 if answer is not None:
@@ -340,7 +342,8 @@ cdef class Admission(LogEnd):
             self.refuse(<int>NO_PLACE, END_MARKER_SIZE, END_MARKER_SIZE, 2, -1, -1, producer_id)
         self.lock.take(True)
         try:
-            self._enter()
+            if self.busy or not self.ready:
+                self._enter()
             marker.producer_id, marker.epoch = producer_id, producer_epoch
             marker.coordinator_epoch, marker.commit = coordinator_epoch, commit
             verdict = self.producers.judge_marker(&marker, transaction_version)
@@ -416,7 +419,8 @@ cdef class Admission(LogEnd):
         cdef Py_ssize_t n, count = 0, stop = 0
         cdef int64_t size = 0, largest = -1, first
         cdef Status status = OK
-        self._enter()
+        if self.busy or not self.ready:
+            self._enter()
         first = self.next_offset
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
         try:

@@ -36,7 +36,8 @@ cdef class Appender(Admission):
         cdef bint flush
         self.lock.take(True)
         try:
-            self._enter()
+            if self.busy or not self.ready:
+                self._enter()
             if key is None and self.key_required:
                 self.refuse_own("key", 0, 0)
             self.buffer.reset()
@@ -57,7 +58,8 @@ cdef class Appender(Admission):
         The caller holds the lock. Each value is a bytes-like object or None.
         """
         cdef Py_ssize_t taken
-        self._enter()
+        if self.busy or not self.ready:
+            self._enter()
         if self.key_required:
             self.refuse_own("key", 0, 0)
         self.buffer.reset()
@@ -72,7 +74,8 @@ cdef class Appender(Admission):
         cdef int64_t largest
         cdef int64_t when
         cdef int64_t fallback = self._timestamp(timestamp)
-        self._enter()
+        if self.busy or not self.ready:
+            self._enter()
         self.buffer.reset()
         while n < len(records):
             size = self.buffer.size
