@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
@@ -100,10 +101,13 @@ def kill(driver: Driver, marks: Path, victims: Callable[[], list[int]], count: i
     deadline = time.monotonic() + 240
     while time.monotonic() < deadline and not driver.has_answered():
         if set(marks.iterdir()) - seen:
-            found = victims()[:count]
-            for process in found:
-                os.kill(process, signal.SIGKILL)
-            return len(found)
+            died = 0
+            for process in victims()[:count]:
+                with suppress(ProcessLookupError):  # it ended by itself meanwhile
+                    os.kill(process, signal.SIGKILL)
+                    died += 1
+            if died:
+                return died
         time.sleep(0.01)
     return 0
 
