@@ -11,7 +11,7 @@ import mmap
 import os
 import stat
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -425,7 +425,7 @@ class Files:
             raise _storage_error("cannot sync the directory", path, error) from error
 
     def sync_all(
-        self, fds: Sequence[int], directories: Iterable[str] = (), *, only_data: bool = False
+        self, fds: Sequence[int], directories: Collection[str] = (), *, only_data: bool = False
     ) -> None:
         """Sync files and directories side by side, so that the disk takes them together.
 
@@ -433,6 +433,9 @@ class Files:
         come one after another. Raises the first error when all are done.
         """
         sync = self.fdatasync if only_data else self.fsync
+        if len(fds) == 1 and not directories:  # a commit: nobody to be side by side with
+            sync(fds[0])
+            return
         work = [partial(sync, fd) for fd in fds]
         work += [partial(self.sync_directory, path) for path in dict.fromkeys(directories)]
         done: list[Future[None]] = []
