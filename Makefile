@@ -13,6 +13,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --retries 10 --t
 JOBS ?= 2
 PYTEST_ARGS ?=
 PIPELINE_ARGS ?=
+GOALS_ARGS ?=
 SOURCES := setup.py pyproject.toml $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.h')
 
 .PHONY: help
@@ -136,6 +137,11 @@ bench: build $(VENV)/.group-test $(VENV)/.group-bench  ## every benchmark at ful
 .PHONY: bench-smoke
 bench-smoke: build $(VENV)/.group-test $(VENV)/.group-bench  ## every benchmark once at 1/100 size: results checked, not timed
 	@KSTORE_BENCH_SCALE=0.01 $(BIN)/python -m pytest benchmarks --benchmark-disable $(PYTEST_ARGS)
+
+.PHONY: goals
+goals: build $(VENV)/.group-test $(VENV)/.group-bench  ## every figure that is wanted, in one run of twenty minutes, into docs/performance.md (Java 17; GOALS_ARGS=engine/read)
+	@mkdir -p out
+	@$(BIN)/python benchmarks/goals.py --table docs/performance.md --json out/goals.json $(GOALS_ARGS)
 
 # Processes of its own, two at a time; nothing is timed, so that a busy machine changes nothing.
 .PHONY: counts

@@ -3,6 +3,7 @@
 import pytest
 from hdrh.histogram import HdrHistogram
 
+import goals
 from kstore.bench import peers, results
 from kstore.bench.contest import Timed
 from kstore.bench.workload import Setting, workloads
@@ -20,6 +21,7 @@ def test_results(workload, tmp_path, monkeypatch):
             further = result.also if isinstance(result, Timed) else {}
             told += [name, *(f"{name} {what}" for what in further)]
         assert contest.ceiling in ("", *contest.calls)
+        assert workload.title in goals.TITLES or not goals.has_bar(contest)
         names.append(contest.name)
     assert len(names) == len(set(names)) > 0
     assert len(names) <= 2 * workload.count[0]

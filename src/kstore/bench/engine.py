@@ -294,4 +294,14 @@ WORKLOADS = (
         module="verify",
         count=2,
     ),
+    workload(
+        "start",
+        "a bare interpreter, and one that imports kstore",
+        "bare Python",
+        (),
+        (1, 1, 1),
+        shows=("import kstore", "bare Python", "memory"),
+        copies=0,
+        weight=0.5,
+    ),
 )

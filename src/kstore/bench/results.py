@@ -54,7 +54,13 @@ def as_tree(workload: Workload, outcome: Outcome) -> Tree:
         "seconds": round(outcome.seconds, 3),
         "contestants": contestants,
         "bars": [
-            {"ours": ours, "peer": peer, "wanted": wanted, "ratio": outcome.ratio(ours, peer)}
+            {
+                "ours": ours,
+                "peer": peer,
+                "target": peer in contest.targets,
+                "wanted": wanted,
+                **_interval("ratio", paired(outcome.times[peer], outcome.times[ours])),
+            }
             for ours, peer, wanted in contest.bars
             if ours in outcome.times and peer in outcome.times
         ],

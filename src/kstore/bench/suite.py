@@ -137,12 +137,18 @@ class Listener:
 
 @dataclass
 class Suite:
-    """What is to be run, and where."""
+    """What is to be run, and where.
+
+    ``seconds``: about how long all of it may take, instead of the level's. ``chosen``: which
+    contests are run, all unless it is given.
+    """
 
     workloads: Sequence[Workload]
     directory: Path
     level: str = "default"
     rounds: int | None = None
+    seconds: float | None = None
+    chosen: Callable[[Contest], bool] = lambda contest: True
     listener: Listener = field(default_factory=Listener)
     tree: results.Tree = field(default_factory=dict)
     _until: float = 0.0
@@ -154,7 +160,7 @@ class Suite:
         """
         with workspace(self.directory, needed(self.workloads, self.level)) as folder:
             started = datetime.now(UTC)
-            self._until = perf_counter() + SECONDS[self.level]
+            self._until = perf_counter() + self._seconds
             found = environment(folder.parent)
             self.listener.progress("the same thing against itself: the noise of this machine")
             noises = noise.measure(folder, ROUNDS[self.level] if self.rounds is None else 5)
@@ -195,9 +201,13 @@ class Suite:
         weights = total = sum(each.weight for each in self.workloads)
         for number, workload in enumerate(self.workloads):
             share = max(self._until - perf_counter(), 0.0) * workload.weight / weights
-            meant = SECONDS[self.level] * workload.weight / total
+            meant = self._seconds * workload.weight / total
             weights -= workload.weight
             self._one(folder / f"{number}", workload, Budget(meant, share), tree)
+
+    @property
+    def _seconds(self) -> float:
+        return SECONDS[self.level] if self.seconds is None else self.seconds
 
     @property
     def _strict(self) -> bool:
@@ -227,6 +237,8 @@ class Suite:
                     setting.missing["its full size"] = f"{part:.0%} of it: the run is late"
                 if (contest := next(contests, None)) is None:
                     break
+                if not self.chosen(contest):
+                    continue
                 left = budget.share - (perf_counter() - began)
                 seconds = max(left / max(1, expected - number), budget.share / expected / 3)
                 self._contest(workload, contest, seconds, setting)

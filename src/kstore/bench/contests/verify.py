@@ -44,12 +44,17 @@ def run(command: Sequence[str], output: Path, environment: dict[str, str] | None
     return Timed(seconds, result=0, also={"memory, MiB": usage.ru_maxrss / 1024})
 
 
-def ours(words: list[str], output: Path) -> Timed:
-    """A tool of kstore; its modules are compiled, as if installed."""
+def python(words: list[str], output: Path) -> Timed:
+    """A program of Python; its modules are compiled, as if installed."""
     compiled = output.with_name("compiled")
     environment = os.environ | {"PYTHONPYCACHEPREFIX": str(compiled)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    return run([sys.executable, "-m", "kstore", *words], output, environment)
+    return run([sys.executable, *words], output, environment)
+
+
+def ours(words: list[str], output: Path) -> Timed:
+    """A tool of kstore."""
+    return python(["-m", "kstore", *words], output)
 
 
 def same_lines(one: Path, two: Path) -> None:

@@ -1,0 +1,245 @@
+"""Every figure that is wanted, in one sitting and one table: the floor on one side, peers on the
+other.
+
+    python benchmarks/goals.py --table docs/performance.md --json goals.json
+    python benchmarks/goals.py engine/append disk/commit       # these workloads only, printed
+    KSTORE_BENCH_SCALE=0.01 python benchmarks/goals.py
+
+These are the workloads of `kstore bench --full`, with Apache Kafka beside them (Java 17), and of
+their contests those that say what is wanted; interleaved rounds as everywhere, fewer of those that
+take long. In a Markdown file that has a place for it the table replaces what is there.
+"""
+
+import argparse
+import logging
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from time import strftime
+from typing import Any
+
+from kstore.bench import results, table
+from kstore.bench.contest import Contest, scale
+from kstore.bench.suite import Suite
+from kstore.bench.workload import workloads
+from kstore.errors import KStoreError
+from peers import here
+
+# Headings of the table, in the order of a reader, and the workloads below each.
+SECTIONS = {
+    "Kernels": (
+        "engine/checksum",
+        "engine/segments",
+        "engine/index",
+        "engine/records",
+        "engine/jit",
+    ),
+    "Appending, page cache": ("engine/append", "engine/publish", "engine/admission"),
+    "Reading, scanning and recovering a log, page cache": ("engine/read",),
+    "Directories": ("engine/open", "engine/recovery"),
+    "Compacting": ("engine/compaction",),
+    "Whole programs": ("engine/programs", "engine/start"),
+    "On disk": ("engine/stream", "disk/commit"),
+    "Warm and cold files, sockets": ("engine/fetch",),
+}
+TITLES = tuple(title for titles in SECTIONS.values() for title in titles)
+SITTING = 1200.0  # seconds, about
+HEAD = ("work", "floor", "kstore, of the floor", "beside it", "times as fast", "wanted", "")
+BEGIN, END = "<!-- goals.py writes from here -->", "<!-- to here -->"
+
+
+def has_bar(contest: Contest) -> bool:
+    return any(wanted is not None for _, _, wanted in contest.bars)
+
+
+# --- the table --------------------------------------------------------------------------------
+
+
+def row(*cells: str) -> str:
+    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
+
+
+def wanted(result: results.Tree) -> list[results.Tree]:
+    return [bar for bar in result["bars"] if bar["wanted"] is not None]
+
+
+def rows(result: results.Tree) -> Iterator[str]:
+    """A contest, a line for each ratio that is wanted; what the line before told is not told
+    again."""
+    entries = {entry["name"]: entry for entry in result["contestants"]}
+    told: tuple[str, ...] = ("", "", "")
+    order = list(entries)
+    for bar in sorted(wanted(result), key=lambda bar: order.index(bar["ours"])):
+        ours = entries[bar["ours"]]
+        cells = (result["contest"], floor(result, ours), own(result, ours))
+        shown = (new if new != old else "" for new, old in zip(cells, told, strict=True))
+        told = cells
+        yield row(
+            *shown,
+            peer(result, bar),
+            f"{bar['ratio']:.3g} ({bar['low']:.3g} to {bar['high']:.3g})",
+            f"{bar['wanted']:.3g}",
+            verdict(bar),
+        )
+
+
+def floor(result: results.Tree, ours: results.Tree) -> str:
+    """What the contest's figures are a fraction of, unless it is the contestant itself."""
+    if result["ceiling"] == ours["contestant"] or "of_ceiling" not in ours:
+        return ""
+    return beside(result, result["ceiling"])
+
+
+def own(result: results.Tree, ours: results.Tree) -> str:
+    """kstore's figure, its fraction of the floor, and what else is known of this contestant."""
+    name = ours["name"].removeprefix("kstore").lstrip(", ")
+    share = f", {ours['of_ceiling']['median']:.2f}" if floor(result, ours) else ""
+    more = table.beside(ours["name"], result) if ours["name"] == ours["contestant"] else ""
+    return f"{name}{': ' if name else ''}{table.figure(ours, result)}{share}{more}"
+
+
+def peer(result: results.Tree, bar: results.Tree) -> str:
+    """What a bar compares with, and its figure where no other cell has it."""
+    if bar["target"]:
+        return str(bar["peer"])
+    return "the floor" if bar["peer"] == result["ceiling"] else beside(result, bar["peer"])
+
+
+def beside(result: results.Tree, name: str) -> str:
+    found = next(each for each in result["contestants"] if each["name"] == name)
+    return f"{name}: {table.figure(found, result)}"
+
+
+def verdict(bar: results.Tree) -> str:
+    """Whether it is met; "just" where the interval of the rounds has both sides."""
+    just = ", just" if bar["low"] < bar["wanted"] <= bar["high"] else ""
+    return f"met{just}" if bar["ratio"] >= bar["wanted"] else f"**missed**{just}"
+
+
+def markdown(tree: results.Tree) -> Iterator[str]:
+    """The whole of it, line by line: where it was, the table, and who is not in it."""
+    yield from preface(tree)
+    yield row(*HEAD)
+    yield row(*["---"] * len(HEAD))
+    for heading, titles in SECTIONS.items():
+        found = [result for result in tree["results"] if result["workload"] in titles]
+        if found:
+            yield row(f"**{heading}**", *[""] * (len(HEAD) - 1))
+        for result in found:
+            yield from rows(result)
+    for what, reasons in (
+        ("Not there", tree["missing"].items()),
+        ("Failed", ((each["workload"], each["reason"]) for each in tree["failed"])),
+    ):
+        if listed := [f"- {name}: {' '.join(reason.split())}" for name, reason in reasons]:
+            yield from ("", f"{what}:", "", *listed)
+
+
+def preface(tree: results.Tree) -> Iterator[str]:
+    found = tree["environment"]
+    bars = [bar for result in tree["results"] for bar in wanted(result)]
+    met = sum(bar["ratio"] >= bar["wanted"] for bar in bars)
+    rounds = [result["rounds"] for result in tree["results"]] or [0]
+    noise = ", ".join(f"{kind} {value:.0%}" for kind, value in tree["noise"].items())
+    size = "full size" if scale() == 1 else f"{scale():g} of full size"
+    yield (
+        f"`python benchmarks/goals.py`, {tree['started'][:10]}, one run of {tree['seconds']:.0f} s "
+        f"at {size}: {len(tree['results'])} contests of {min(rounds)} to {max(rounds)} interleaved "
+        f"rounds (median {median(rounds):g}). {found['cpu']['model']}, {found['cpu']['cores']} "
+        f"cores, {found['memory']['total']}, {found['system']['kernel']}, "
+        f"{found['disk']['file system']}, Python {found['software']['python']}; load "
+        f"{found['system']['load'].split()[0]} at the start, a thing against itself differs by: "
+        f"{noise}."
+    )
+    yield ""
+    yield (
+        f"Of {len(bars)} figures that are wanted {met} are met and {len(bars) - met} missed. "
+        "*Times as fast* is the median of the rounds' ratios and its interval: of time, processor "
+        "time or memory, how many times as little; *just* where the interval has both sides of "
+        "what is wanted. A floor is the bare call or C loop, or the best of the run."
+    )
+    yield ""
+
+
+# --- the run ----------------------------------------------------------------------------------
+
+
+def placed(text: str, path: Path) -> str:
+    """A file's text with this between its marks; KStoreError where it has none."""
+    head, begin, rest = path.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not (begin and end):
+        raise KStoreError(f"{path} has no place for the table: lines {BEGIN} and {END}")
+    return f"{head}{begin}\n\n{text}\n{end}{tail}"
+
+
+def tell(text: str) -> None:
+    print(strftime("%H:%M:%S"), text, file=sys.stderr, flush=True)
+
+
+def listen(suite: Suite) -> None:
+    """Progress on standard error: a line a contest."""
+
+    def finished(result: results.Tree) -> None:
+        told = ", ".join(f"{bar['ratio']:.3g}x of {bar['wanted']:.3g}x" for bar in wanted(result))
+        tell(f"{result['workload']}: {result['contest']} ({result['seconds']:.0f} s): {told}")
+
+    def failed(title: str, reason: str) -> None:
+        tell(f"{title} FAILED: {reason}")
+
+    suite.listener.finished, suite.listener.failed = finished, failed
+
+
+def chosen(words: list[str]) -> list[Any]:
+    """The workloads that have a place in the table, in its order."""
+    by_title = {workload.title: workload for workload in workloads(words)}
+    return [by_title[title] for title in TITLES if title in by_title]
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("words", nargs="*", metavar="WORKLOAD", help=f"of {', '.join(TITLES)}")
+    parser.add_argument("--table", type=Path, metavar="FILE", help="put the table into FILE")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write results as `kstore bench`")
+    parser.add_argument("--dir", type=Path, default=Path(tempfile.gettempdir()), metavar="DIR")
+    parser.add_argument("--seconds", type=float, default=SITTING, help="about: %(default)s")
+    parser.add_argument("--rounds", type=int, metavar="N", help="rounds of every contest")
+    given = parser.parse_args(arguments)
+    assert here.kafka_log  # its import let Kafka take part
+    try:
+        if given.table is not None:
+            placed("", given.table)  # before an hour's quarter is spent
+        suite = Suite(
+            chosen(given.words),
+            given.dir,
+            "full",
+            given.rounds,
+            seconds=given.seconds,
+            chosen=has_bar,
+        )
+    except (KStoreError, ValueError, OSError) as error:
+        parser.error(str(error))
+    logging.getLogger("kstore").setLevel(logging.ERROR)  # recoveries that are wanted
+    listen(suite)
+    try:
+        suite.run()
+    finally:
+        if suite.tree:  # after an interrupt too
+            keep(suite.tree, given)
+    return 1 if suite.tree["failed"] else 0
+
+
+def keep(tree: results.Tree, given: argparse.Namespace) -> None:
+    if given.json is not None:
+        tell(f"results are in {results.write(given.json, tree)}")
+    text = "".join(f"{line}\n" for line in markdown(tree))
+    if given.table is None:
+        print(text, end="")
+    else:
+        given.table.write_text(placed(text, given.table), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,31 @@
+"""What importing kstore adds to a bare interpreter, as whole programs."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from kstore.bench.contest import Contest, Timed
+from kstore.bench.contests.verify import python
+
+MORE = 0.010  # seconds that an import may take
+HEAVY = ("numpy", "numba", "asyncio", "pyarrow")  # what it must not bring with it
+IMPORT = f"import sys, kstore; sys.exit(not sys.modules.keys().isdisjoint({HEAVY}))"
+OURS, BARE, WANTED = "import kstore", "bare Python", "and 10 ms"
+
+
+def contests() -> Iterator[Contest]:
+    with TemporaryDirectory() as path:
+        started = partial(python, output=Path(path) / "output")
+
+        def bare() -> Timed:
+            timed = started(["-c", "pass"])
+            return Timed(timed.seconds, timed.result, timed.also | {WANTED: timed.seconds + MORE})
+
+        yield Contest(
+            name="start Python and import kstore",
+            calls={OURS: partial(started, ["-c", IMPORT]), BARE: bare},
+            bars=((OURS, f"{BARE} {WANTED}", 1.0), (OURS, BARE, None)),
+            ceiling=BARE,
+            rounds=41,
+        )
