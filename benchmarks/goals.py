@@ -58,7 +58,7 @@ def has_bar(contest: Contest) -> bool:
 
 
 def row(*cells: str) -> str:
-    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
+    return f"| {' | '.join(' '.join(cell.replace('|', '/').split()) for cell in cells)} |"
 
 
 def wanted(result: results.Tree) -> list[results.Tree]:
@@ -89,12 +89,12 @@ def floor(result: results.Tree, ours: results.Tree) -> str:
     """What the contest's figures are a fraction of, unless it is the contestant itself."""
     if result["ceiling"] == ours["contestant"] or "of_ceiling" not in ours:
         return ""
-    return beside(result, result["ceiling"])
+    return f"{beside(result, result['ceiling'])}{table.beside(result['ceiling'], result)}"
 
 
 def own(result: results.Tree, ours: results.Tree) -> str:
     """kstore's figure, its fraction of the floor, and what else is known of this contestant."""
-    name = ours["name"].removeprefix("kstore").lstrip(", ")
+    name = ours["name"].removeprefix("kstore").lstrip(", ").removesuffix(table.MIB)
     share = f", {ours['of_ceiling']['median']:.2f}" if floor(result, ours) else ""
     more = table.beside(ours["name"], result) if ours["name"] == ours["contestant"] else ""
     return f"{name}{': ' if name else ''}{table.figure(ours, result)}{share}{more}"
@@ -109,7 +109,7 @@ def peer(result: results.Tree, bar: results.Tree) -> str:
 
 def beside(result: results.Tree, name: str) -> str:
     found = next(each for each in result["contestants"] if each["name"] == name)
-    return f"{name}: {table.figure(found, result)}"
+    return f"{name.removesuffix(table.MIB)}: {table.figure(found, result)}"
 
 
 def verdict(bar: results.Tree) -> str:

@@ -48,8 +48,8 @@ def test_a_line_for_each_figure_that_is_wanted():
         ceiling="bare",
         targets=frozenset(["10 ms"]),
     )
-    ours = "fast: 500 k records/s, 0.50  (CPU 1 ms)"
-    floor = "bare: 1 M records/s"
+    ours = "fast: 500 k records/s, 0.50 (CPU 1 ms)"
+    floor = "bare: 1 M records/s (CPU 3 ms)"
     assert cells(result) == [
         ["work", floor, ours, "a/peer: 167 k records/s", "3 (3 to 3)", "2.5", "met"],
         ["", "", "", "the floor", "0.5 (0.5 to 0.5)", "0.6", "**missed**"],

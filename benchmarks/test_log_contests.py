@@ -8,13 +8,11 @@ from interop.kafka_jars import prepare, unavailable
 from peers.here import MissingError as MissingError  # brings Kafka
 from peers.kafka import VERSION
 
-SUITES = ("log_append", "log_read", "log_open", "log_stream", "compaction")
+SUITES = ("checksum", "index", "log_append", "log_read", "log_open", "log_stream", "compaction")
 
 
 @pytest.mark.interop
-@pytest.mark.parametrize(
-    "suite", ["log_append", "log_read", "log_open", "log_stream", "compaction"]
-)
+@pytest.mark.parametrize("suite", SUITES)
 def test_contests(suite, monkeypatch):
     reason = prepare(VERSION)[1]
     if reason:

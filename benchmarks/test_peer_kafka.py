@@ -3,6 +3,9 @@
 import pytest
 
 from interop.kafka_jars import prepare, unavailable
+from kstore._native.checksum import crc32c
+from kstore._native.index import OffsetIndex
+from kstore.bench.kernels_index import BASE_OFFSET, entries, keys
 from peers.kafka import SHAPES, VERSION, KafkaLog, everything
 
 
@@ -23,6 +26,19 @@ def test_every_kind_of_work(peer):
         assert result["seconds"] > 0
     sizes = [result["batch_bytes"] for result in results if result["work"] == "append"]
     assert sizes == [109_997, 16_497, 1_151, 170]
+
+
+@pytest.mark.interop
+def test_lookups_and_checksums_are_kstores(peer, tmp_path):
+    relative = keys("bursty", 1000)
+    path = tmp_path / "00.index"
+    path.write_bytes(entries(relative))
+    offsets = (relative[::7] + BASE_OFFSET).tolist()
+    index = OffsetIndex(path.read_bytes(), BASE_OFFSET)
+    said = peer.lookup(path, BASE_OFFSET, offsets, 10 * len(offsets))
+    assert said["count"] == 10 * len(offsets)
+    assert said["sum"] == sum(map(index.lookup, offsets)) > 0
+    assert peer.crc(path, 3)["value"] == crc32c(path.read_bytes())
 
 
 @pytest.mark.interop

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -125,6 +125,17 @@ class KafkaLog:
     def clean(self, *partitions: Path, threads: int = 1) -> Result:
         """Compact cleanly closed partitions, with so many cleaners at a time."""
         return self.ask("clean", name=",".join(map(str, partitions)), threads=threads)
+
+    def lookup(self, index: Path, base_offset: int, offsets: Sequence[int], count: int) -> Result:
+        """So many lookups of offsets, again and again, by Kafka's `OffsetIndex` over an index
+        file; `sum` is of the positions that each was found at, once."""
+        asked = b"".join(offset.to_bytes(8, "big") for offset in offsets)
+        index.with_name(f"{index.name}.asked").write_bytes(asked)
+        return self.ask("lookup", name=index, base=base_offset, count=count)
+
+    def crc(self, path: Path, count: int) -> Result:
+        """The CRC-32C of a file's bytes, `value`, so often by `java.util.zip.CRC32C`."""
+        return self.ask("crc", name=path, count=count)
 
     def close(self) -> None:
         assert self._process.stdin is not None

@@ -16,6 +16,9 @@
  *                                           offsets known; after a kill it recovers them
  *   clean   name=x/y,x/z threads=1          clean closed partitions below DIRECTORY, all but the
  *                                           active segment, with so many cleaners side by side
+ *   lookup  name=PATH base=B count=N        as many lookups in an offset index, of the offsets in
+ *                                           PATH.asked (8 bytes each), again and again
+ *   crc     name=PATH count=N               a file's CRC-32C as often, from memory
  *
  * Compiled and run in one step by `java -cp 'libs/*' UnifiedLogBench.java DIRECTORY`.
  */
@@ -45,6 +48,7 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.zip.CRC32C;
 import kafka.log.Cleaner;
 import kafka.log.LogManager;
 import kafka.log.LogToClean;
@@ -71,6 +75,7 @@ import org.apache.kafka.storage.internals.log.LogConfig;
 import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
 import org.apache.kafka.storage.internals.log.LogOffsetsListener;
 import org.apache.kafka.storage.internals.log.LogSegment;
+import org.apache.kafka.storage.internals.log.OffsetIndex;
 import org.apache.kafka.storage.internals.log.ProducerStateManagerConfig;
 import org.apache.kafka.storage.internals.log.SkimpyOffsetMap;
 import org.apache.kafka.storage.internals.utils.Throttler;
@@ -425,6 +430,54 @@ public class UnifiedLogBench {
         return result;
     }
 
+    /** Kafka's own search of a mapped index; the sum of the positions that one turn finds. */
+    Map<String, Object> lookup(String name, long base, int count) throws IOException {
+        long[] asked = new long[(int) (Files.size(Path.of(name + ".asked")) / Long.BYTES)];
+        ByteBuffer.wrap(Files.readAllBytes(Path.of(name + ".asked"))).asLongBuffer().get(asked);
+        int turns = Math.max(1, count / asked.length);
+        long sum = 0;
+        long total;
+        try (OffsetIndex index = new OffsetIndex(new File(name), base, -1, false)) {
+            long start = System.nanoTime();
+            for (int turn = 0; turn < turns; turn++) {
+                for (long offset : asked) {
+                    sum += index.lookup(offset).position;
+                }
+            }
+            total = System.nanoTime() - start;
+        }
+        check(sum % turns == 0, "lookups");
+        Map<String, Object> result = new HashMap<>();
+        result.put("work", "lookup");
+        result.put("count", turns * asked.length);
+        result.put("sum", sum / turns);
+        result.put("seconds", total / 1e9);
+        return result;
+    }
+
+    /** The checksum that a broker's batches are validated with. */
+    Map<String, Object> crc(String name, int count) throws IOException {
+        byte[] data = Files.readAllBytes(Path.of(name));
+        CRC32C checksum = new CRC32C();
+        checksum.update(data, 0, data.length);
+        long value = checksum.getValue();
+        long different = 0;
+        long start = System.nanoTime();
+        for (int i = 0; i < count; i++) {
+            checksum.reset();
+            checksum.update(data, 0, data.length);
+            different |= checksum.getValue() ^ value;
+        }
+        long total = System.nanoTime() - start;
+        check(different == 0, "checksum");
+        Map<String, Object> result = new HashMap<>();
+        result.put("work", "crc");
+        result.put("count", count);
+        result.put("value", value);
+        result.put("seconds", total / 1e9);
+        return result;
+    }
+
     // ---- results ------------------------------------------------------------------------------
 
     static void check(boolean right, String what) {
@@ -497,6 +550,8 @@ public class UnifiedLogBench {
             case "load": return load(name);
             case "clean": return clean(
                 name.split(","), Integer.parseInt(given.getOrDefault("threads", "1")));
+            case "lookup": return lookup(name, Long.parseLong(given.get("base")), count);
+            case "crc": return crc(name, count);
             default: throw new IllegalArgumentException("unknown command " + words[0]);
         }
     }

@@ -73,7 +73,10 @@ def contents(root: Path) -> tuple[int, int, int]:
 
 
 def compact(root: Path, threads: int = 1) -> Timed:
-    """Compact every partition of a store, by so many threads; opening and closing not timed."""
+    """Compact every partition of a store, by so many threads; opening and closing not timed.
+
+    ``map, MiB`` is of the maps of keys, were all partitions' there at once.
+    """
     with (
         kstore.open(root, config=kstore.StoreConfig(background=False)) as store,
         ThreadPoolExecutor(threads) as pool,
@@ -86,11 +89,13 @@ def compact(root: Path, threads: int = 1) -> Timed:
         done = [
             pool.submit(log.compact, dedupe_buffer_size=DEDUPE_BUFFER // threads) for log in logs
         ]
-        for log, report in zip(logs, done, strict=True):
-            if report.result().end_offset != log.end_offset:
-                raise AssertionError(f"not all was compacted: {report.result()}")
+        reports = [each.result() for each in done]
         seconds = perf_counter() - started
-    return Timed(seconds, result=contents(root))
+        for log, report in zip(logs, reports, strict=True):
+            if report.end_offset != log.end_offset:
+                raise AssertionError(f"not all was compacted: {report}")
+    maps = sum(report.map_memory for report in reports) / (1 << 20)
+    return Timed(seconds, result=contents(root), also={"map, MiB": maps})
 
 
 def anonymous() -> int:

@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
@@ -37,6 +37,7 @@ from kstore.bench.raw_files import (
     sequential,
     shuffled,
 )
+from kstore.bench.statistic import percentile
 from kstore.bench.workload import Setting, Workload
 from kstore.config import LogConfig, StoreConfig
 
@@ -205,15 +206,16 @@ class Writing:
             return Timed(float(np.median(took)) / 1e9, result=self.block, samples=took)
         return Timed(seconds / count, result=self.block, also={"accepted": accepted / count})
 
-    def commit_to_log(self, *, preallocate: bool) -> Timed:
-        """Batches of a block's size, header and all, appended to a log and flushed one by one.
+    def commit_to_log(self, *, preallocate: bool, count: int = 0) -> Timed:
+        """Batches of a block's size, header and all, appended to a log and flushed one by one; as
+        many as the raw methods write, unless it is said.
 
         With ``preallocate`` writing the zeros is on the clock too, as it is in use.
         """
         config = LogConfig(preallocate=preallocate, max_message_bytes=2 * self.block)
         value = bytes(self.memory[: self.block - _batch_overhead(self.block)])
         folder = Path(mkdtemp(dir=self.setting.directory))
-        count = self.setting.blocks(self.block, self.synced)
+        count = count or self.setting.blocks(self.block, self.synced)
         took = np.zeros(count, np.int64)
         try:
             with kstore.open(folder, config=StoreConfig(background=False)) as store:
@@ -404,7 +406,10 @@ def commits(setting: Setting) -> Iterator[Contest]:
             for each in COMMITS
             if each.name in calls and each.zeros
         ]
-        bars += [(PREWRITTEN_LOG, LOG, None)]
+        bars += [
+            (PREWRITTEN_LOG, "write, fdatasync", 1 / 0.65 if block == 4 * KIB else None),
+            (PREWRITTEN_LOG, LOG, None),
+        ]
         yield Contest(
             name=f"one durable write of {size_text(block)}",
             calls=calls,
@@ -414,6 +419,36 @@ def commits(setting: Setting) -> Iterator[Contest]:
             rounds=setting.pick(3, 5, 9),
         )
     yield group_commits(setting)
+    if setting.level == "full":
+        yield tail(setting)
+
+
+def tail(setting: Setting) -> Contest:
+    """So many durable writes that one in a thousand is a figure."""
+    block = 4 * KIB
+    work = Writing(setting, block)
+    count = setting.blocks(block, 25 * work.synced)
+    bare = next(method for method in COMMITS if method.waits and method.zeros)
+
+    def told(call: Callable[[], Timed]) -> Timed:
+        timed = call()
+        slow = {"p99.9": percentile(timed.samples, 99.9) / 1e9}
+        return replace(timed, also=timed.also | slow)
+
+    ours = partial(work.commit_to_log, preallocate=True, count=count)
+    raw = partial(work.write, bare, sequential(count, block), each=True)
+    return Contest(
+        name=f"the slowest of {count} durable writes of {size_text(block)}",
+        calls={PREWRITTEN_LOG: partial(told, ours), bare.name: partial(told, raw)},
+        amount=block,
+        ceiling=bare.name,
+        bars=(
+            (f"{PREWRITTEN_LOG} p99.9", PREWRITTEN_LOG, 1 / 3),
+            (f"{bare.name} p99.9", bare.name, None),
+            (f"{PREWRITTEN_LOG} p99.9", f"{bare.name} p99.9", None),
+        ),
+        rounds=3,
+    )
 
 
 def group_commits(setting: Setting) -> Contest:
@@ -531,7 +566,7 @@ WORKLOADS = (
         ),
         sizes=(8 * MIB, 64 * MIB, 256 * MIB),
         contests=commits,
-        count=(2, 3, 4),
+        count=(2, 3, 5),
         weight=2,
     ),
     Workload(

@@ -1,6 +1,6 @@
 """Who stands beside kstore where they are installed; who is missing is named."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -28,6 +28,10 @@ class KafkaLog(Protocol):
     ) -> Result: ...
     def load(self, name: str = "partitions") -> Result: ...
     def clean(self, *partitions: Path, threads: int = 1) -> Result: ...
+    def lookup(
+        self, index: Path, base_offset: int, offsets: Sequence[int], count: int
+    ) -> Result: ...
+    def crc(self, path: Path, count: int) -> Result: ...
 
 
 Kafka = Callable[[Path], AbstractContextManager[KafkaLog | None]]

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from kstore._native import limits_records
 from kstore._native.decode import Scanner
 from kstore._native.encode import BatchBuffer
-from kstore._native.limits_encode import encode as encode_limit
 from kstore.bench.contest import scaled
 
 TIME = 1_700_000_000_000
@@ -70,7 +73,7 @@ class Encoding:
 
     def by_bare_loop(self) -> int:
         """A bare C loop over contiguous values, CRC included; returns the records' size."""
-        return encode_limit(self.joined, self.size, self._room)[0]
+        return limits_records.encode(self.joined, self.size, self._room)[0]
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,17 @@ class Decoding:
     def _one(self) -> bytes:
         size = int.from_bytes(self.data[8:12], "big") + 12
         return self.data[:size]
+
+    @cached_property
+    def _room(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        return np.empty(self.count, np.int64), np.empty(self.count, np.int32)
+
+    def by_bare_loop(self) -> int:
+        """A bare C loop into positions and lengths of the values, CRC included; how many."""
+        count, wrong = limits_records.decode(self.data, *self._room)
+        if wrong:
+            raise AssertionError(f"{wrong} checksums are wrong")
+        return count
 
     def into_values(self) -> int:
         """Lists of values; returns how many."""

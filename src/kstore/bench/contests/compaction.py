@@ -41,6 +41,8 @@ def contests() -> Iterator[Contest]:
                 theirs = f"Kafka, {in_words(count)}"
                 calls[theirs] = partial(by_kafka, peer, root, partitions, count)
                 bars.append((ours, theirs, wanted if count == 1 else None))
+                if count == 1:
+                    bars.append((f"{ours} map, MiB", f"{theirs} map, MiB", 1.0))
             yield Contest(
                 name=f"compact {partitions} x {records:,} records, {records // 10:,} keys each",
                 calls=calls,
@@ -86,6 +88,7 @@ def by_kafka(peer: KafkaLog, root: Path, partitions: int, threads: int = 1) -> T
     try:
         names = [Path(copy.name) / f"{compaction.TOPIC}-{n}" for n in range(partitions)]
         seconds = float(peer.clean(*names, threads=threads)["seconds"])
-        return Timed(seconds, result=compaction.contents(copy))
+        also = {"map, MiB": compaction.DEDUPE_BUFFER / (1 << 20)}  # allocated whole, when it starts
+        return Timed(seconds, result=compaction.contents(copy), also=also)
     finally:
         shutil.rmtree(copy)

@@ -22,6 +22,8 @@ BARS = {
     "1.15 KB": (100 * MB, 1.0, 0.7),
 }
 
+RATE = 15_000_000  # records a second, by the thousand
+
 
 def prepared(name: str, directory: Path, peer: KafkaLog | None) -> Contest:
     size, against_kafka, against_write = BARS[name]
@@ -126,11 +128,16 @@ def by_rocksdb(rocksdict: Any, directory: Path, count: int) -> Timed:
 
 def values(directory: Path) -> Contest:
     count = scaled(1000, 20)
+    rate = "15 M records/s"
     calls: dict[str, Callable[[], object]] = {
         "kstore, extend": partial(work.extends, directory, count),
         "pwrite of the batch": partial(work.raw_pwrites, directory, count),
+        rate: lambda: Timed(1000 / RATE, result=count),
     }
-    bars: list[tuple[str, str, float | None]] = [("kstore, extend", "pwrite of the batch", 0.5)]
+    bars: list[tuple[str, str, float | None]] = [
+        ("kstore, extend", "pwrite of the batch", 0.5),
+        ("kstore, extend", rate, 1.0),
+    ]
     if (lmdb := optional("lmdb", "lmdb")) is not None:
         calls["LMDB"] = partial(by_lmdb, lmdb, directory, count)
         bars.append(("kstore, extend", "LMDB", 5.0))
@@ -145,6 +152,7 @@ def values(directory: Path) -> Contest:
         amount=1000,
         unit="records",
         ceiling="pwrite of the batch",
+        targets=frozenset([rate]),
         bars=tuple(bars),
         rounds=9,
     )
