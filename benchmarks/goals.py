@@ -15,37 +15,37 @@ import logging
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from time import strftime
-from typing import Any
 
 from kstore.bench import results, table
-from kstore.bench.contest import Contest, scale
+from kstore.bench.contest import Contest
 from kstore.bench.suite import Suite
-from kstore.bench.workload import workloads
+from kstore.bench.workload import Workload, workloads
 from kstore.errors import KStoreError
 from peers import here
 
-# Headings of the table, in the order of a reader, and the workloads below each.
+# Headings of the table, in the order of a reader, and the workloads below each with their seconds
+# of a sitting: what the longest of a workload's contests need for three rounds, others for more.
 SECTIONS = {
-    "Kernels": (
-        "engine/checksum",
-        "engine/segments",
-        "engine/index",
-        "engine/records",
-        "engine/jit",
-    ),
-    "Appending, page cache": ("engine/append", "engine/publish", "engine/admission"),
-    "Reading, scanning and recovering a log, page cache": ("engine/read",),
-    "Directories": ("engine/open", "engine/recovery"),
-    "Compacting": ("engine/compaction",),
-    "Whole programs": ("engine/programs", "engine/start"),
-    "On disk": ("engine/stream", "disk/commit"),
-    "Warm and cold files, sockets": ("engine/fetch",),
+    "Kernels": {
+        "engine/checksum": 20,
+        "engine/segments": 50,
+        "engine/index": 80,
+        "engine/records": 20,
+        "engine/jit": 10,
+    },
+    "Appending, page cache": {"engine/append": 70, "engine/publish": 40, "engine/admission": 40},
+    "Reading, scanning and recovering a log, page cache": {"engine/read": 210},
+    "Directories": {"engine/open": 100, "engine/recovery": 180},
+    "Compacting": {"engine/compaction": 110},
+    "Whole programs": {"engine/programs": 130, "engine/start": 10},
+    "On disk": {"engine/stream": 100, "disk/commit": 70},
+    "Warm and cold files, sockets": {"engine/fetch": 60},
 }
-TITLES = tuple(title for titles in SECTIONS.values() for title in titles)
-SITTING = 1200.0  # seconds, about
+SECONDS = {title: each for several in SECTIONS.values() for title, each in several.items()}
 HEAD = ("work", "floor", "kstore, of the floor", "beside it", "times as fast", "wanted", "")
 BEGIN, END = "<!-- goals.py writes from here -->", "<!-- to here -->"
 
@@ -143,7 +143,7 @@ def preface(tree: results.Tree) -> Iterator[str]:
     met = sum(bar["ratio"] >= bar["wanted"] for bar in bars)
     rounds = [result["rounds"] for result in tree["results"]] or [0]
     noise = ", ".join(f"{kind} {value:.0%}" for kind, value in tree["noise"].items())
-    size = "full size" if scale() == 1 else f"{scale():g} of full size"
+    size = "full size" if tree["scale"] == 1 else f"{tree['scale']:g} of full size"
     yield (
         f"`python benchmarks/goals.py`, {tree['started'][:10]}, one run of {tree['seconds']:.0f} s "
         f"at {size}: {len(tree['results'])} contests of {min(rounds)} to {max(rounds)} interleaved "
@@ -192,33 +192,38 @@ def listen(suite: Suite) -> None:
     suite.listener.finished, suite.listener.failed = finished, failed
 
 
-def chosen(words: list[str]) -> list[Any]:
-    """The workloads that have a place in the table, in its order."""
+def chosen(words: list[str]) -> list[Workload]:
+    """The workloads that have a place in the table, in its order, each with its time."""
     by_title = {workload.title: workload for workload in workloads(words)}
-    return [by_title[title] for title in TITLES if title in by_title]
+    return [
+        replace(by_title[title], weight=seconds)
+        for title, seconds in SECONDS.items()
+        if title in by_title
+    ]
 
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("words", nargs="*", metavar="WORKLOAD", help=f"of {', '.join(TITLES)}")
+    parser.add_argument("words", nargs="*", metavar="WORKLOAD", help=f"of {', '.join(SECONDS)}")
     parser.add_argument("--table", type=Path, metavar="FILE", help="put the table into FILE")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write results as `kstore bench`")
     parser.add_argument("--dir", type=Path, default=Path(tempfile.gettempdir()), metavar="DIR")
-    parser.add_argument("--seconds", type=float, default=SITTING, help="about: %(default)s")
+    parser.add_argument("--part", type=float, default=1.0, help="of the time, default: 1.0")
+    parser.add_argument("--again", type=Path, metavar="FILE", help="the table of an earlier --json")
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds of every contest")
     given = parser.parse_args(arguments)
     assert here.kafka_log  # its import let Kafka take part
     try:
         if given.table is not None:
-            placed("", given.table)  # before an hour's quarter is spent
-        suite = Suite(
-            chosen(given.words),
-            given.dir,
-            "full",
-            given.rounds,
-            seconds=given.seconds,
-            chosen=has_bar,
-        )
+            placed("", given.table)  # before minutes are spent
+        if given.again is not None:
+            put(results.read(given.again), given.table)
+            return 0
+        if given.json is not None and not given.json.absolute().parent.is_dir():
+            raise KStoreError(f"there is no directory for {given.json}")
+        works = chosen(given.words)
+        seconds = given.part * sum(work.weight for work in works)
+        suite = Suite(works, given.dir, "full", given.rounds, seconds, has_bar)
     except (KStoreError, ValueError, OSError) as error:
         parser.error(str(error))
     logging.getLogger("kstore").setLevel(logging.ERROR)  # recoveries that are wanted
@@ -226,19 +231,20 @@ def main(arguments: list[str]) -> int:
     try:
         suite.run()
     finally:
-        if suite.tree:  # after an interrupt too
-            keep(suite.tree, given)
+        if suite.tree:  # after an interrupt too, but that is no table for a page
+            if given.json is not None:
+                tell(f"results are in {results.write(given.json, suite.tree)}")
+            put(suite.tree, None if "ended_by" in suite.tree else given.table)
     return 1 if suite.tree["failed"] else 0
 
 
-def keep(tree: results.Tree, given: argparse.Namespace) -> None:
-    if given.json is not None:
-        tell(f"results are in {results.write(given.json, tree)}")
+def put(tree: results.Tree, path: Path | None) -> None:
+    """The table into its place in a file, or on standard output."""
     text = "".join(f"{line}\n" for line in markdown(tree))
-    if given.table is None:
+    if path is None:
         print(text, end="")
     else:
-        given.table.write_text(placed(text, given.table), encoding="utf-8")
+        path.write_text(placed(text, path), encoding="utf-8")
 
 
 if __name__ == "__main__":

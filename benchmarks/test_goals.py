@@ -30,6 +30,30 @@ def cells(result):
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in goals.rows(result)]
 
 
+def tree():
+    """What came of a run of one contest, in which another one failed."""
+    result = raced(
+        calls={"kstore": timed(*[0.001] * 5), "peer": timed(*[0.001] * 5)},
+        bars=(("kstore", "peer", 1.0),),
+    )
+    return {
+        "results": [result],
+        "missing": {"peer x": "not\n  installed"},
+        "failed": [{"workload": "engine/append", "reason": "broke"}],
+        "environment": {
+            "cpu": {"model": "m", "cores": "2"},
+            "memory": {"total": "1 GiB"},
+            "system": {"kernel": "k", "load": "0.1 0.2 0.3"},
+            "disk": {"file system": "ext4"},
+            "software": {"python": "3"},
+        },
+        "noise": {"cpu": 0.01},
+        "started": "2001-02-03T04:05:06",
+        "seconds": 7.0,
+        "scale": 0.5,
+    }
+
+
 def test_a_line_for_each_figure_that_is_wanted():
     result = raced(
         calls={
@@ -68,9 +92,11 @@ def test_a_figure_amid_its_interval_is_met_or_missed_just(wanted, told):
 
 
 def test_every_heading_has_workloads_that_are_there():
-    assert set(goals.TITLES) <= set(BY_TITLE)
-    assert len(goals.TITLES) == len(set(goals.TITLES))
-    assert [workload.title for workload in goals.chosen([])] == list(goals.TITLES)
+    assert set(goals.SECONDS) <= set(BY_TITLE)
+    assert [workload.title for workload in goals.chosen([])] == list(goals.SECONDS)
+    assert len(goals.SECONDS) == sum(map(len, goals.SECTIONS.values()))
+    assert 600 < sum(workload.weight for workload in goals.chosen([])) < 1500
+    assert goals.chosen(["engine/read"])[0].weight == goals.SECONDS["engine/read"]
 
 
 def test_the_table_takes_its_place_and_nothing_else(tmp_path):
@@ -102,30 +128,30 @@ def test_a_run(tmp_path, monkeypatch):
     assert at == sorted(at)
     assert "Apache Kafka: takes part in a checkout" in text
     assert not list(work.iterdir())
+    page.write_text(f"{goals.BEGIN}\n{goals.END}\n")
+    assert goals.main(["--again", str(kept), "--table", str(page)]) == 0
+    assert page.read_text() == text
 
 
-def test_who_failed_is_told(tmp_path):
-    result = raced(
-        calls={"kstore": timed(*[0.001] * 5), "peer": timed(*[0.001] * 5)},
-        bars=(("kstore", "peer", 1.0),),
-    )
-    tree = {
-        "results": [result],
-        "missing": {"peer x": "not\n  installed"},
-        "failed": [{"workload": "engine/append", "reason": "broke"}],
-        "environment": {
-            "cpu": {"model": "m", "cores": "2"},
-            "memory": {"total": "1 GiB"},
-            "system": {"kernel": "k", "load": "0.1 0.2 0.3"},
-            "disk": {"file system": "ext4"},
-            "software": {"python": "3"},
-        },
-        "noise": {"cpu": 0.01},
-        "started": "2001-02-03T04:05:06",
-        "seconds": 7.0,
-    }
-    text = list(goals.markdown(tree))
+def test_an_interrupted_run_leaves_the_page_alone(tmp_path, monkeypatch, capsys):
+    def stop(suite):
+        suite.tree = tree() | {"ended_by": "KeyboardInterrupt"}
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("goals.Suite.run", stop)
+    page, kept = tmp_path / "page.md", tmp_path / "goals.json"
+    page.write_text(f"{goals.BEGIN}\n{goals.END}\n")
+    with pytest.raises(KeyboardInterrupt):
+        goals.main(["--table", str(page), "--json", str(kept)])
+    assert page.read_text() == f"{goals.BEGIN}\n{goals.END}\n"
+    assert json.loads(kept.read_text())["results"]
+    assert "| work |" in capsys.readouterr().out
+
+
+def test_who_failed_is_told():
+    text = list(goals.markdown(tree()))
     assert "2001-02-03" in text[0]
+    assert "at 0.5 of full size" in text[0]
     assert "Of 1 figures that are wanted 1 are met and 0 missed" in text[2]
     assert text[-8:] == [
         "",

@@ -15,7 +15,7 @@ from time import perf_counter
 from types import FrameType
 
 from kstore.bench import noise, peers, results
-from kstore.bench.contest import Contest, in_words
+from kstore.bench.contest import Contest, in_words, scale
 from kstore.bench.environment import (
     Environment,
     available_memory,
@@ -170,6 +170,7 @@ class Suite:
                 "started": started.isoformat(timespec="seconds"),
                 "command": sys.argv[1:],
                 "level": self.level,
+                "scale": scale(),
                 "environment": found,
                 "noise": noises,
                 "results": [],
