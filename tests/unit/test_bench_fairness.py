@@ -136,6 +136,25 @@ def test_programs_that_are_missing_say_what_brings_them(monkeypatch):
     assert "apt-get install nats-server" in servers.why_not("nats-server")
 
 
+def test_a_server_that_is_too_old_is_named(tmp_path, monkeypatch):
+    program = tmp_path / "nats-server"
+    program.write_text(
+        """#!/bin/sh
+        [ "$1" = --version ] && echo "nats-server: v2.9.10" && exit
+        [ -n "$NEW" ] && exit
+        echo "nats-server: $3:1:13: unknown field \\"sync_interval\\"" >&2
+        exit 1
+        """
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert servers.why_not_synced("nats-server") == (
+        'nats-server: v2.9.10 cannot: unknown field "sync_interval" (2.10 has it)'
+    )
+    monkeypatch.setenv("NEW", "1")
+    assert servers.why_not_synced("nats-server") == ""
+
+
 def test_how_far_a_reader_is_behind():
     ends = [(100, 10), (200, 20), (300, 30)]
     assert log_stream._behind(ends, [(150, 10), (290, 20), (295, 30)]) == [50, 90, 0]

@@ -106,13 +106,21 @@ class Contest:
                 if name not in self.unchecked:
                     expected = got if expected is None else expected
                     if got != expected:
-                        raise AssertionError(f"{self.name}: {name} gave {got!r}, not {expected!r}")
+                        raise AssertionError(
+                            f"{self.name}: {name} gave {_short(got)}, not {_short(expected)}"
+                        )
             except Exception as error:
                 if failed is None:
                     raise
                 failed[name] = in_words(error)
                 continue
             yield name, seconds, result
+
+
+def _short(result: object, most: int = 500) -> str:
+    """A result for a message: some are whole segments."""
+    text = repr(result)
+    return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
 
 
 def in_words(error: Exception) -> str:

@@ -28,6 +28,7 @@ def workload(
     sizes: tuple[int, int, int],
     *,
     shows: tuple[str, ...],
+    kernels: str = "",
     module: str = "",
     count: int = 1,
     copies: float = 2.0,
@@ -40,6 +41,7 @@ def workload(
         about=about,
         ceiling=ceiling,
         shows=shows,
+        kernels=kernels.split(),
         peers=peers,
         sizes=size,
         contests=at(module or name, size),
@@ -58,6 +60,7 @@ WORKLOADS = (
         ("crc32c", "google-crc32c", "aiokafka", "zlib", "Java's CRC32C"),
         (1, 1, 1),
         shows=("CRC-32C", "CRC-32 ", "path table", "path sse42", "path pclmul", "path avx512"),
+        kernels="checksum.crc32 checksum.crc32_by checksum.crc32c checksum.crc32c_by",
         count=11,
         copies=0,
     ),
@@ -68,6 +71,7 @@ WORKLOADS = (
         ("crc32c",),
         (32, 128, 1024),
         shows=("walk frames", "check every batch", "as a leader", "one core", "two cores"),
+        kernels="frames.walk_frames frames.scan batch.validate_leader",
         module="batch",
         count=7,
     ),
@@ -78,6 +82,7 @@ WORKLOADS = (
         ("aiokafka", "kafka-python"),
         (16, 64, 256),
         shows=("encode", "decode", "bare C loop"),
+        kernels="encode.BatchBuffer decode.Scanner",
         count=6,
         copies=0,
     ),
@@ -96,6 +101,7 @@ WORKLOADS = (
             "numba",
             "bisect",
         ),
+        kernels="index.OffsetIndex",
         count=24,
         copies=0,
         weight=3,
@@ -106,10 +112,109 @@ WORKLOADS = (
         BEST,
         ("NumPy",),
         (2, 10, 50),
-        shows=("compiled loop", "NumPy"),
+        shows=("compiled loop", "NumPy", "time index", "a call each"),
+        kernels=(
+            "jit.index_count jit.index_lookup jit.time_index_count jit.time_lookup "
+            "jit.next_frame jit.next_record jit.crc_ok jit.crc32c jit.key_hash "
+            "jit.compile_predicate jit.equals jit.starts_with jit.contains jit.rows_between "
+            "jit.tumbling jit.group_by_key jit.sum_by_group jit.top_k"
+        ),
+        count=11,
+        copies=0,
+        weight=2,
+    ),
+    workload(
+        "walks",
+        "every walk over a segment's headers or checksums, finding batches in damage, stamping one",
+        "a bare chain of headers, reading every byte",
+        (),
+        (4, 16, 64),
+        shows=(
+            "headers only",
+            "every checksum",
+            "damaged bytes",
+            "lines about",
+            "stamp a batch",
+            "aborted",
+        ),
+        kernels=(
+            "audit.BatchAudit batch.prefix batch.stamp batch.stamp_timestamp "
+            "batch.validate_records dump.LineDumper locate.find_batch locate.find_end "
+            "producers.ProducerTable recover.SegmentScan recover.walk_tail "
+            "salvage.epoch_runs salvage.find_batch salvage.find_extent salvage.find_run "
+            "salvage.skip_to transactions.AbortedRanges transactions.TransactionWalk"
+        ),
+        count=12,
+        copies=0,
+        weight=0.5,
+    ),
+    workload(
+        "seal",
+        "making and checking the checksums over headers of a sealed segment",
+        "a bare chain of headers",
+        ("crc32c",),
+        (32, 128, 1024),
+        shows=("make a seal", "check a seal", "one-record batches", "Python loop"),
+        kernels="seal.SealCheck seal.SealMaker",
+        count=2,
+        weight=0.4,
+    ),
+    workload(
+        "conversion",
+        "messages v1 to batches v2 and back, and batches into codecs and out of them",
+        "a copy of the bytes, the codec alone",
+        ("aiokafka",),
+        (4, 16, 64),
+        shows=("v1 to batches v2", "to messages v1", "rebuild", "lz4", "zstd"),
+        kernels="convert.Converter",
+        module="convert",
+        count=7,
+        copies=0,
+        weight=0.7,
+    ),
+    workload(
+        "groups",
+        "counting and measuring records by key and by window of time; a survey of a segment",
+        "reading the same bytes",
+        ("NumPy", "Arrow (pyarrow)", "aiokafka"),
+        (2, 16, 64),
+        shows=("by key", "by minute", "survey", "extents too"),
+        kernels="survey.Survey tally.Tally",
+        module="tally",
+        count=3,
+        copies=0,
+        weight=0.5,
+    ),
+    workload(
+        "keys",
+        "partitions and hashes of keys as Kafka's clients have them, the map of a compaction",
+        "reading every key",
+        ("aiokafka", "kafka-python"),
+        (1, 1, 1),
+        shows=("partitions of", "murmur2 of", "one call a key", "put and get"),
+        kernels=(
+            "keymap.KeyMap keys.murmur2 keys.murmur2_many keys.partition_for_key "
+            "keys.partitions_for_keys"
+        ),
         count=5,
         copies=0,
-        weight=1.5,
+        weight=0.3,
+    ),
+    workload(
+        "columns",
+        "values and headers between segments, Arrow's buffers and batches, row by row",
+        "a copy of the bytes",
+        ("NumPy",),
+        (4, 16, 64),
+        shows=("as a list", "packed", "Arrow's views", "headers", "into a batch", "staged"),
+        kernels=(
+            "ragged.binary_views ragged.gather ragged.pack ragged.place_headers "
+            "ragged.read_headers ragged.total_size staging.ArrowBinary staging.ArrowHeaders "
+            "staging.place_batches staging.put_rows"
+        ),
+        count=8,
+        copies=0,
+        weight=0.5,
     ),
     workload(
         "append",
@@ -127,6 +232,7 @@ WORKLOADS = (
             "one record",
             "p99",
         ),
+        kernels="append.Appender record.holds_records",
         module="log_append",
         count=5,
         weight=2,
@@ -138,6 +244,10 @@ WORKLOADS = (
         ("Apache Kafka",),
         (32, 128, 1024),
         shows=("read(offset)", "offset_at(time)", "as columns", "two cores", "recover"),
+        kernels=(
+            "locate.SegmentList locate.SegmentView locate.FileMap locate.find_time "
+            "locate.first_batch_timestamp index.TimeIndex"
+        ),
         module="log_read",
         count=13,
         weight=2,
@@ -183,6 +293,7 @@ WORKLOADS = (
             "io_uring",
             "synced behind",
         ),
+        kernels="pages.start_writing",
         module="log_stream",
         count=2,
         copies=5,
@@ -213,6 +324,7 @@ WORKLOADS = (
             "4 threads",
             "read",
         ),
+        kernels="lock.ReentrantLock",
         count=18,
         weight=2,
     ),
@@ -251,6 +363,7 @@ WORKLOADS = (
             "two threads",
             "verify, 2 threads",
         ),
+        kernels="recover.SegmentScan audit.BatchAudit pages.populate",
         count=6,
         weight=1.5,
     ),
@@ -261,6 +374,7 @@ WORKLOADS = (
         ("Apache Kafka",),
         (20, 100, 1000),
         shows=("1 thread", "2 threads"),
+        kernels="keymap.KeyMap key_indexer.KeyIndexer record_filter.RecordFilter",
         count=2,
         copies=4,
     ),
@@ -281,6 +395,7 @@ WORKLOADS = (
         (),
         (8, 64, 256),
         shows=("read_committed", "read_uncommitted", "aborted"),
+        kernels="transactions.AbortedRanges transactions.TransactionWalk ragged.gather",
         count=4,
         copies=3,
     ),

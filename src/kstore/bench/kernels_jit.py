@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 
 from kstore import jit
 from kstore._native.checksum import crc32c
+from kstore._native.decode import Scanner
+from kstore._native.keys import murmur2
 
 Int64s = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
 BASE_OFFSET = 500_000
+START = 1_700_000_000_000  # of time
 RECORD_BYTES = 110
 INDEX_INTERVAL = 4096
 
@@ -140,13 +143,13 @@ def columns(rows: int) -> SimpleNamespace:
         data[starts[:-1] + n] = names[:, n]
     return SimpleNamespace(
         offsets=np.arange(rows),
-        timestamps=1_700_000_000_000 + np.sort(random.integers(0, 3_600_000, rows)),
+        timestamps=START + np.sort(random.integers(0, 3_600_000, rows)),
         keys=SimpleNamespace(data=data, positions=starts[:-1], lengths=key_lengths),
         values=SimpleNamespace(data=data, positions=starts[:-1] + 8, lengths=value_lengths),
     )
 
 
-MIDDLE = 1_700_000_000_000 + 1_800_000
+MIDDLE = START + 1_800_000
 
 
 def wanted_row(row: jit.Row) -> bool:
@@ -176,3 +179,93 @@ def tumbling_numpy(timestamps: Int64s, values: Int64s, width: int) -> tuple[Int6
         np.minimum.reduceat(ordered, first),
         np.maximum.reduceat(ordered, first),
     )
+
+
+@njit(nogil=True, cache=True)
+def hash_records(log: Bytes) -> Any:
+    """How many records, the sums of their values' checksums and of their keys' hashes."""
+    rows = sums = hashes = position = 0
+    frame = jit.next_frame(log, position)
+    while frame.status == 0:
+        at = position + 61
+        while at < frame.end:
+            record = jit.next_record(log, at, frame)
+            if record.status != 0:
+                return -1, 0, 0
+            rows += 1
+            sums += jit.crc32c(log, record.value_position, record.value_length)
+            hashes += jit.key_hash(log, record.key_position, record.key_length)
+            at = record.end
+        position = frame.end
+        frame = jit.next_frame(log, position)
+    return rows, sums, hashes
+
+
+def hash_records_one_by_one(log: bytes) -> tuple[int, int, int]:
+    """The same with a call a record: objects, checksum, hash."""
+    rows = sums = hashes = 0
+    for record in Scanner(log, check_crc=False).records():
+        rows += 1
+        sums += crc32c(record.value or b"")
+        hashes += murmur2(record.key or b"")
+    return rows, sums, hashes
+
+
+@njit(nogil=True, cache=True)
+def offsets_at(entries: Bytes, timestamps: Int64s) -> Any:
+    """Of each time the offset where its records begin, by a time index."""
+    count = jit.time_index_count(entries)
+    found = np.empty(timestamps.size, np.int64)
+    for n in range(timestamps.size):
+        found[n] = jit.time_lookup(entries, count, BASE_OFFSET, timestamps[n])
+    return found
+
+
+def time_index(entries: int) -> bytes:
+    """One entry a second, a thousand records each."""
+    pack = struct.Struct(">qi").pack
+    return b"".join(pack(START + n * 1000, n * 1000) for n in range(1, entries + 1))
+
+
+def offsets_at_numpy(entries: Bytes, timestamps: Int64s) -> Int64s:
+    """The same by NumPy: the last entry that is not above a time."""
+    kind = np.dtype([("time", ">i8"), ("relative", ">i4")])
+    table = entries.view(kind)
+    times = table["time"].astype(np.int64)
+    offsets = np.concatenate([[0], table["relative"].astype(np.int64)]) + BASE_OFFSET
+    found: Int64s = offsets[np.searchsorted(times, timestamps, "right")]
+    return found
+
+
+def named_row(row: jit.Row) -> bool:
+    """By what is in the key."""
+    return bool(jit.starts_with(row.key, b"user00") and jit.contains(row.key, b"42"))
+
+
+def named_rows_numpy(some: Any) -> Int64s:
+    """The same: all keys have eight bytes here, and are compared place by place."""
+    names = some.keys.data[some.keys.positions[:, None] + np.arange(8)]
+    begins = (names[:, :6] == np.frombuffer(b"user00", np.uint8)).all(axis=1)
+    has = ((names[:, :-1] == ord("4")) & (names[:, 1:] == ord("2"))).any(axis=1)
+    kept: Int64s = np.flatnonzero(begins & has)
+    return kept
+
+
+def grouped(some: Any, sizes: Int64s) -> list[tuple[int, int, int]]:
+    """First row, rows and bytes of values of each key, in order of appearance."""
+    groups = jit.group_by_key(some.keys.data, some.keys.positions, some.keys.lengths)
+    rows, total = jit.sum_by_group(groups.group, sizes, groups.first.size)
+    return list(zip(groups.first.tolist(), rows.tolist(), total.tolist(), strict=True))
+
+
+def grouped_numpy(some: Any, sizes: Int64s) -> list[tuple[int, int, int]]:
+    """The same: keys of eight bytes as numbers, sorted."""
+    names = some.keys.data[some.keys.positions[:, None] + np.arange(8)]
+    numbers = np.ascontiguousarray(names).view(np.uint64)[:, 0]
+    _, first, group, rows = np.unique(
+        numbers, return_index=True, return_inverse=True, return_counts=True
+    )
+    total = np.bincount(group, sizes).astype(np.int64)
+    order = np.argsort(first)
+    columns = (each[order].tolist() for each in (first, rows, total))
+    return list(zip(*columns, strict=True))

@@ -36,8 +36,11 @@ def why_not_synced(name: str) -> str:
         file.write("jetstream { sync_interval: always }\n")
         file.flush()
         told = subprocess.run([name, "-t", "-c", file.name], capture_output=True, text=True)
-    reason = f"its version knows no sync_interval: {told.stderr.strip()}"
-    return reason if told.returncode else ""
+    if not told.returncode:
+        return ""
+    version = subprocess.run([name, "--version"], capture_output=True, text=True).stdout.strip()
+    what = told.stderr.strip().rpartition(": ")[2]
+    return f"{version} cannot: {what} (2.10 has it)"
 
 
 def _free_port() -> int:

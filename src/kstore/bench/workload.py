@@ -73,6 +73,9 @@ class Workload:
     shows
         Methods and sizes that are told apart: parts of the names of its contests, contestants or
         figures, as ``--list`` tells them. One may be missing on a machine.
+    kernels
+        What of the compiled half its contests call, as ``module.name``: a test holds them to it,
+        and that none is forgotten.
     peers
         What stands beside it and may be missing.
     sizes
@@ -96,6 +99,7 @@ class Workload:
     sizes: tuple[int, int, int]
     contests: Callable[[Setting], Iterator[Contest]]
     shows: Sequence[str] = ()
+    kernels: Sequence[str] = ()
     peers: Sequence[str] = ()
     copies: float = 2.0
     weight: float = 1.0

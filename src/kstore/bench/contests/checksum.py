@@ -100,7 +100,15 @@ def contests() -> Iterator[Contest]:
         data = buffer(size)
         yield Contest(
             name=f"CRC-32 of {size} bytes, hot, from Python",
-            calls={"kstore": partial(checksum.crc32, data), "zlib": partial(zlib.crc32, data)},
+            calls={
+                "kstore": partial(checksum.crc32, data),
+                "zlib": partial(zlib.crc32, data),
+                **{
+                    f"path {path}": partial(checksum.crc32_by, path, data)
+                    for path in checksum.supported_paths()
+                    if path != "avx2"
+                },
+            },
             amount=size,
             bars=(("kstore", "zlib", None),),
         )
