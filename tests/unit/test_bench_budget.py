@@ -207,6 +207,17 @@ def test_a_full_run_leaves_nothing_out(tmp_path, clock):
     assert [result["rounds"] for result in tree["results"]] == [3] * 4
 
 
+def test_a_run_of_chosen_contests_has_its_own_time(tmp_path, clock):
+    given = [workload("some", steady(clock, 4, 1, 1.0), count=4)]
+    tree = suite.Suite(given, tmp_path, "full", seconds=40, chosen=lambda one: one.name > "1").run()
+    assert [result["contest"] for result in tree["results"]] == ["2", "3"]
+    # The first may take half of it; what it does not need the second has.
+    assert [result["rounds"] for result in tree["results"]] == [15, 15]
+    assert clock.now == 2 * 16
+    tree = suite.Suite(given, tmp_path, "full", seconds=20, chosen=lambda one: one.name > "1").run()
+    assert [result["rounds"] for result in tree["results"]] == [9, 9]
+
+
 # --- who breaks -------------------------------------------------------------------------------
 
 
