@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from kstore.log.log import Log
 
 
-AHEAD = 1 << 20  # bytes, not yet on their way to the disk, that are worth a system call
+AHEAD = 1 << 19  # bytes, not yet on their way to the disk, that are worth a system call
 
 
 class Committer:
@@ -20,7 +20,7 @@ class Committer:
     An append is on disk at most one sync after it was made: while a sync runs the appends of
     that time gather, and the next sync takes them all. ``wait(offset)`` returns when everything
     below ``offset`` is durable, ``durable_offset`` tells how far that is. Whoever asks for a sync
-    of a mebibyte or more has the disk begin with it, while the sync before still runs. Safe to
+    of half a mebibyte or more has the disk begin with it, while the sync before still runs. Safe to
     share between threads. An error of a sync ends the thread and is raised by every later call.
     """
 
