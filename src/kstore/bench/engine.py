@@ -402,7 +402,7 @@ WORKLOADS = (
     workload(
         "programs",
         "verifying and dumping a segment by whole programs, their starts and memory included",
-        "kstore verify by two threads",
+        "reading the file, in this process",
         ("Apache Kafka's DumpLogSegments",),
         (32, 128, 1024),
         shows=("kstore verify", "kstore dump-log", "kstore starts", "memory"),
