@@ -4,16 +4,15 @@ included.
 Kafka's tool checks less: checksums of batches (shallow), and that records can be read (deep).
 """
 
-import json
 import os
-import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 from kstore.bench import recovery
+from kstore.bench.children import run_program
 from kstore.bench.contest import Contest, Timed, scaled
 from kstore.bench.peers import kafka_tool
 from kstore.log import filenames
@@ -23,40 +22,8 @@ TOOL = "kafka.tools.DumpLogSegments"
 RECORDS, VALUE_SIZE = 150, 100  # a batch of 16 KB
 VERIFY, DUMP = "kstore verify, 2 threads", "kstore dump-log --deep-iteration"
 START, JVM, READ = "kstore starts", "Kafka's tool starts", "read"
-# Runs a program, silences its errors, says on its own: seconds, exit status, KiB.
-BETWEEN = """
-import os, sys, time
-started = time.perf_counter()
-if not (child := os.fork()):
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    os.execvp(sys.argv[1], sys.argv[1:])
-_, status, usage = os.wait4(child, 0)
-seconds = time.perf_counter() - started
-told = [seconds, os.waitstatus_to_exitcode(status), usage.ru_maxrss]
-sys.stderr.write(str(told))
-"""
 Calls = dict[str, Callable[[], object]]
 Bars = list[tuple[str, str, float | None]]
-
-
-def run(command: Sequence[str], output: Path, environment: dict[str, str] | None = None) -> Timed:
-    """A program with its output in a file: seconds, and the most memory that it had.
-
-    The most that a process had begins with what its parent has, so a small one is between.
-    """
-    with output.open("wb") as file:
-        done = subprocess.run(
-            [sys.executable, "-I", "-S", "-c", BETWEEN, *command],
-            stdout=file,
-            stderr=subprocess.PIPE,
-            env=environment,
-            text=True,
-            check=True,
-        )
-    seconds, status, memory = json.loads(done.stderr)
-    if status:
-        raise AssertionError(f"{' '.join(command)} ended with {status}")
-    return Timed(seconds, result=0, also={"memory, MiB": memory / 1024})
 
 
 def python(words: list[str], output: Path) -> Timed:
@@ -64,7 +31,7 @@ def python(words: list[str], output: Path) -> Timed:
     compiled = output.with_name("compiled")
     environment = os.environ | {"PYTHONPYCACHEPREFIX": str(compiled)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    return run([sys.executable, *words], output, environment)
+    return run_program([sys.executable, *words], output, environment)
 
 
 def ours(words: list[str], output: Path) -> Timed:
@@ -104,11 +71,11 @@ def contests() -> Iterator[Contest]:
         quick_bars: Bars = []
         slow_bars: Bars = []
         if tool is not None:
-            quick["Kafka shallow"] = partial(run, [*tool, "--files", str(segment)], sink)
-            quick[JVM] = partial(run, [*tool, "--version"], sink)
+            quick["Kafka shallow"] = partial(run_program, [*tool, "--files", str(segment)], sink)
+            quick[JVM] = partial(run_program, [*tool, "--version"], sink)
             quick_bars += [(VERIFY, "Kafka shallow", 3), (START, JVM, None)]
             quick_bars += [(f"{VERIFY} memory, MiB", "Kafka shallow memory, MiB", None)]
-            slow["Kafka deep"] = partial(run, [*tool, *deep], listed)
+            slow["Kafka deep"] = partial(run_program, [*tool, *deep], listed)
             slow_bars += [(VERIFY, "Kafka deep", 30), (DUMP, "Kafka deep", 2)]
         for what, calls, bars, rounds in (
             ("verify", quick, quick_bars, 9),
