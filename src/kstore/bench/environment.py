@@ -214,8 +214,14 @@ def network() -> dict[str, str]:
     return {
         "sockets": "loopback",
         "congestion control": _read("/proc/sys/net/ipv4/tcp_congestion_control"),
-        "allowed": _read("/proc/sys/net/ipv4/tcp_available_congestion_control"),
+        "allowed": allowed_congestion(),
+        "available": _read("/proc/sys/net/ipv4/tcp_available_congestion_control"),
     }
+
+
+def allowed_congestion() -> str:
+    """What a process without privilege may set; one with CAP_NET_ADMIN all that is available."""
+    return _read("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
 
 
 def software() -> dict[str, str]:

@@ -45,10 +45,18 @@ def paced(call: Callable[[int], object], rate: float, count: int) -> list[int]:
 
 
 def acknowledged(
-    submit: Callable[[int], int], durable: Callable[[], int], rate: float, count: int
+    submit: Callable[[int], int],
+    durable: Callable[[], int],
+    rate: float,
+    count: int,
+    check: Callable[[], object] = lambda: None,
 ) -> list[int]:
     """The same for requests that are answered later: ``submit`` returns what ``durable()`` has to
-    reach before it counts as done. Whoever waits for the next request looks at the answers."""
+    reach before it counts as done. Whoever waits for the next request looks at the answers.
+
+    ``submit``, and after the last one ``check``, raises the error of who answers: otherwise one
+    that died would be waited for without an end.
+    """
     clock = perf_counter_ns
     took: list[int] = []
     pending: deque[tuple[int, int]] = deque()
@@ -68,6 +76,7 @@ def acknowledged(
         pending.append((submit(number), due))
     while pending:
         settle()
+        check()
         os.sched_yield()
     return took
 
@@ -123,7 +132,13 @@ def group_commits(directory: Path, rate: float, count: int) -> Timed:
                 committer.request()
                 return offset + 1
 
-            took = acknowledged(submit, lambda: committer.durable_offset, rate, count)
+            took = acknowledged(
+                submit,
+                lambda: committer.durable_offset,
+                rate,
+                count,
+                lambda: committer.wait(timeout=0),
+            )
         check(log, count + 1)
     return _timed(took, count)
 
@@ -135,20 +150,35 @@ class _Syncer(Thread):
         super().__init__(daemon=True)
         self._fd = fd
         self._wanted = Event()
-        self.written = self.durable = 0
+        self.written = 0
         self.stopping = False
+        self._durable = 0
+        self._error: Exception | None = None
 
     def request(self) -> None:
         self._wanted.set()
 
+    def durable(self) -> int:
+        """How many writes are on disk; the error of a sync that failed is raised here, since
+        whoever waits for it would wait for ever."""
+        if self._error is not None:
+            raise self._error
+        return self._durable
+
     def run(self) -> None:
+        try:
+            self._sync()
+        except Exception as error:
+            self._error = error
+
+    def _sync(self) -> None:
         while not self.stopping:
             self._wanted.wait(1)
             self._wanted.clear()
             reached = self.written
-            if reached > self.durable:
+            if reached > self._durable:
                 os.fdatasync(self._fd)
-                self.durable = reached
+                self._durable = reached
 
 
 def shared_syncs(directory: Path, rate: float, count: int) -> Timed:
@@ -165,7 +195,7 @@ def shared_syncs(directory: Path, rate: float, count: int) -> Timed:
             return number + 1
 
         try:
-            took = acknowledged(submit, lambda: syncer.durable, rate, count)
+            took = acknowledged(submit, syncer.durable, rate, count)
         finally:
             syncer.stopping = True
             syncer.request()

@@ -124,22 +124,33 @@ def raw_at_random(log: kstore.Log, count: int, seed: int) -> Timed:
     return percentiles(took)
 
 
+ABORTED = 10  # one transaction in so many
+
+
+def in_a_transaction(records: int, size: int) -> int:
+    """Records of each transaction of :func:`fill_transactions`: about a mebibyte of values, less
+    where a log of this size would not have ten of them."""
+    return max(1, min(1 << 20, size // ABORTED) // (records * VALUE_SIZE)) * records
+
+
 def fill_transactions(directory: Path, records: int, size: int) -> Path:
-    """As fill, every record in a transaction of about a mebibyte, every tenth one aborted."""
+    """As fill, every record in a transaction (:func:`in_a_transaction`), every tenth one aborted;
+    ten of them at least."""
     path = Path(mkdtemp(dir=directory))
     value = bytes(VALUE_SIZE)
+    batches = in_a_transaction(records, size) // records
     with kstore.open(path) as store:
         log = store.create_topic("bench", config=LogConfig(batch_size=1 << 20))[0]
         producer = store.transactional_producer("bench", acks=1)
         number = 0
-        while log.size < size:
+        while log.size < size or number < ABORTED:
             producer.begin_transaction()
-            for _ in range(max(1, (1 << 20) // (records * VALUE_SIZE))):
+            for _ in range(batches):
                 for _ in range(records):
                     producer.send("bench", value)
                 producer.flush()
             number += 1
-            if number % 10:
+            if number % ABORTED:
                 producer.commit_transaction()
             else:
                 producer.abort_transaction()

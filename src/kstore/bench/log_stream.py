@@ -197,7 +197,8 @@ def raw_stream(directory: Path, records: int) -> Timed:
 
 
 def buffered(directory: Path, records: int, every: int = 0) -> Timed:
-    """write(2) of batches as large, one fdatasync in the end or one after so many bytes."""
+    """write(2) of batches as large, one fdatasync in the end or one after about so many bytes:
+    after whichever batch comes nearest to them."""
     batch = prepared(WIDE.together)
     count = records // WIDE.together
     with raw_file(directory, count * len(batch)) as fd:
@@ -205,10 +206,11 @@ def buffered(directory: Path, records: int, every: int = 0) -> Timed:
         unsynced = 0
         for _ in range(count):
             unsynced += os.write(fd, batch)
-            if every and unsynced >= every:
+            if every and unsynced + len(batch) // 2 >= every:
                 os.fdatasync(fd)
                 unsynced = 0
-        os.fdatasync(fd)
+        if unsynced:
+            os.fdatasync(fd)
         seconds = perf_counter() - started
     return Timed(seconds / records, result=records)
 

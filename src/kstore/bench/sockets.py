@@ -4,7 +4,8 @@ The sender is this thread and the receiver another one, both loops in C; each is
 its own where there are two. The congestion control is set on both sockets (``cubic`` unless
 ``KSTORE_BENCH_CONGESTION`` names another): a default of bbr would measure its pacing. Processor
 seconds are those of each thread, the kernel's work for it included; on loopback the sender's thread
-also does much of what a network card would.
+also does much of what a network card would. Where the default is not allowed (who may only use
+what the system allows, and it allows ``reno bbr``), reno is taken, which every kernel allows.
 """
 
 import fcntl
@@ -12,7 +13,7 @@ import mmap
 import os
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from threading import Thread
@@ -21,10 +22,14 @@ from time import perf_counter, thread_time
 from kstore._native import limits, limits_sockets
 from kstore.bench.contest import Contest, Timed
 from kstore.bench.disk import KIB, MIB, size_text
+from kstore.bench.environment import allowed_congestion
 from kstore.bench.raw_files import block_of, prewrite
 from kstore.bench.workload import Setting, Workload
+from kstore.errors import KStoreError
 
 CONGESTION = "cubic"
+ALWAYS = "reno"  # compiled in and allowed everywhere
+NAMED_BY = "KSTORE_BENCH_CONGESTION"
 ROOM = MIB  # of a receiver's buffer
 PIPE = MIB
 _F_SETPIPE_SZ = 1031
@@ -32,14 +37,37 @@ Calls = dict[str, Callable[[], object]]
 Send = Callable[[int], object]
 
 
-def congestion() -> str:
-    """The congestion control that sockets are given: the wanted one, or the system's own."""
-    wanted = os.environ.get("KSTORE_BENCH_CONGESTION", CONGESTION)
+def congestion(missing: dict[str, str] | None = None) -> str:
+    """The congestion control that sockets are given, never one that nobody chose.
+
+    ``missing`` is told where the default is not allowed here and ``reno`` stands in. KStoreError
+    where ``KSTORE_BENCH_CONGESTION`` names one that the kernel has not or does not allow.
+    """
+    named = os.environ.get(NAMED_BY)
+    wanted = CONGESTION if named is None else named
+    reason = _refused(wanted)
+    if not reason:
+        return wanted
+    if named is not None:
+        raise KStoreError(
+            f"{NAMED_BY}={named}: {reason}; allowed here: {allowed_congestion()}; "
+            f"unset it for {CONGESTION}"
+        )
+    if missing is not None:
+        missing[f"congestion control {wanted}"] = f"{reason}: {ALWAYS} instead"
+    return ALWAYS
+
+
+def _refused(control: str) -> str:
+    """Why a socket is not given a congestion control, or an empty string."""
     with closing(socket.socket()) as probe:
-        with suppress(OSError):
-            probe.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, wanted.encode())
-        named = probe.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
-    return named.rstrip(b"\0").decode()
+        try:
+            probe.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
+        except OSError as error:
+            return error.strerror or str(error)
+        given = probe.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+    found = given.rstrip(b"\0").decode()
+    return "" if found == control else f"the kernel gave {found}"
 
 
 @contextmanager
@@ -134,7 +162,7 @@ class Sending:
         self.path = setting.directory / "sent"
         if not self.path.exists():
             prewrite(self.path, self.size, zeros=False)
-        self.control = congestion()
+        self.control = congestion(setting.missing)
         self.cpus = two_cpus()
         self.buffer = block_of(max(chunk, ROOM))
         self.checked: set[str] = set()

@@ -14,7 +14,7 @@ from pathlib import Path
 from time import perf_counter
 from types import FrameType
 
-from kstore.bench import noise, peers, results
+from kstore.bench import noise, peers, results, sockets
 from kstore.bench.contest import Contest, in_words, scale
 from kstore.bench.environment import (
     Environment,
@@ -158,6 +158,7 @@ class Suite:
 
         ``tree`` has what is done so far: after an interrupt too, with its name as ``ended_by``.
         """
+        sockets.congestion()  # one that was named and is refused is known before anything is run
         with workspace(self.directory, needed(self.workloads, self.level)) as folder:
             started = datetime.now(UTC)
             self._until = perf_counter() + self._seconds

@@ -74,15 +74,17 @@ def checking(segment: work.Segment, name: str, one_core: float, two_cores: float
 def leading(size: int) -> Contest:
     data = work.record_batch(size)
     count = batch.scan(data).count[0]
+    stored, covered = int.from_bytes(data[17:21], "big"), memoryview(data)[21:]
     return Contest(
         name=f"check a batch of {size} bytes, {count} records of 100 bytes, as a leader",
         calls={
             "validate_leader": lambda: batch.validate_leader(data, now=work.TIMESTAMP).ok,
-            "its CRC alone": lambda: checksum.crc32c(data) is not None,
+            "its CRC alone": lambda: checksum.crc32c(covered) == stored,
         },
         amount=count,
         unit="records",
         bars=(("validate_leader", "its CRC alone", None),),
+        expected=True,
         ceiling="its CRC alone",
     )
 
