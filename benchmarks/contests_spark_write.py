@@ -73,6 +73,7 @@ def contests() -> Iterator[Contest]:
     with ExitStack() as stack:
         folder = stack.enter_context(data_folder())
         spark, with_connector = stack.enter_context(session())
+        spark.conf.set(*work.BY_ROWS)  # as the guide says; nothing to the connector
         node = None
         if with_connector:
             root = folder / f"broker-{os.getpid()}"

@@ -130,6 +130,42 @@ def test_without_extents() -> None:
     assert groups_of(tally, ["count", "value_bytes"]) == {(0, b"a"): {"count": 2, "value_bytes": 7}}
 
 
+@settings(max_examples=200, deadline=None)
+@given(rows, st.sampled_from([0, 1, 7, 1000]), st.integers(1, 200))
+def test_only_counted(found: Any, width: int, piece: int) -> None:
+    tally = Tally(KEY, width, by_key=True, extents=False, sizes=False)
+    for first in range(0, len(found), piece):
+        tally.add(*columns(found[first : first + piece], first))
+    wanted = slowly(found, width, by_key=True)
+    assert groups_of(tally, ["count"]) == {
+        label: {"count": group["count"]} for label, group in wanted.items()
+    }
+
+
+def test_only_counted_it_grows() -> None:
+    # Keys that end with the data, that share their first 16 bytes, and that end with zeros.
+    long = [b"the same sixteen" * 2 + b"%d" % (n % 3000) for n in range(9000)]
+    short = [b"%d" % (n % 40_000) + bytes(n % 3) for n in range(120_000)]
+    found = [(key, 1, n) for n, key in enumerate(long + short)]
+    tally = Tally(KEY, 50_000, by_key=True, extents=False, sizes=False)
+    for first in range(0, len(found), 16_384):
+        tally.add(*columns(found[first : first + 16_384], first))
+    counts: dict[Any, int] = defaultdict(int)
+    for key, _, when in found:
+        counts[when // 50_000, key] += 1
+    assert {label: got["count"] for label, got in groups_of(tally, ["count"]).items()} == counts
+    assert tally.stride == 48
+    tally.clear()
+    tally.add(*columns(found[:10], 0))
+    assert len(tally) == 10
+    data, offsets, times, starts, lengths, sizes = columns([(b"abc", 1, 1), (b"de", 1, 1)])
+    with pytest.raises(ValueError, match="row 1 does not lie"):
+        tally.add(data, offsets, times, starts * 2, lengths, sizes)
+    for bad in (-1, 2**62):
+        with pytest.raises(ValueError, match="row 0 does not lie"):
+            tally.add(data, offsets, times, starts + bad, lengths, sizes)
+
+
 def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="width"):
         Tally(KEY, -1)

@@ -26,6 +26,16 @@ cdef struct Group:
     int32_t max_key_size
 
 
+# A group where groups are only counted.
+cdef struct Counter:
+    uint64_t[2] head            # of the key, zeros behind its end
+    int64_t window
+    int64_t count
+    int64_t key_position
+    int32_t key_length
+    int32_t spare
+
+
 # Memory that is zero at first, in large pages where it is large, and moves as it grows.
 cdef struct Area:
     void* memory
@@ -42,10 +52,11 @@ cdef struct Rows:
 
 
 cdef class Tally:
-    cdef Area group_area
+    cdef Area group_area        # of either kind
     cdef Area slot_area
     cdef Area key_area
     cdef Group* groups
+    cdef Counter* counters
     cdef int64_t group_count
     cdef uint64_t* slots        # the hash's upper half, and the group's number from 1 on
     cdef int64_t slot_count
@@ -55,6 +66,8 @@ cdef class Tally:
     cdef int64_t width
     cdef bint by_key
     cdef bint extents
+    cdef bint only_counts       # the groups are counters
+    cdef size_t group_size
     cdef int exports            # buffers that are out: nothing may move while there are any
 
     cdef int _may_change(self) except -1

@@ -26,6 +26,9 @@ class Tally:
         of keys are counted only where they are not told apart.
     extents
         With keys: least and largest offset and timestamp, too. Without it, quicker by a tenth.
+    sizes
+        With keys: sizes of values and null ones, too. Without these and extents groups are only
+        counted, which is quickest: ``layout`` has ``window``, ``count`` and the key's place then.
 
     Exports its groups, read-only: ``len(tally)`` of them, ``stride`` bytes each, in which
     ``layout`` maps a field's name to its dtype and place. ``window`` is a window's number (times
@@ -35,12 +38,18 @@ class Tally:
     """
 
     def __init__(
-        self, key: Buffer, width: int = 0, *, by_key: bool = False, extents: bool = True
+        self,
+        key: Buffer,
+        width: int = 0,
+        *,
+        by_key: bool = False,
+        extents: bool = True,
+        sizes: bool = True,
     ) -> None: ...
     def __len__(self) -> int: ...
     @property
     def memory(self) -> int:
-        """Bytes that it has: 136 a group and its key, 8 a slot, of which two thirds are used."""
+        """Bytes that it has: 136 a group (56 where only counted), its key, and free slots."""
     @property
     def layout(self) -> dict[str, tuple[str, int]]: ...
     @property

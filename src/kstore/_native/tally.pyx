@@ -37,7 +37,11 @@ _LAYOUT = (  # of Group
     ("key_positions", "int64", 96), ("key_bytes", "int64", 104), ("null_keys", "int64", 112),
     ("min_key_size", "int32", 120), ("max_key_size", "int32", 124),
 )
-assert sizeof(Group) == GROUP_SIZE
+_COUNTER_LAYOUT = (
+    ("window", "int64", 16), ("count", "int64", 24), ("key_positions", "int64", 32),
+    ("key_lengths", "int32", 40),
+)
+assert sizeof(Group) == GROUP_SIZE and sizeof(Counter) == 48
 
 
 cdef class KeyBytes:
@@ -54,7 +58,9 @@ cdef class KeyBytes:
 
 
 cdef class Tally:
-    def __cinit__(self, key, int64_t width=0, *, bint by_key=False, bint extents=True):
+    def __cinit__(
+        self, key, int64_t width=0, *, bint by_key=False, bint extents=True, bint sizes=True,
+    ):
         cdef Py_buffer view
         if width < 0:
             raise ValueError("the width of a window is at least 1 ms, or 0 for none")
@@ -68,16 +74,19 @@ cdef class Tally:
         self.width = width
         self.by_key = by_key
         self.extents = extents
+        self.only_counts = by_key and not extents and not sizes
+        self.group_size = sizeof(Counter) if self.only_counts else sizeof(Group)
         self.slot_count = FIRST_SLOTS
         if not (
             enlarge(&self.slot_area, 0, FIRST_SLOTS * sizeof(uint64_t))
-            and enlarge(&self.group_area, 0, FIRST_GROUPS * sizeof(Group))
+            and enlarge(&self.group_area, 0, FIRST_GROUPS * self.group_size)
             and enlarge(&self.key_area, 0, FIRST_KEYS)
         ):
             raise MemoryError
         self.slots = <uint64_t*>self.slot_area.memory
         self.groups = <Group*>self.group_area.memory
         self.arena = <uint8_t*>self.key_area.memory
+        self.counters = <Counter*>self.group_area.memory
 
     def __dealloc__(self):
         release(&self.slot_area)
@@ -93,11 +102,12 @@ cdef class Tally:
 
     @property
     def layout(self):
-        return {name: (dtype, start) for name, dtype, start in _LAYOUT}
+        layout = _COUNTER_LAYOUT if self.only_counts else _LAYOUT
+        return {name: (dtype, start) for name, dtype, start in layout}
 
     @property
     def stride(self):
-        return sizeof(Group)
+        return self.group_size
 
     @property
     def key_data(self):
@@ -106,7 +116,9 @@ cdef class Tally:
         return made
 
     def __getbuffer__(self, Py_buffer* view, int flags):
-        PyBuffer_FillInfo(view, self, self.groups, self.group_count * sizeof(Group), 1, flags)
+        PyBuffer_FillInfo(
+            view, self, self.group_area.memory, self.group_count * self.group_size, 1, flags
+        )
         self.exports += 1
 
     def __releasebuffer__(self, Py_buffer* view):
@@ -141,7 +153,9 @@ cdef class Tally:
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
         try:
             with nogil:
-                if self.by_key:
+                if self.only_counts:
+                    done = count_by_key(self, <const uint8_t*>view.buf, view.len, &rows, count)
+                elif self.by_key:
                     done = add_by_key(self, <const uint8_t*>view.buf, view.len, &rows, count)
                 else:
                     done = add_runs(self, &rows, count)
@@ -182,6 +196,15 @@ cdef inline void span_of(Span* span, int64_t timestamp, int64_t width) noexcept 
 # --- the table ------------------------------------------------------------------------------------
 
 
+# A row that is looked for.
+cdef struct Wanted:
+    const uint8_t* key
+    uint64_t hashed
+    int64_t window
+    uint64_t[2] head
+    int32_t length
+
+
 cdef inline int64_t number_of(uint64_t slot) noexcept nogil:
     return <int64_t>(slot & <uint64_t>0xFFFFFFFF) - 1
 
@@ -198,7 +221,15 @@ cdef inline uint64_t hash_group(
     )
 
 
-cdef inline uint64_t hash_of(Tally self, const Group* group) noexcept nogil:
+cdef inline uint64_t hash_of(Tally self, int64_t number) noexcept nogil:
+    cdef const Group* group
+    cdef const Counter* counter
+    if self.only_counts:
+        counter = &self.counters[number]
+        return hash_group(
+            self, counter.window, self.arena + counter.key_position, counter.key_length
+        )
+    group = &self.groups[number]
     return hash_group(self, group.window, self.arena + group.key_position, group.key_length)
 
 
@@ -231,7 +262,7 @@ cdef bint grow_slots(Tally self) noexcept nogil:
     self.slots = <uint64_t*>self.slot_area.memory
     self.slot_count = count
     for n in range(self.group_count):
-        hashed = hash_of(self, &self.groups[n])
+        hashed = hash_of(self, n)
         at = <int64_t>(hashed & <uint64_t>(count - 1))
         while self.slots[at]:
             at = (at + 1) & (count - 1)
@@ -241,13 +272,14 @@ cdef bint grow_slots(Tally self) noexcept nogil:
 
 cdef bint make_room(Tally self, int64_t key_size) noexcept nogil:
     """For one more group and its key."""
-    cdef size_t used = self.group_count * sizeof(Group)
+    cdef size_t used = self.group_count * self.group_size
     if self.group_count >= MOST_GROUPS:
         return False
     if used == self.group_area.size:
         if not enlarge(&self.group_area, used, 2 * used):
             return False
         self.groups = <Group*>self.group_area.memory
+        self.counters = <Counter*>self.group_area.memory
     used = self.arena_size
     if self.key_area.size - used < <size_t>key_size:
         if not enlarge(&self.key_area, used, max(2 * self.key_area.size, used + key_size)):
@@ -268,11 +300,33 @@ cdef inline bint is_group(
     return memcmp(self.arena + group.key_position, key, length) == 0
 
 
+cdef bint take_number(
+    Tally self, uint64_t hashed, const uint8_t* key, int32_t length, int64_t* number,
+    int64_t* position,
+) noexcept nogil:
+    """The number of a group that is not there yet, and where its key is; False without memory."""
+    cdef int64_t at
+    if not make_room(self, max(length, 0)):
+        return False
+    at = <int64_t>(hashed & <uint64_t>(self.slot_count - 1))    # there may be more slots now
+    while self.slots[at]:
+        at = (at + 1) & (self.slot_count - 1)
+    number[0] = self.group_count
+    position[0] = self.arena_size
+    self.slots[at] = slot_of(hashed, self.group_count)
+    self.group_count += 1
+    if length > 0:
+        memcpy(self.arena + self.arena_size, key, length)
+        self.arena_size += length
+    return True
+
+
 cdef Group* find_group(
     Tally self, uint64_t hashed, int64_t window, const uint8_t* key, int32_t length
 ) noexcept nogil:
     """The group, made where it is missing; NULL without memory."""
     cdef int64_t at = <int64_t>(hashed & <uint64_t>(self.slot_count - 1))
+    cdef int64_t number, position
     cdef uint64_t slot
     cdef Group* group
     while True:
@@ -284,26 +338,19 @@ cdef Group* find_group(
             if is_group(self, group, window, key, length):
                 return group
         at = (at + 1) & (self.slot_count - 1)
-    if not make_room(self, max(length, 0)):
+    if not take_number(self, hashed, key, length, &number, &position):
         return NULL
-    at = <int64_t>(hashed & <uint64_t>(self.slot_count - 1))    # there may be more slots now
-    while self.slots[at]:
-        at = (at + 1) & (self.slot_count - 1)
-    group = self.groups + self.group_count
+    group = self.groups + number
     memset(group, 0, sizeof(Group))
     group.window = window
     group.key_length = length
-    group.key_position = self.arena_size
+    group.key_position = position
     if length > 0:
         memcpy(group.head, key, min(length, <int32_t>HEAD))
-        memcpy(self.arena + self.arena_size, key, length)
-        self.arena_size += length
     group.min_value_size = group.min_key_size = INT32_MAX
     group.max_value_size = group.max_key_size = -1
     group.min_timestamp = group.min_offset = INT64_MAX
     group.max_timestamp = group.max_offset = INT64_MIN
-    self.slots[at] = slot_of(hashed, self.group_count)
-    self.group_count += 1
     return group
 
 
@@ -430,5 +477,99 @@ cdef int64_t add_by_key(
             if group == NULL:
                 return -1
             add_row(group, rows, row, self.extents)
+        first += some
+    return count
+
+
+# --- by key, only counted -------------------------------------------------------------------------
+
+
+cdef inline void head_of(
+    const uint8_t* key, int32_t length, bint roomy, uint64_t* head
+) noexcept nogil:
+    """The first 16 bytes of a key, zeros behind its end; roomy: 16 bytes may be read there."""
+    head[0] = head[1] = 0
+    if not roomy or length <= 0:
+        memcpy(head, key, min(max(length, 0), <int32_t>HEAD))
+        return
+    memcpy(head, key, HEAD)
+    if length < 8:
+        head[0] &= (<uint64_t>1 << (8 * length)) - 1
+        head[1] = 0
+    elif length < HEAD:
+        head[1] &= (<uint64_t>1 << (8 * (length - 8))) - 1
+
+
+cdef inline Counter* find_counter(Tally self, const Wanted* wanted) noexcept nogil:
+    """The counter, made where it is missing; NULL without memory."""
+    cdef int64_t at = <int64_t>(wanted.hashed & <uint64_t>(self.slot_count - 1))
+    cdef int64_t number, position
+    cdef uint64_t slot
+    cdef Counter* counter
+    while True:
+        slot = self.slots[at]
+        if slot == 0:
+            break
+        if slot >> 32 == wanted.hashed >> 32:
+            counter = &self.counters[number_of(slot)]
+            if (
+                counter.head[0] == wanted.head[0] and counter.head[1] == wanted.head[1]
+                and counter.window == wanted.window and counter.key_length == wanted.length
+                and (
+                    wanted.length <= HEAD
+                    or memcmp(self.arena + counter.key_position, wanted.key, wanted.length) == 0
+                )
+            ):
+                return counter
+        at = (at + 1) & (self.slot_count - 1)
+    if not take_number(self, wanted.hashed, wanted.key, wanted.length, &number, &position):
+        return NULL
+    counter = self.counters + number
+    memset(counter, 0, sizeof(Counter))
+    counter.head[0], counter.head[1] = wanted.head[0], wanted.head[1]
+    counter.window = wanted.window
+    counter.key_length = wanted.length
+    counter.key_position = position
+    return counter
+
+
+cdef int64_t count_by_key(
+    Tally self, const uint8_t* data, int64_t size, const Rows* rows, int64_t count
+) noexcept nogil:
+    """Rows that were counted: all, those before a key outside the data, or -1 without memory."""
+    cdef int64_t first = 0, n, row, some, position
+    cdef Span span
+    cdef int32_t length
+    cdef uint64_t slot
+    cdef Wanted[64] all_wanted
+    cdef Wanted* wanted
+    cdef Counter* counter
+    span_of(&span, rows.timestamps[0], self.width)
+    while first < count:
+        some = min(<int64_t>ROWS, count - first)
+        for n in range(some):
+            row = first + n
+            if not span.low <= rows.timestamps[row] <= span.high:
+                span_of(&span, rows.timestamps[row], self.width)
+            length = max(rows.key_lengths[row], NULL_KEY)
+            position = rows.key_positions[row] if length > 0 else 0
+            if length > 0 and (length > size or position < 0 or position > size - length):
+                return row
+            wanted = &all_wanted[n]
+            wanted.key = data + position
+            wanted.length = length
+            wanted.window = span.window
+            head_of(wanted.key, length, size - position >= HEAD, &wanted.head[0])
+            wanted.hashed = hash_group(self, span.window, wanted.key, length)
+            fetch(self.slots + (wanted.hashed & <uint64_t>(self.slot_count - 1)))
+        for n in range(some):
+            slot = self.slots[all_wanted[n].hashed & <uint64_t>(self.slot_count - 1)]
+            if slot:
+                fetch(&self.counters[number_of(slot)])
+        for n in range(some):
+            counter = find_counter(self, &all_wanted[n])
+            if counter == NULL:
+                return -1
+            counter.count += 1
         first += some
     return count

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 TOPIC = "written"
+# Or Spark adds up the size of its Arrow batch behind every row that a sink in Python gets.
+BY_ROWS = ("spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1))
 WARM, SAMPLES = 3, 20  # records that a stream carries before its latency counts, and then
 _PATIENCE = 120.0  # seconds for one record
 _PAUSE = 0.0005  # between looks whether it has come

@@ -48,6 +48,7 @@ MEASURES = {
 }
 DISTINCT = "distinct_keys"
 _EXTENTS = {"min_timestamp", "max_timestamp", "min_offset", "max_offset"}
+_SIZES = {"value_bytes", "null_values", "min_value_size", "max_value_size"}
 _NO_SIZE = 2**31 - 1
 _LAST_MS = (2**63 - 1) // 1000  # of Spark's times
 _MOST_MEMORY = 256 << 20  # of a task's groups: then they are sent, and it begins anew
@@ -234,8 +235,7 @@ class _Work:
 
     def __call__(self, ranges: Sequence[OffsetRange]) -> Iterator[Any]:
         shape = self.shape
-        extents = not _EXTENTS.isdisjoint(shape.partial)
-        tally = Tally(os.urandom(16), shape.width, by_key=shape.has_keys, extents=extents)
+        tally = _tally(shape)
         told = {TOPIC, PARTITION}.intersection(shape.by)
         of: OffsetRange | None = None
         for each, found in read_ranges(self.source, ranges):
@@ -254,9 +254,20 @@ class _Work:
             )
             if tally.memory > _MOST_MEMORY:
                 yield from to_batches(tally, shape, of)
-                tally = Tally(os.urandom(16), shape.width, by_key=shape.has_keys, extents=extents)
+                tally = _tally(shape)
         if of is not None:
             yield from to_batches(tally, shape, of)
+
+
+def _tally(shape: _Shape) -> Tally:
+    """A table that counts no more than is asked for."""
+    return Tally(
+        os.urandom(16),
+        shape.width,
+        by_key=shape.has_keys,
+        extents=not _EXTENTS.isdisjoint(shape.partial),
+        sizes=not _SIZES.isdisjoint(shape.partial),
+    )
 
 
 def to_batches(tally: Tally, shape: _Shape, of: OffsetRange) -> Iterator[Any]:
