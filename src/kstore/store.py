@@ -103,7 +103,7 @@ class Store(Mapping[str, Topic]):
         if self.writable:
             try:
                 self._manager.recover(progress)
-                undo_unfinished(files, self._catalog.loose_files, self._log)
+                undo_unfinished(files, self._catalog.loose_files, self._log, self._live)
                 self._take_over_offsets()
                 if "__transaction_state" in self._catalog.places:
                     self._transactions()  # finishes what a crash interrupted
@@ -464,6 +464,11 @@ class Store(Mapping[str, Topic]):
             from kstore.consumer import fold_files
 
             fold_files(self, files)
+
+    @property
+    def _live(self) -> list[str]:
+        """The directories that are not offline."""
+        return [each.path for each in self._catalog.live]
 
     # --- logs -----------------------------------------------------------------------------
 

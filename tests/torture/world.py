@@ -459,7 +459,7 @@ class World:
             publication.append(find)
             publication.show(None)
         except BaseException:
-            publication.undo(find)
+            publication.undo(find, store.paths)
             raise
         publication.clear(find)
 

@@ -19,7 +19,7 @@ import errno
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -30,6 +30,7 @@ from kstore.errors import (
     CorruptRecordError,
     InvalidConfigError,
     KStoreError,
+    RecoveryNeededError,
     StorageError,
     UnknownTopicOrPartitionError,
 )
@@ -76,6 +77,7 @@ class Part:
     base_offset: int = -1
     segment: int = -1
     position: int = -1
+    log_dir: str | None = None  # of the partition, relative to the manifest's; None: not told
 
     @property
     def size(self) -> int:
@@ -116,6 +118,7 @@ class Publication:
             active = log.segments.views[-1]
             part.base_offset = log.end_offset
             part.segment, part.position = active.base_offset, active.size
+            part.log_dir = os.path.relpath(os.path.dirname(log.path), self.directory)
         manifest = self._document()
         if len(manifest) > LARGEST_MANIFEST:  # else nobody could undo or finish it
             raise KStoreError(
@@ -242,22 +245,22 @@ class Publication:
             self.files.rename(self.path, published)
         self.files.sync_directory(self.directory)
 
-    def undo(self, find: FindLog) -> None:
-        """Take back what was appended; nothing where the switch has come, or never began."""
+    def undo(self, find: FindLog, log_dirs: Sequence[str]) -> None:
+        """Take back what was appended; nothing where the switch has come, or never began.
+
+        ``log_dirs`` are the store's that are not offline. Raises RecoveryNeededError, and leaves
+        all as it is, where a partition lies in another one, or what was staged is not there to be
+        compared with.
+        """
         if self.files.kind(self.path) is None:
             return
-        for part in self.parts:
-            try:
-                log = find(part.topic, part.partition)
-            except UnknownTopicOrPartitionError:
-                continue
-            if part.base_offset < 0:
-                continue
-            if not self._is_own(log, part):
+        begun = list(self._begun(find, log_dirs))
+        own = [self._is_own(log, part) for log, part in begun]
+        for (log, part), proven in zip(begun, own, strict=True):
+            if not proven:
                 _LOGGER.warning(
                     "%s-%d: an unfinished publication is not undone from offset %d on, for "
-                    "another program has appended behind it or the staged files are gone: "
-                    "records of it stay",
+                    "another program has appended behind it: records of it stay",
                     part.topic,
                     part.partition,
                     part.base_offset,
@@ -268,6 +271,30 @@ class Publication:
         self.files.remove(self.path)
         self.files.sync_directory(self.directory)
         self.clear(find)
+
+    def _begun(self, find: FindLog, log_dirs: Sequence[str]) -> Iterator[tuple[Log, Part]]:
+        """The partitions that may have got something, without those of topics that are gone."""
+        for part in self.parts:
+            try:
+                log = find(part.topic, part.partition)
+            except UnknownTopicOrPartitionError:
+                self._check_gone(part, log_dirs)
+                continue
+            if part.base_offset >= 0:
+                yield log, part
+
+    def _check_gone(self, part: Part, log_dirs: Sequence[str]) -> None:
+        """RecoveryNeededError where a partition may well be there, in a directory not opened."""
+        if part.log_dir is None:  # an older kstore did not write it down
+            return
+        place = os.path.normpath(os.path.join(self.directory, part.log_dir))
+        if place not in log_dirs:
+            raise RecoveryNeededError(
+                f"a publication that was cut short has to be undone in {part.topic}-"
+                f"{part.partition}, too: open the store with all of its log directories, {place} "
+                "among them, and none of them offline",
+                path=self.path,
+            )
 
     def clear(self, find: FindLog) -> None:
         """Remove the fences, which count no more, and what was staged.
@@ -284,20 +311,35 @@ class Publication:
             _remove(self.files, os.path.join(self.directory, name))
 
     def _is_own(self, log: Log, part: Part) -> bool:
-        """Whether every batch behind the fence is one that was staged, in order."""
+        """Whether every batch behind the fence is one that was staged, in order.
+
+        Raises RecoveryNeededError where that cannot be told.
+        """
         stamped = log.config.message_timestamp_type == "LogAppendTime"
-        try:
-            staged = self._staged_heads(part, log)
-            for head in _stored(log, part.base_offset):
-                if _mark(head, stamped) != _mark(next(staged, b""), stamped):
-                    return False
-        except CorruptRecordError:
-            return False
-        except StorageError as error:
-            if error.errno != errno.ENOENT:
-                raise  # nobody knows: the manifest stays, and the next writer looks again
-            return False
-        return True
+        staged = self._staged_heads(part, log)
+        stored = _stored(log, part.base_offset)
+        while True:
+            try:
+                head = next(stored, None)
+            except CorruptRecordError:  # no record batch of ours
+                return False
+            if head is None:
+                return True
+            try:
+                own = next(staged, b"")
+            except (CorruptRecordError, StorageError) as error:
+                if isinstance(error, StorageError) and error.errno != errno.ENOENT:
+                    raise  # nobody knows: the manifest stays, and the next writer looks again
+                raise RecoveryNeededError(
+                    f"what a publication that was cut short left in {part.topic}-{part.partition} "
+                    f"cannot be told from what others appended, for {error.path} is gone or "
+                    "damaged. Put it back, and it is undone. Or remove the manifest: what is "
+                    "there then shows, a part of the publication",
+                    path=self.path,
+                    offset=part.base_offset,
+                ) from error
+            if _mark(head, stamped) != _mark(own, stamped):
+                return False
 
     def _staged_heads(self, part: Part, log: Log) -> Iterator[bytes]:
         """The headers of what was staged, in order; of adopted files from the log's segments."""
@@ -345,6 +387,7 @@ def read_manifest(files: Files, directory: str, name: str) -> Publication:
                 int(each["base_offset"]),
                 int(each["segment"]),
                 int(each["position"]),
+                None if each.get("log_dir") is None else str(each["log_dir"]),
             )
             for each in document["partitions"]
         ]  # fmt: skip
@@ -362,11 +405,14 @@ def read_manifest(files: Files, directory: str, name: str) -> Publication:
         raise unreadable(path) from None
 
 
-def undo_unfinished(files: Files, loose: Iterable[str], find: FindLog) -> int:
+def undo_unfinished(
+    files: Files, loose: Iterable[str], find: FindLog, log_dirs: Sequence[str]
+) -> int:
     """Undo what a crash left between manifest and switch; returns how many there were.
 
-    ``loose`` are the paths of plain files in the store's log directories. For a writer, before
-    anybody else may use its store.
+    ``loose`` are the paths of plain files in the store's log directories, ``log_dirs``
+    (those that are not offline). For a writer, before anybody else may use its store. Raises
+    RecoveryNeededError where it cannot be undone as things are.
     """
     count = 0
     for path in loose:
@@ -375,7 +421,7 @@ def undo_unfinished(files: Files, loose: Iterable[str], find: FindLog) -> int:
             _remove(files, path)  # a manifest that was not yet one
         elif name.startswith(PUBLISHING):
             _LOGGER.info("%s is of a publication that was cut short: it is undone", path)
-            read_manifest(files, directory, name).undo(find)
+            read_manifest(files, directory, name).undo(find, log_dirs)
             count += 1
     return count
 

@@ -81,7 +81,7 @@ def _publish(publication: Publication, store: Store, published: str | None) -> N
         publication.append(find)
         publication.show(published)
     except BaseException:
-        publication.undo(find)
+        publication.undo(find, store._live)
         raise
     publication.clear(find)
 

@@ -146,7 +146,6 @@ def restore(
             return work.send(task)
         job = uuid.uuid4().hex if resume is None else _job_of(resume)
         encoding = Encoding(targets, job, codec.codec_id(compression), batch_size, 0)
-        remove_staged_of(targets[0], job)
         if keep_offsets:
             return work.put(encoding, lock_timeout_ms)
         identity = None if resume is None else f"restore {os.path.abspath(resume)}"
@@ -259,6 +258,7 @@ class _Work:
     def put(self, encoding: Encoding, lock_timeout_ms: int) -> list[RestoredPartition]:
         """Append what executors have staged, partition by partition in order, as it comes."""
         with open_alone(encoding.log_dirs, lock_timeout_ms, LOCK_REASON) as store:
+            remove_staged_of(encoding.log_dirs[0], encoding.job)  # of a run that was stopped
             self._create(store)
             tasks = []
             for chunk in self._begin(store):
@@ -343,6 +343,7 @@ class _Work:
         """Stage everything, then publish it as Spark's sink does; once more where partitions
         have come since an earlier run with the same file was stopped."""
         with open_alone(encoding.log_dirs, lock_timeout_ms, LOCK_REASON) as store:
+            remove_staged_of(encoding.log_dirs[0], encoding.job)  # of a run that was stopped
             self._create(store)
             encodings = {
                 place: encoding_for(store[chunks[0].target][place[1]], encoding, exact=False)

@@ -10,7 +10,7 @@ from kstore._native.frames import walk_frames
 from kstore.errors import CorruptRecordError, InvalidConfigError, StorageError
 from kstore.log.files import DISK
 from kstore.log.log import Log
-from kstore.log.publication import Piece
+from kstore.log.publication import PUBLISHING, Piece
 from kstore.spark.jobs.restore_types import Encoding, Written
 from kstore.spark.sink_options import STAGED
 
@@ -71,8 +71,13 @@ def _read(directory: str, piece: Piece) -> bytes:
 
 
 def remove_staged_of(directory: str, job: str) -> None:
-    """Remove what a job staged, or an earlier run of it."""
+    """Remove what a job staged, or an earlier run of it.
+
+    What an unfinished publication names is kept: undoing compares with it. So the store is to be
+    opened first, which undoes.
+    """
     with suppress(StorageError):
-        for name in DISK.listdir(directory):
+        names = DISK.listdir(directory)
+        for name in names if PUBLISHING + job not in names else ():
             if name.startswith(f"{STAGED}{job}."):
                 DISK.remove(os.path.join(directory, name))
