@@ -85,22 +85,27 @@ def hdr(samples: list[Any]) -> str | None:
     return str(histogram.encode().decode("ascii"))
 
 
+def text(tree: Mapping[str, Any]) -> str:
+    """What a run's JSON file holds."""
+    return json.dumps(tree, indent=1) + "\n"
+
+
 def write(path: Path, tree: Mapping[str, Any], *, replace: bool = False) -> Path:
     """A run's JSON file; where it is, as :func:`put`."""
-    return put(path, json.dumps(tree, indent=1) + "\n", replace=replace)
+    return put(path, text(tree), replace=replace)
 
 
-def put(path: Path, text: str, *, replace: bool = False) -> Path:
+def put(path: Path, content: str, *, replace: bool = False) -> Path:
     """Write a file that is not there; beside one that came meanwhile (``a.1.json``), not over it,
     unless ``replace``. Returns where it is."""
     if replace:
-        path.write_text(text, encoding="utf-8")
+        path.write_text(content, encoding="utf-8")
         return path
     for number in numbers():
         there = path.with_stem(f"{path.stem}.{number}") if number else path
         try:
             with there.open("x", encoding="utf-8") as file:
-                file.write(text)
+                file.write(content)
         except FileExistsError:
             continue
         break

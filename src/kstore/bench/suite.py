@@ -47,8 +47,9 @@ def workspace(parent: Path, needed: int) -> Iterator[Path]:
     """A new folder below ``parent``, gone in the end, whatever ends it (Ctrl-C, SIGTERM, a
     closed terminal).
 
-    Nothing outside this folder is written. KStoreError where the directory is not there, cannot be
-    written, or has not room for so many bytes.
+    Its path is absolute: programs are started in other directories. Nothing outside this folder is
+    written. KStoreError where the directory is not there, cannot be written, or has not room for so
+    many bytes.
     """
     if not parent.is_dir():
         raise KStoreError(f"there is no directory {parent}; --dir names one on the disk to test")
@@ -58,7 +59,7 @@ def workspace(parent: Path, needed: int) -> Iterator[Path]:
             f"{parent} has {free:,} bytes free and {needed + SPARE:,} are needed; --dir names "
             "another disk, --quick takes less, and groups can be chosen"
         )
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent.resolve()))
     before = {number: signal.getsignal(number) for number in ENDINGS}
 
     def stop(number: int, frame: FrameType | None) -> None:

@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,7 @@ Exit status: 0, nothing is slower (of compare) or nobody failed; 3, something is
 contestant failed (of compare: in the second run), or results cannot be read.
 """
 SLOWER = 3
+COLUMNS = 80  # of a terminal that does not say how wide it is
 
 
 def describe(parser: ToolParser) -> None:
@@ -93,13 +95,25 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def refuse_to_replace(path: Path | None, force: bool) -> None:
-    """Before anything is measured: an hour's run must not end at a file that is in the way."""
+    """Before anything is measured: an hour's run must not end at a file that is in the way, or that
+    cannot be written."""
     if path is None:
         return
-    if path.exists() and not force:
-        raise WrongOptionsError(f"{path} exists; --force replaces it")
-    if not path.absolute().parent.is_dir():
-        raise WrongOptionsError(f"there is no directory {path.absolute().parent} for {path.name}")
+    parent = path.absolute().parent
+    try:
+        if path.is_dir():
+            raise WrongOptionsError(f"{path} is a directory; name a file in it")
+        if path.exists() and not force:
+            raise WrongOptionsError(f"{path} exists; --force replaces it")
+        if not parent.is_dir():
+            raise WrongOptionsError(f"there is no directory {parent} for {path.name}")
+        if path.is_file():
+            path.open("ab").close()
+        elif not path.exists():
+            path.open("x").close()
+            path.unlink()
+    except OSError as error:
+        raise WrongOptionsError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def tell_workloads(chosen: "list[Workload]", level: str) -> None:
@@ -123,33 +137,37 @@ def measure(chosen: "list[Workload]", level: str, arguments: argparse.Namespace)
     logger = logging.getLogger("kstore")
     before = logger.level
     logger.setLevel(logging.ERROR)  # recoveries that are wanted, again and again
+    kept = True
     try:
         tree = suite.run()
     finally:
         logger.setLevel(before)
         clear()
         if suite.tree:
-            keep(suite.tree, arguments)
+            kept = keep(suite.tree, arguments)
     for name, reason in tree["missing"].items():
         print(f"missing: {name}: {reason}")
     print(f"{len(tree['results'])} contests in {tree['seconds']:.0f} s")
-    return 1 if tree["failed"] else 0
+    return 1 if tree["failed"] or not kept else 0
 
 
-def keep(tree: "Tree", arguments: argparse.Namespace) -> None:
-    """Write what was asked for, of an interrupted run too."""
+def keep(tree: "Tree", arguments: argparse.Namespace) -> bool:
+    """Write what was asked for, of an interrupted run too; whether all of it could be written."""
     from kstore.bench import page, results
 
-    written = []
-    if arguments.json:
-        there = results.write(arguments.json, tree, replace=arguments.force)
-        written.append((arguments.json, there))
-    if arguments.html:
-        there = results.put(arguments.html, page.html(tree), replace=arguments.force)
-        written.append((arguments.html, there))
-    for wanted, there in written:
+    kept = True
+    for wanted, text in ((arguments.json, results.text), (arguments.html, page.html)):
+        if wanted is None:
+            continue
+        try:
+            there = results.put(wanted, text(tree), replace=arguments.force)
+        except OSError as error:  # the other one is still written
+            complain(f"{wanted} could not be written: {error.strerror}")
+            kept = False
+            continue
         if there != wanted:
             complain(f"{wanted} came to be during the run; the results are in {there}")
+    return kept
 
 
 def listen(suite: "Suite") -> None:
@@ -175,17 +193,18 @@ def listen(suite: "Suite") -> None:
     listener.progress = progress
 
 
-def progress(text: str) -> None:
-    if sys.stderr.isatty():
-        width = os.get_terminal_size(sys.stderr.fileno()).columns - 1
-        sys.stderr.write(f"\r{text[:width]:<{width}}")
-        sys.stderr.flush()
+def progress(text: str, end: str = "") -> None:
+    """One line on a terminal; a terminal that is gone or of no size costs nobody a figure."""
+    with suppress(OSError, ValueError):
+        if sys.stderr.isatty():
+            columns = os.get_terminal_size(sys.stderr.fileno()).columns or COLUMNS
+            width = max(columns - 1, 0)
+            sys.stderr.write(f"\r{text[:width].ljust(width)}{end}")
+            sys.stderr.flush()
 
 
 def clear() -> None:
-    progress("")
-    if sys.stderr.isatty():
-        sys.stderr.write("\r")
+    progress("", end="\r")
 
 
 def compare(files: list[str], arguments: argparse.Namespace) -> int:
