@@ -2,9 +2,12 @@
 
 import os
 import shutil
+import socket
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic, perf_counter, sleep
 
 from peers.kafka import VERSION, prepare  # and with it the way to tests/interop
 
@@ -12,6 +15,18 @@ from peers.kafka import VERSION, prepare  # and with it the way to tests/interop
 
 from interop.kafka_jars import CONNECTOR, CONNECTOR_SPARK
 from interop.node import Node
+
+PATIENCE = 120.0  # seconds
+# What kafka-server-start.sh gives the JVM, beside its heap.
+SERVER = (
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-XX:MaxInlineLevel=15",
+    "-Djava.awt.headless=true",
+)
 
 
 def connector_jars(spark_version: str) -> tuple[list[Path], str]:
@@ -39,11 +54,10 @@ def running(root: Path) -> Iterator[Node]:
 
 
 @contextmanager
-def broker(store: Path, topic: str, partitions: int, root: Path) -> Iterator[str]:
-    """The address of a broker that serves a topic of a closed store; root is on its file system.
+def holding(store: Path, topic: str, partitions: int, root: Path) -> Iterator[Node]:
+    """A running broker whose topic has the segments of a closed store's: the same files.
 
-    The segments are the same files, so both are read from the same pages. Indexes are the
-    broker's own: it recovers the partitions when it starts.
+    Indexes are the broker's own: it recovered the partitions when it started.
     """
     with running(root) as node:
         node.create_topic(topic, partitions)
@@ -56,4 +70,92 @@ def broker(store: Path, topic: str, partitions: int, root: Path) -> Iterator[str
                 os.link(path, node.log_dir / name / path.name)
         (node.log_dir / ".kafka_cleanshutdown").unlink()
         node.start()
+        yield node
+
+
+class Served:
+    """A broker that is started over a directory that was closed cleanly, and asked what is in it.
+
+    Other programs may have the directory in between.
+    """
+
+    def __init__(self, node: Node, topic: str, partitions: int) -> None:
+        self.log_dir = node.log_dir
+        self._node, self._topic, self._partitions = node, topic, partitions
+
+    def serve(self, heap: str) -> dict[str, float | int | str]:
+        """Start, ask for every end offset until all are told, stop: see ``KafkaBroker``."""
+        self._node.jvm = (f"-Xms{heap}", f"-Xmx{heap}", *SERVER)
+        started = perf_counter()
+        self._node.start(pause=0.005)
+        port = perf_counter() - started
+        try:
+            ends = self._ends()
+            seconds = perf_counter() - started
+            memory = most_memory(self._node.pid)
+        finally:
+            self._node.stop()
+        return {
+            "seconds": seconds,
+            "port": port,
+            "memory": memory,
+            "partitions": len(ends),
+            "end_offsets": sum(ends),
+        }
+
+    def _ends(self) -> list[int]:
+        """Until every partition has a leader that tells its end."""
+        host, port = self._node.address.split(":")
+        until = monotonic() + PATIENCE
+        with socket.create_connection((host, int(port)), PATIENCE) as connection:
+            while monotonic() < until:
+                errors, ends = end_offsets(connection, self._topic, self._partitions)
+                if not any(errors):
+                    return ends
+                sleep(0.005)
+        raise AssertionError(f"the broker does not tell its end offsets: {self._node.said()}")
+
+
+def end_offsets(
+    connection: socket.socket, topic: str, partitions: int
+) -> tuple[list[int], list[int]]:
+    """Each partition's error and end offset, by one ListOffsets request (version 1)."""
+    name = struct.pack(f">h{len(topic)}s", len(topic), topic.encode())
+    asked = struct.pack(">hhih", 2, 1, 1, -1) + struct.pack(">ii", -1, 1) + name
+    asked += struct.pack(">i", partitions)
+    asked += b"".join(struct.pack(">iq", number, -1) for number in range(partitions))
+    connection.sendall(struct.pack(">i", len(asked)) + asked)
+    with connection.makefile("rb") as stream:
+        answer = stream.read(struct.unpack(">i", stream.read(4))[0])
+    start = 4 + 4 + len(name) + 4
+    rows = list(struct.iter_unpack(">ihqq", answer[start:]))
+    if len(rows) != partitions:
+        raise AssertionError(f"{len(rows)} of {partitions} partitions were answered for")
+    return [row[1] for row in rows], [row[3] for row in rows]
+
+
+def most_memory(pid: int) -> float:
+    """The most MiB of memory that a running process had."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    raise AssertionError(f"/proc/{pid}/status does not say VmHWM")
+
+
+@contextmanager
+def served(store: Path, topic: str, partitions: int, root: Path) -> Iterator[Served]:
+    """The same broker, stopped; its directory has kstore's segments and Kafka's indexes."""
+    with holding(store, topic, partitions, root) as node:
+        node.stop()
+        yield Served(node, topic, partitions)
+
+
+@contextmanager
+def broker(store: Path, topic: str, partitions: int, root: Path) -> Iterator[str]:
+    """The address of a broker that serves a topic of a closed store; root is on its file system.
+
+    The segments are the same files, so both are read from the same pages. Indexes are the
+    broker's own: it recovers the partitions when it starts.
+    """
+    with holding(store, topic, partitions, root) as node:
         yield node.address

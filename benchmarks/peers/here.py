@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kstore.bench.peers import provide_kafka
+from peers.broker import Served, served
 from peers.kafka import VERSION, KafkaLog, KafkaMissingError, prepare, required
 
 
@@ -42,4 +43,14 @@ def tool(name: str) -> list[str] | None:
     return None
 
 
-provide_kafka(kafka_log, tool)
+@contextmanager
+def broker(store: Path, topic: str, partitions: int, root: Path) -> Iterator[Served | None]:
+    """A broker over a closed store's partitions, or None where Java or its jars are missing."""
+    if tool("kafka.Kafka") is None:
+        yield None
+        return
+    with served(store, topic, partitions, root) as peer:
+        yield peer
+
+
+provide_kafka(kafka_log, tool, broker)

@@ -119,7 +119,8 @@ class KafkaLog:
 
     def load(self, name: str = "partitions") -> Result:
         """Start a log manager (two threads) on those until every end offset is known; it recovers
-        them first where the directory has no clean-shutdown marker. `end_offsets` is their sum."""
+        them first where the directory has no clean-shutdown marker. `end_offsets` is their sum;
+        `memory` the MiB that the JVM then has, `live` those of its heap that are in use."""
         return self.ask("load", name=name)
 
     def clean(self, *partitions: Path, threads: int = 1) -> Result:

@@ -114,8 +114,11 @@ broker.heartbeat.interval.ms=500
     def address(self) -> str:
         return f"127.0.0.1:{self._port}"
 
-    def start(self, timeout: float = 120) -> None:
-        """Start and wait until the port answers; what the broker said is in the error if not."""
+    def start(self, timeout: float = 120, *, pause: float = 0.1) -> None:
+        """Start and wait until the port answers; what the broker said is in the error if not.
+
+        It is asked again after each pause.
+        """
         self._write_properties()
         output = self._output.open("wb")
         with output:
@@ -137,13 +140,19 @@ broker.heartbeat.interval.ms=500
                 socket.create_connection(("127.0.0.1", self._port), timeout=1),
             ):
                 return
-            time.sleep(0.1)
+            time.sleep(pause)
         self.kill()
         raise AssertionError(f"Kafka {self.version} did not start:\n{self.said()}")
 
     @property
     def running(self) -> bool:
         return self._process is not None
+
+    @property
+    def pid(self) -> int:
+        """Of a running broker."""
+        assert self._process is not None
+        return self._process.pid
 
     def said(self) -> str:
         """The end of the broker's own log since it was started: warnings and errors."""

@@ -372,13 +372,29 @@ public class UnifiedLogBench {
             ends[0] += log.logEndOffset();
             return null;
         });
+        double memory = residentMib();
+        System.gc();
+        Runtime runtime = Runtime.getRuntime();
+        double live = (runtime.totalMemory() - runtime.freeMemory()) / 1048576.0;
         manager.shutdown(-1L);
         Map<String, Object> result = new HashMap<>();
         result.put("work", "load");
         result.put("count", count[0]);
         result.put("end_offsets", ends[0]);
         result.put("seconds", total / 1e9);
+        result.put("memory", memory);
+        result.put("live", live);
         return result;
+    }
+
+    /** What the process has of memory now; its heap is as large as it ever was. */
+    static double residentMib() throws IOException {
+        for (String line : Files.readAllLines(Path.of("/proc/self/status"))) {
+            if (line.startsWith("VmRSS:")) {
+                return Long.parseLong(line.replaceAll("[^0-9]", "")) / 1024.0;
+            }
+        }
+        throw new IOException("/proc/self/status does not say VmRSS");
     }
 
     /** As LogCleaner makes one of so many: Kafka's defaults, its buffers shared among them. */

@@ -6,12 +6,14 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import kstore
 from kstore.bench.contest import Timed
 from kstore.bench.log_append import prepared
 from kstore.config import StoreConfig
 
+MEMORY = "memory, MiB"
 FILES = 1024  # the descriptors that the measured process may have
 
 
@@ -27,18 +29,34 @@ def make(path: Path, partitions: int) -> Path:
 def open_and_use(path: Path, partitions: int, topic: str = "many") -> Timed:
     """Seconds from open to the end of a first append and a first read of one partition.
 
-    Also: until every end offset is known. Modules are loaded before the clock starts.
+    Also: until every end offset is known, and the most memory that the process had. Modules are
+    loaded before the clock starts.
     """
-    code = f"from kstore.bench.log_open import measure; measure({os.fspath(path)!r}, {topic!r})"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-c", program(path, topic)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     if done.returncode:
         raise AssertionError(f"the measured process failed:\n{done.stderr[-2000:]}")
-    said = json.loads(done.stdout)
+    said = checked(done.stdout, partitions)
+    also = {"all end offsets": said["ends"], MEMORY: said["memory"]}
+    return Timed(said["first"], result=partitions, also=also)
+
+
+def program(path: Path, topic: str) -> str:
+    """What the measured process runs."""
+    return f"from kstore.bench.log_open import measure; measure({os.fspath(path)!r}, {topic!r})"
+
+
+def checked(output: str, partitions: int) -> dict[str, Any]:
+    """What the measured process said, where it saw what is there."""
+    said: dict[str, Any] = json.loads(output)
     if said["partitions"] != partitions or said["read"] != "first":
         raise AssertionError(f"the measured process saw {said}")
-    return Timed(said["first"], result=partitions, also={"all end offsets": said["ends"]})
+    return said
 
 
 def measure(path: str, topic: str) -> None:
@@ -62,4 +80,12 @@ def measure(path: str, topic: str) -> None:
     if value is None or lowest < 1:
         raise AssertionError("a partition without its record")
     said = {"first": first, "ends": known, "partitions": len(ends), "read": value.decode()}
-    print(json.dumps(said))
+    print(json.dumps(said | {"memory": most_memory()}))
+
+
+def most_memory() -> float:
+    """The most MiB of memory that this process had."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    raise OSError("/proc/self/status does not say VmHWM")

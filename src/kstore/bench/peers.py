@@ -34,10 +34,27 @@ class KafkaLog(Protocol):
     def crc(self, path: Path, count: int) -> Result: ...
 
 
+class KafkaBroker(Protocol):
+    """A whole broker of Apache Kafka's: one KRaft node over a log directory of its own."""
+
+    log_dir: Path
+
+    def serve(self, heap: str) -> Result:
+        """Start it with so large a heap, until it tells every partition's end offset; stop it.
+
+        ``seconds`` of that, ``port`` until it takes connections, ``memory`` the most MiB that the
+        process had, ``partitions`` and the sum of their ``end_offsets``.
+        """
+        ...
+
+
 Kafka = Callable[[Path], AbstractContextManager[KafkaLog | None]]
+# a closed store, its topic, how many partitions, a folder: the broker has those partitions
+Broker = Callable[[Path, str, int, Path], AbstractContextManager[KafkaBroker | None]]
 Tool = Callable[[str], list[str] | None]  # a class of Kafka's tools to the command that runs it
 _kafka: list[Kafka] = []
 _tools: list[Tool] = []
+_brokers: list[Broker] = []
 IN_A_CHECKOUT = "takes part in a checkout: see benchmarks/README.md"
 NOT_HERE = "Java 17 or its jars are not here: see benchmarks/README.md"
 
@@ -70,9 +87,9 @@ def standing(running: ExitStack, name: str, peer: AbstractContextManager[T]) -> 
     return attempt(name, lambda: running.enter_context(peer))
 
 
-def provide_kafka(make: Kafka, tool: Tool) -> None:
+def provide_kafka(make: Kafka, tool: Tool, broker: Broker) -> None:
     """Let Apache Kafka take part: what a checkout's ``benchmarks/peers`` calls."""
-    _kafka[:], _tools[:] = [make], [tool]
+    _kafka[:], _tools[:], _brokers[:] = [make], [tool], [broker]
 
 
 def kafka_tool(name: str) -> list[str] | None:
@@ -94,6 +111,21 @@ def kafka_log(directory: Path) -> Iterator[KafkaLog | None]:
         peer = standing(running, "Apache Kafka", _kafka[0](directory))
         if peer is None and "Apache Kafka" not in failed:
             missing["Apache Kafka"] = NOT_HERE
+        yield peer
+
+
+@contextmanager
+def kafka_broker(store: Path, topic: str, count: int, root: Path) -> Iterator[KafkaBroker | None]:
+    """A broker over the partitions of a closed store, or None where nobody provides it."""
+    name = "Apache Kafka's broker"
+    if not _brokers:
+        missing[name] = IN_A_CHECKOUT
+        yield None
+        return
+    with ExitStack() as running:
+        peer = standing(running, name, _brokers[0](store, topic, count, root))
+        if peer is None and name not in failed:
+            missing[name] = NOT_HERE
         yield peer
 
 
