@@ -271,12 +271,13 @@ WORKLOADS = (
     ),
     workload(
         "open",
-        "a store of many clean partitions until its first use",
+        "a store of many clean partitions until its first use, in a process and from its start on",
         BEST,
-        ("Apache Kafka",),
+        ("Apache Kafka", "its broker"),
         (1, 8, 80),
-        shows=("clean partitions", "all end offsets"),
+        shows=("clean partitions", "all end offsets", "the whole program", "memory"),
         module="log_open",
+        count=2,
     ),
     workload(
         "stream",
