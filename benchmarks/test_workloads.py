@@ -7,7 +7,7 @@ from hdrh.histogram import HdrHistogram
 
 import goals
 from kstore.bench import peers, results
-from kstore.bench.contest import Timed
+from kstore.bench.runner import Outcome
 from kstore.bench.workload import Setting, workloads
 from support import kernels
 
@@ -21,9 +21,10 @@ def test_results(workload, tmp_path, monkeypatch):
     names, told = [], []
     with kernels.seen() as called:
         for contest in workload.contests(setting):
-            for name, _, result in contest.first_calls():
-                further = result.also if isinstance(result, Timed) else {}
-                told += [name, *(f"{name} {what}" for what in further)]
+            outcome = Outcome(contest, {})
+            for name, seconds, result in contest.first_calls():
+                outcome.note(name, seconds, result)
+            told += outcome.times
             assert contest.ceiling in ("", *contest.calls)
             assert workload.title in goals.SECONDS or not goals.has_bar(contest)
             names.append(contest.name)

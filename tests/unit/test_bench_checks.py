@@ -1,5 +1,7 @@
 """Workloads that would not notice: every check of a result can fail, and waits end."""
 
+import fcntl
+import mmap
 import os
 import threading
 from pathlib import Path
@@ -7,8 +9,21 @@ from pathlib import Path
 import pytest
 
 import kstore
-from kstore.bench import latency, log_stream, peers, sockets
-from kstore.bench.contests import batch, committed, fetch
+from kstore.bench import (
+    compaction,
+    disk,
+    environment,
+    latency,
+    log_read,
+    log_stream,
+    page_cache,
+    peers,
+    raw_files,
+    recovery,
+    sockets,
+)
+from kstore.bench.contests import batch, committed, fetch, growth, tables
+from kstore.bench.workload import Setting
 from kstore.cli import main
 from kstore.errors import KStoreError
 
@@ -148,6 +163,151 @@ def test_a_log_of_the_workload_is_gone_before_the_next(monkeypatch, tmp_path):
     monkeypatch.setattr(committed, "TemporaryDirectory", lambda: Held(tmp_path))
     for _ in committed.contests():
         assert len(list(tmp_path.iterdir())) == 1
+
+
+# --- what a machine cannot do -----------------------------------------------------------------
+
+
+def sectors_of(monkeypatch, size):
+    """As on a disk with such sectors."""
+    real = os.pwritev
+
+    def pwritev(fd, parts, *given):
+        if fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_DIRECT and len(parts[0]) % size:
+            raise OSError(22, "Invalid argument")
+        return real(fd, parts, *given)
+
+    monkeypatch.setattr(os, "pwritev", pwritev)
+
+
+def test_blocks_that_are_smaller_than_a_sector_are_missing(monkeypatch, tmp_path):
+    setting = Setting(tmp_path, MIB)
+    sectors_of(monkeypatch, 4096)
+    direct = next(each for each in disk.SEQUENTIAL if each.name == "O_DIRECT")
+    assert "Invalid argument" in disk.Writing(setting, 512).why_not(direct)
+    assert list(setting.missing) == ["O_DIRECT, blocks of 512 B"]
+    assert disk.Writing(setting, 4096).why_not(direct) == ""
+    contest = next(disk.sequential_writes(setting))
+    assert contest.name == "sequential writes of 512 B"
+    assert not any("O_DIRECT" in name for name in contest.calls)
+
+
+def test_what_cannot_be_cold_is_missing(monkeypatch, tmp_path):
+    setting = Setting(tmp_path, MIB)
+    peers.missing.clear()
+    monkeypatch.setattr(environment, "mount_of", lambda path: ("none", "/", "tmpfs", "rw"))
+    assert list(page_cache.cold_reads(setting)) == []
+    assert "tmpfs has its files in memory" in setting.missing["cold reads"]
+    assert not any("cold" in contest.name for contest in fetch.contests())
+    assert "tmpfs" in peers.missing["cold reads"]
+    monkeypatch.setattr(environment, "mount_of", lambda path: ("sda", "/", "ext4", "rw"))
+    monkeypatch.setattr(raw_files, "drop", lambda fd: None)  # the cache forgets nothing
+    assert list(page_cache.cold_reads(setting)) == []
+    assert setting.missing["cold reads"] == "256 of 256 pages stayed in the cache"
+
+
+def test_advice_that_brings_no_huge_pages_is_missing(monkeypatch, tmp_path):
+    for huge in (0, 2 * MIB):
+        setting = Setting(tmp_path, MIB)
+        monkeypatch.setattr(page_cache, "huge_bytes", lambda mapping, huge=huge: huge)
+        contest = next(page_cache.warm_reads(setting))
+        name = "mmap, MADV_HUGEPAGE"
+        assert (name in contest.calls) == (huge > 0)
+        assert (name in setting.missing) == (huge == 0)
+
+
+def test_huge_pages_are_those_of_the_mapping():
+    smaps = [
+        "7f0000000000-7f0000400000 r--s 00000000 08:01 12 /a:b-c\n",
+        "Size:               4096 kB\n",
+        "AnonHugePages:         0 kB\n",
+        "FilePmdMapped:      2048 kB\n",
+        "VmFlags: rd sh mr mw me ms\n",
+        "7f0000400000-7f0000500000 r--p 00000000 00:00 0\n",
+        "AnonHugePages:      1024 kB\n",
+    ]
+    assert page_cache.huge_in(smaps, 0x7F0000000000) == 2 * MIB
+    assert page_cache.huge_in(smaps, 0x7F0000400000) == MIB
+    assert page_cache.huge_in(smaps, 0x7F0000500000) == 0
+    with mmap.mmap(-1, 4096) as mapping:
+        assert page_cache.huge_bytes(mapping) == 0
+
+
+def test_sizes_that_are_left_out_are_named(monkeypatch, tmp_path):
+    peers.missing.clear()
+    made = [contest.name for contest in growth.by_partitions(tmp_path)]
+    left = [f"extend in turn, {count} partitions" for count in growth.PARTITIONS]
+    assert sorted(made + list(peers.missing)) == sorted(left)
+    assert "extend in turn, 1000 partitions" in peers.missing
+
+
+def test_a_full_run_has_more_durable_writes(monkeypatch, tmp_path):
+    monkeypatch.setattr(disk.limits_disk, "write_at", lambda *given, **named: None)
+    quick, full = (
+        disk.Writing(Setting(tmp_path, 64 * MIB, level), 4096) for level in ("quick", "full")
+    )
+    assert quick.synced == 400
+    assert full.synced * 9 >= 10_000  # rounds
+    names = [contest.name for contest in disk.commits(Setting(tmp_path, 64 * MIB, "full"))]
+    assert names[-1] == "the slowest of 10000 durable writes of 4 KiB"
+    setting = Setting(tmp_path, MIB, "full")
+    assert not any("slowest" in contest.name for contest in disk.commits(setting))
+    assert setting.missing["the slowest of durable writes"] == (
+        "256 of the 10000 writes that a p99.9 takes"
+    )
+
+
+# --- nothing is dirty when the first round begins ---------------------------------------------
+
+
+@pytest.fixture(name="synced")
+def _synced(monkeypatch):
+    """Files that were synced."""
+    found = set()
+    real = os.fsync
+
+    def fsync(fd):
+        found.add((os.fstat(fd).st_ino, os.fstat(fd).st_size))
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    return found
+
+
+def files_below(directory):
+    found = [path.stat() for path in directory.rglob("*") if path.is_file()]
+    assert found
+    return {(each.st_ino, each.st_size) for each in found if each.st_size}
+
+
+def test_segments_are_synced_when_they_are_made(synced, tmp_path):
+    recovery.write_store(tmp_path, 2, 10, 100, 10_000)
+    assert files_below(tmp_path) <= synced
+
+
+def test_tables_are_synced_when_they_are_filled(synced, monkeypatch, tmp_path):
+    monkeypatch.setattr(tables, "TemporaryDirectory", lambda: Held(tmp_path))
+    for contest in tables.contests():
+        contest.check()
+        assert len(contest.calls) > 4
+        assert files_below(tmp_path) <= synced
+        assert not (tmp_path / "sqlite-wal").stat().st_size
+
+
+def test_copies_of_partitions_are_synced(synced, tmp_path):
+    compaction.write(tmp_path, 100, 3)
+    assert files_below(tmp_path) <= synced
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "a.log").write_bytes(b"x")
+    (tmp_path / "made" / "a.index").write_bytes(b"xy")
+    log_read.adopt(tmp_path, str(tmp_path / "made"))
+    assert (
+        len(
+            synced
+            & {(path.stat().st_ino, path.stat().st_size) for path in tmp_path.glob("*/bench-0/*")}
+        )
+        == 2
+    )
 
 
 class Held:

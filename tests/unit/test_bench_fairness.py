@@ -7,13 +7,24 @@ from array import array
 import pytest
 
 from kstore._native import limits, limits_disk
-from kstore.bench import log_stream, programs, servers, sockets, suite, table
+from kstore.bench import (
+    log_append,
+    log_read,
+    log_stream,
+    peers,
+    programs,
+    results,
+    servers,
+    sockets,
+    suite,
+    table,
+)
 from kstore.bench.contest import Contest, Timed
 from kstore.bench.contests import growth
 from kstore.bench.disk import SEQUENTIAL, Writing
 from kstore.bench.raw_files import opened
-from kstore.bench.runner import run
-from kstore.bench.workload import Setting
+from kstore.bench.runner import report, run
+from kstore.bench.workload import Setting, workloads
 from kstore.cli import main
 
 
@@ -46,10 +57,63 @@ def test_a_tail_is_kept_of_rounds_with_enough_samples():
     def call(count):
         return Timed(1.0, samples=range(1, count + 1))
 
-    contest = Contest(name="a", calls={"few": lambda: call(999), "many": lambda: call(1000)})
-    times = run(contest, rounds=2).times
+    counts = {"few": 999, "many": 1000, "less": 9999, "more": 10_000}
+    calls = {name: lambda count=count: call(count) for name, count in counts.items()}
+    times = run(Contest(name="a", calls=calls), rounds=2).times
     assert times["many p99"] == [991e-9, 991e-9]
     assert "few p99" not in times
+    assert times["more p99.9"] == [9991e-9, 9991e-9]
+    assert "less p99.9" not in times
+
+
+def test_waits_of_a_contestant_are_samples_too():
+    def call(count):
+        waits = {"ack": range(1, count + 1), "nothing": []}
+        return Timed(1.0, also={"reader": 2.0}, waits=waits)
+
+    calls = {"few": lambda: call(33), "many": lambda: call(1000)}
+    bars = (("few ack p99", "few", None), ("many ack p99", "many", None))
+    outcome = run(Contest(name="a", calls=calls, amount=1, bars=bars), rounds=2)
+    assert outcome.times["many ack p99"] == [991e-9, 991e-9]
+    assert not any("nothing" in name for name in outcome.times)
+    assert any("too few samples" in line for line in report(outcome))
+    tree = results.as_tree(workloads(["engine/stream"])[0], outcome)
+    told = {entry["name"]: entry for entry in tree["contestants"]}
+    assert list(told["few ack"]["latency_ns"]) == ["p50", "max"]  # 66 samples
+    assert told["many ack"]["latency_ns"]["p99"] == 991
+    assert told["many ack"]["curve"]
+    assert "few ack p99" not in told
+    assert [bar["ours"] for bar in tree["bars"]] == ["many ack p99"]
+    assert "    ack: p50 501 ns, p90 901 ns" in "\n".join(table.lines(tree))
+
+
+def test_samples_of_who_failed_are_gone():
+    left = iter([1, 1])
+
+    def call():
+        next(left)
+        return Timed(1.0, samples=[1], waits={"ack": [1]})
+
+    contest = Contest(name="a", calls={"ours": call, "roof": lambda: Timed(1.0)})
+    outcome = run(contest, rounds=3, careful=True)
+    assert "ours" in outcome.failed
+    assert outcome.samples == {}
+
+
+def test_kafkas_percentiles_have_samples_beyond_them():
+    result = {"count": 3125, "p50_ns": 1.0, "p99_ns": 2.0, "p999_ns": 3.0}
+    assert set(peers.timed(result, single=True).also) == {"p99"}
+    assert set(peers.timed(result | {"count": 10_000}, single=True).also) == {"p99", "p99.9"}
+
+
+@pytest.mark.parametrize("count", [500, 3125])
+def test_single_calls_are_samples(tmp_path, count):
+    with log_append.fresh_log(tmp_path) as log:
+        log.extend([b"x" * log_append.VALUE_SIZE] * 100)
+        timed = log_read.at_random(log, count, 1)
+    assert len(timed.samples) == count
+    assert timed.also == {}
+    assert len(log_append.single_writes(tmp_path, count).samples) == count
 
 
 def test_zeros_are_not_in_the_cache_when_they_are_written_over(tmp_path):

@@ -21,6 +21,7 @@ from time import perf_counter
 import kstore
 from kstore._native.encode import BatchBuffer
 from kstore.bench.contest import Timed
+from kstore.bench.raw_files import sync_below
 
 TOPIC = "bench"
 RECORDS_A_BATCH = 150  # about 16 KB
@@ -46,6 +47,7 @@ def write(root: Path, records: int, partitions: int = 1) -> Path:
     for other in range(1, partitions):
         shutil.rmtree(root / f"{TOPIC}-{other}")
         shutil.copytree(root / f"{TOPIC}-0", root / f"{TOPIC}-{other}")
+    sync_below(root)
     return root
 
 

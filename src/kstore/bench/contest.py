@@ -1,7 +1,7 @@
 """What a comparison is: several ways of doing one thing, and the ratios that are wanted."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -29,12 +29,15 @@ class Timed:
     samples
         Nanoseconds of the single pieces, where they were timed one by one: all rounds' together
         give the percentiles.
+    waits
+        The same of other things that were waited for, by name: shown as ``"contestant ack"``.
     """
 
     seconds: float
     result: object = None
     also: dict[str, float] = field(default_factory=dict)
     samples: "Sequence[int] | NDArray[np.int64]" = ()
+    waits: "Mapping[str, Sequence[int] | NDArray[np.int64]]" = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
@@ -37,14 +37,15 @@ from kstore.bench.raw_files import (
     sequential,
     shuffled,
 )
-from kstore.bench.statistic import percentile
 from kstore.bench.workload import Setting, Workload
 from kstore.config import LogConfig, StoreConfig
 
 KIB, MIB = 1 << 10, 1 << 20
-DIRECT = 512  # bytes that O_DIRECT wants a multiple of, on nearly every disk
-SYNCED = 400  # writes that each wait for the disk, at most, in a round
-SYNC_SECONDS = 0.2  # that they may take
+# Writes that each wait for the disk, at most, in a round, and seconds that they may take: quick,
+# default, full, whose nine rounds together have a p99.9
+SYNCED = (400, 400, 1200)
+SYNC_SECONDS = (0.2, 0.2, 2.0)
+TAIL = 10_000  # writes of a round that has ten beyond its p99.9
 CHECKED = 64  # blocks that are read back after a round
 
 
@@ -158,20 +159,22 @@ class Writing:
             started = perf_counter()
             limits_disk.write_at(fd, self.memory, sequential(5, self.block), sync_every=1)
             each = (perf_counter() - started) / 5
-        return min(SYNCED, max(20, int(SYNC_SECONDS / each)))
+        most, seconds = self.setting.pick(*SYNCED), self.setting.pick(*SYNC_SECONDS)
+        return min(most, max(20, int(seconds / each)))
 
     def why_not(self, method: Method) -> str:
         """Why a method cannot be used here with this block, or an empty string."""
         if method.pieces > 1 and self.block // method.pieces < 1:
             return "too small for a vector"
-        if method.flags & os.O_DIRECT and self.block % DIRECT:
-            return f"O_DIRECT wants multiples of {DIRECT} bytes"
-        if method.flags & os.O_DIRECT or method.rwf:
-            reason = refusal(self.setting.directory, method.flags & os.O_DIRECT, method.rwf)
-            if reason:
-                self.setting.missing[method.name] = reason
-            return reason
-        return ""
+        direct = method.flags & os.O_DIRECT
+        if not direct and not method.rwf:
+            return ""
+        if reason := refusal(self.setting.directory, direct, method.rwf):
+            self.setting.missing[method.name] = reason
+        # A disk whose sectors have 4 KiB takes no smaller blocks.
+        elif reason := refusal(self.setting.directory, direct, method.rwf, self.block):
+            self.setting.missing[f"{method.name}, blocks of {size_text(self.block)}"] = reason
+        return reason
 
     def positions(self, method: Method, *, random: bool, part: int = 1) -> Positions:
         """Where blocks go; of a ``part``-th of the file's, lest all of them be written in the end
@@ -431,27 +434,26 @@ def commits(setting: Setting) -> Iterator[Contest]:
             rounds=setting.pick(3, 5, 9),
         )
     yield group_commits(setting)
-    if setting.level == "full":
+    if setting.level != "full":
+        return
+    if (count := setting.blocks(4 * KIB, TAIL)) < TAIL:
+        reason = f"{count} of the {TAIL} writes that a p99.9 takes"
+        setting.missing["the slowest of durable writes"] = reason
+    else:
         yield tail(setting)
 
 
 def tail(setting: Setting) -> Contest:
-    """So many durable writes that one in a thousand is a figure."""
+    """So many durable writes a round that one in a thousand is a figure of its own."""
     block = 4 * KIB
     work = Writing(setting, block)
-    count = setting.blocks(block, 25 * work.synced)
     bare = next(method for method in COMMITS if method.waits and method.zeros)
 
-    def told(call: Callable[[], Timed]) -> Timed:
-        timed = call()
-        slow = {"p99.9": percentile(timed.samples, 99.9) / 1e9}
-        return replace(timed, also=timed.also | slow)
-
-    ours = partial(work.commit_to_log, preallocate=True, count=count)
-    raw = partial(work.write, bare, sequential(count, block), each=True)
+    ours = partial(work.commit_to_log, preallocate=True, count=TAIL)
+    raw = partial(work.write, bare, sequential(TAIL, block), each=True)
     return Contest(
-        name=f"the slowest of {count} durable writes of {size_text(block)}",
-        calls={PREWRITTEN_LOG: partial(told, ours), bare.name: partial(told, raw)},
+        name=f"the slowest of {TAIL} durable writes of {size_text(block)}",
+        calls={PREWRITTEN_LOG: ours, bare.name: raw},
         amount=block,
         ceiling=bare.name,
         bars=(

@@ -287,8 +287,8 @@ WORKLOADS = (
         (30, 100, 1000),
         shows=(
             "reader",
-            "ack p99",
-            "tail p99",
+            "ack",
+            "tail",
             "RWF_DONTCACHE",
             "O_DIRECT",
             "io_uring",

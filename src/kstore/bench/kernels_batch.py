@@ -52,6 +52,7 @@ def segment(size: int, frame: bytes, directory: str | None = None) -> Segment:
             file.write(block)
         file.write(frame * (count % together))
         file.flush()
+        os.fsync(file.fileno())
         mapping = mmap.mmap(file.fileno(), os.fstat(file.fileno()).st_size, prot=mmap.PROT_READ)
     return Segment(mapping, len(frame), count)
 

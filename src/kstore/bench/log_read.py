@@ -12,7 +12,8 @@ from time import perf_counter, perf_counter_ns
 
 import kstore
 from kstore.bench.contest import Timed
-from kstore.bench.log_append import VALUE_SIZE, percentiles, prepared
+from kstore.bench.log_append import VALUE_SIZE, prepared, sampled
+from kstore.bench.raw_files import sync_below
 from kstore.config import LogConfig
 from kstore.log.files import DISK, Files
 from kstore.log.loader import load
@@ -62,17 +63,14 @@ def at_times(log: kstore.Log, records: int, count: int, seed: int) -> Timed:
         before = now
     if found != [number * records for number in batches]:
         raise AssertionError("a time led to another batch")
-    return percentiles(took)
+    return sampled(took)
 
 
 def adopt(directory: Path, partition: str) -> Path:
     """A store around a copy of a partition directory that another program wrote and holds open."""
     path = Path(mkdtemp(dir=directory))
     shutil.copytree(partition, path / "bench-0")
-    for copied in path.glob("*/*.log"):  # or its pages are written back while others are timed
-        fd = DISK.open(copied)
-        DISK.fsync(fd)
-        DISK.close(fd)
+    sync_below(path)
     return path
 
 
@@ -97,7 +95,7 @@ def at_random(log: kstore.Log, count: int, seed: int) -> Timed:
         last = base + int.from_bytes(found.memory()[23:27], "big")
         if not base <= offset <= last:
             raise AssertionError(f"offset {offset} is not within {base} to {last}")
-    return percentiles(took)
+    return sampled(took)
 
 
 def raw_at_random(log: kstore.Log, count: int, seed: int) -> Timed:
@@ -121,7 +119,7 @@ def raw_at_random(log: kstore.Log, count: int, seed: int) -> Timed:
         DISK.close(fd)
     if wrong:
         raise AssertionError("a header was not read whole")
-    return percentiles(took)
+    return sampled(took)
 
 
 ABORTED = 10  # one transaction in so many

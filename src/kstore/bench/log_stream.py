@@ -25,8 +25,9 @@ from time import perf_counter, perf_counter_ns, sleep
 from typing import Any
 
 import kstore
+from kstore.bench import statistic
 from kstore.bench.contest import Timed
-from kstore.bench.log_append import check, percentiles, prepared, raw_file, thousand_values
+from kstore.bench.log_append import check, prepared, raw_file, thousand_values
 from kstore.config import LogConfig
 from kstore.log.files import DISK
 
@@ -50,9 +51,10 @@ READY = Shape(9000, 1 << 20, 16 << 20, ready=True)
 
 
 def stream(directory: Path, records: int, *, reader: bool = True, shape: Shape = NARROW) -> Timed:
-    """Seconds a record until the last one is acknowledged; also the reader's, and ack latency.
+    """Seconds a record until the last one is acknowledged; also the reader's.
 
-    ``tail`` is how long after an extend had returned the reader had seen its last record.
+    ``ack`` is how long each append waited for its acknowledgement, ``tail`` how long after an
+    extend had returned the reader had seen its last record.
     """
     path = mkdtemp(dir=directory)
     following = None
@@ -63,13 +65,12 @@ def stream(directory: Path, records: int, *, reader: bool = True, shape: Shape =
             log.flush()
             following = _start_reader(path, records) if reader else None
             written = write(log, records, shape)
-            also = percentiles(written.waited)
-            figures = {"ack p50": also.seconds, "ack p99": also.also["p99"]}
+            waits = {"ack": written.waited}
+            also = {}
             if following is not None:
                 said = _end_reader(following, records)
-                figures["reader"] = said["seconds"] / records
-                behind = percentiles(_behind(written.ends, said["seen"]))
-                figures |= {"tail p50": behind.seconds, "tail p99": behind.also["p99"]}
+                also["reader"] = said["seconds"] / records
+                waits["tail"] = _behind(written.ends, said["seen"])
             check(log, records)
             if log.recovery_point < records:
                 raise AssertionError("acknowledged, but not on disk")
@@ -78,7 +79,7 @@ def stream(directory: Path, records: int, *, reader: bool = True, shape: Shape =
             following.kill()  # nothing where it ended by itself
             following.communicate()
         shutil.rmtree(path)
-    return Timed(written.seconds / records, result=records, also=figures)
+    return Timed(written.seconds / records, result=records, also=also, waits=waits)
 
 
 @dataclass
@@ -253,8 +254,8 @@ def main(records: int) -> None:
         timed = stream(Path(directory), records)
     print(f"acknowledged {1e-6 / timed.seconds:.2f} M records/s")
     print(f"read         {1e-6 / timed.also['reader']:.2f} M records/s")
-    print(f"ack latency  p50 {timed.also['ack p50'] * 1e3:.2f} ms, ", end="")
-    print(f"p99 {timed.also['ack p99'] * 1e3:.2f} ms")
+    told = statistic.percentiles([timed.waits["ack"]])
+    print("ack latency ", ", ".join(f"{name} {ns / 1e6:.2f} ms" for name, ns in told.items()))
 
 
 if __name__ == "__main__":

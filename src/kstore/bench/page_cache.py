@@ -6,10 +6,12 @@ its faults and all results can be compared; those named "not summed" show the co
 
 import mmap
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from threading import Event, Thread
 from time import perf_counter, sleep
+
+import numpy as np
 
 from kstore._native import limits, limits_disk
 from kstore.bench.contest import Contest, Timed
@@ -17,18 +19,42 @@ from kstore.bench.disk import KIB, MIB, size_text
 from kstore.bench.raw_files import (
     PAGE,
     block_of,
-    drop,
     fresh,
+    kept_pages,
     opened,
     prewrite,
     refusal,
     sequential,
     shuffled,
+    why_not_cold,
 )
 from kstore.bench.workload import Setting, Workload
 
 AHEAD = 8 * MIB  # what a reader asks the kernel to fetch before it needs it
 Calls = dict[str, Callable[[], object]]
+
+
+HUGE = ("AnonHugePages", "ShmemPmdMapped", "FilePmdMapped")  # of /proc/self/smaps
+
+
+def huge_bytes(mapping: mmap.mmap) -> int:
+    """How much of a mapping is mapped by huge pages."""
+    address = int(np.frombuffer(mapping, np.uint8).ctypes.data)
+    with open("/proc/self/smaps", encoding="utf-8", errors="replace") as file:
+        return huge_in(file, address)
+
+
+def huge_in(smaps: Iterable[str], address: int) -> int:
+    """The same of the text of such a file; 0 where no mapping begins at the address."""
+    here, found = False, 0
+    for line in smaps:
+        name, _, rest = line.partition(":")
+        if "-" in name.split(" ")[0]:  # the first line of a mapping
+            start, _, stop = name.split(" ")[0].partition("-")
+            here = int(start, 16) <= address < int(stop, 16)
+        elif here and name in HUGE:
+            found += int(rest.split()[0]) << 10
+    return found
 
 
 class Reading:
@@ -58,11 +84,8 @@ class Reading:
 
     def cool(self, fd: int) -> None:
         """No page is in the cache, or as few as the kernel can be talked into."""
-        drop(fd)
-        with mmap.mmap(fd, self.size, prot=mmap.PROT_READ) as mapping:
-            found = limits_disk.resident(mapping, PAGE)
-        if found > self.size // PAGE // 20:
-            raise AssertionError(f"{found} of {self.size // PAGE} pages stayed in the cache")
+        if told := kept_pages(fd, self.size):
+            raise AssertionError(told)
 
     def pread(self, block: int, *, pieces: int = 1, summed: bool = True) -> int:
         """preadv of blocks into one buffer."""
@@ -85,6 +108,21 @@ class Reading:
             if advice is not None:
                 mapping.madvise(advice)
             return limits.read_all(mapping)
+
+    def why_not_huge(self, advice: int) -> str:
+        """Why a mapping does not come in huge pages after such an advice, or an empty string: most
+        file systems take the advice and have none."""
+        try:
+            with (
+                opened(self.path, os.O_RDONLY) as fd,
+                mmap.mmap(fd, self.size, prot=mmap.PROT_READ) as mapping,
+            ):
+                mapping.madvise(advice)
+                limits.read_all(mapping)
+                huge = huge_bytes(mapping)
+        except OSError as error:
+            return str(error)
+        return "" if huge else "the advice is taken and no huge page comes (/proc/self/smaps)"
 
     def cold(self, call: Callable[[int], int], flags: int = 0) -> Timed:
         """A reader of a descriptor, after the cache has forgotten the file."""
@@ -137,10 +175,8 @@ def warm_reads(setting: Setting) -> Iterator[Contest]:
             **kept_calls,
         }
         if (huge := getattr(mmap, "MADV_HUGEPAGE", None)) is not None:
-            try:
-                work.mapped(mmap.MAP_SHARED, huge)
-            except OSError as error:  # file systems without huge pages
-                setting.missing["mmap, MADV_HUGEPAGE"] = str(error)
+            if reason := work.why_not_huge(huge):
+                setting.missing["mmap, MADV_HUGEPAGE"] = reason
             else:
                 mapped["mmap, MADV_HUGEPAGE"] = partial(work.mapped, mmap.MAP_SHARED, huge)
         for block in setting.pick(
@@ -201,6 +237,9 @@ def random_reads(setting: Setting, work: Reading, kept: mmap.mmap) -> Contest:
 def cold_reads(setting: Setting) -> Iterator[Contest]:
     """Every way of reading a file that the cache has forgotten."""
     work = Reading(setting)
+    if reason := why_not_cold(work.path):
+        setting.missing["cold reads"] = reason
+        return
     calls: Calls = {}
     plain = "pread of 1 MiB"
     for name, call in (

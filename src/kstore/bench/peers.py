@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 from warnings import catch_warnings, simplefilter
 
 from kstore.bench.contest import Timed, in_words
+from kstore.bench.statistic import has_tail
 
 Result = dict[str, float | int | str]
 missing: dict[str, str] = {}  # since it was last emptied: who, and why
@@ -135,7 +136,7 @@ def timed(result: Result, *, single: bool = False) -> Timed:
     also = {
         name: float(result[key]) / 1e9
         for name, key in (("p99", "p99_ns"), ("p99.9", "p999_ns"))
-        if key in result and single
+        if key in result and single and has_tail(count, float(name[1:]))
     }
     seconds = float(result["p50_ns"]) / 1e9 if single else float(result["seconds"]) / count
     return Timed(seconds, result=count, also=also)

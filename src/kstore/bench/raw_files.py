@@ -10,6 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from kstore._native import limits_disk
+from kstore.bench.environment import in_memory
+
 PAGE = mmap.PAGESIZE
 RWF_DONTCACHE = 0x80  # Linux 6.14; Python does not name it yet
 _BLOCK = 1 << 20
@@ -87,10 +90,36 @@ def check_stamps(path: Path, positions: Positions, salt: int, sample: int) -> No
                 raise AssertionError(f"the block at {position} of {path.name} is not what was put")
 
 
-def refusal(directory: Path, flags: int = 0, rwf: int = 0) -> str:
-    """Why a file cannot be written that way here, or an empty string."""
+def sync_below(directory: Path) -> None:
+    """Every file below is on disk: what is still dirty would be written back later, while somebody
+    is timed who has nothing to do with it."""
+    for path in directory.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            with opened(path, os.O_RDONLY) as fd:
+                os.fsync(fd)
+
+
+def kept_pages(fd: int, size: int) -> str:
+    """Have the page cache forget a file; what is told where more than a twentieth of it stays."""
+    drop(fd)
+    with mmap.mmap(fd, size, prot=mmap.PROT_READ) as mapping:
+        found = limits_disk.resident(mapping, PAGE)
+    pages = -(-size // PAGE)
+    return f"{found} of {pages} pages stayed in the cache" if found > max(1, pages // 20) else ""
+
+
+def why_not_cold(path: Path) -> str:
+    """Why a file cannot be read as one that the cache has forgotten, or an empty string."""
+    if kind := in_memory(path.parent):
+        return f"{kind} has its files in memory and nowhere else"
+    with opened(path, os.O_RDONLY) as fd:
+        return kept_pages(fd, os.fstat(fd).st_size)
+
+
+def refusal(directory: Path, flags: int = 0, rwf: int = 0, size: int = PAGE) -> str:
+    """Why a file cannot be written that way here by so many bytes, or an empty string."""
     path = directory / "probe"
-    memory = block_of(PAGE)
+    memory = block_of(size)
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o600)
     except OSError as error:

@@ -27,7 +27,8 @@ def batch(records: int, value_size: int) -> bytes:
 
 
 def write_segment(path: Path, records: int, value_size: int, size: int) -> int:
-    """Write a segment of about size bytes from offset 0; returns the offset after its end.
+    """Write a segment of about size bytes from offset 0, and sync it; returns the offset after its
+    end.
 
     All batches are one batch under other base offsets, which its checksum does not cover.
     """
@@ -42,6 +43,8 @@ def write_segment(path: Path, records: int, value_size: int, size: int) -> int:
                 start = n * len(one)
                 many[start : start + 8] = ((first + n) * records).to_bytes(8, "big")
             file.write(many)
+        file.flush()
+        os.fsync(file.fileno())
     return count * records
 
 

@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from kstore.bench.contest import Contest, Timed, in_words
-from kstore.bench.statistic import percentile
+from kstore.bench.statistic import has_tail, percentile
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LEAST_SECONDS = 0.002  # a contestant that is faster is called several times a round
 LONG_SECONDS = 1.0  # a first call that took longer tells enough
 LEAST_ROUNDS = 3  # where there is time for them at all
-TAIL = 1000  # samples of a round that have a 99th percentile
+TAILS = (99.0, 99.9)  # percentiles of each round that has samples enough
 NO_TIME = "left out: the time was up"
 
 
@@ -74,17 +74,26 @@ class Outcome:
             for what, more in result.also.items():
                 self.times.setdefault(f"{name} {what}", []).append(more)
             if len(result.samples):
-                self.samples.setdefault(name, []).append(result.samples)
-                if len(result.samples) >= TAIL:
-                    tail = percentile(result.samples, 99) / 1e9
-                    self.times.setdefault(f"{name} p99", []).append(tail)
+                self._sample(name, result.samples)
+            for what, waited in result.waits.items():
+                if len(waited):
+                    half = percentile(waited, 50) / 1e9
+                    self.times.setdefault(f"{name} {what}", []).append(half)
+                    self._sample(f"{name} {what}", waited)
         own.append(seconds)
+
+    def _sample(self, figure: str, samples: "Sequence[int] | NDArray[np.int64]") -> None:
+        self.samples.setdefault(figure, []).append(samples)
+        for share in TAILS:
+            if has_tail(len(samples), share):
+                tail = percentile(samples, share) / 1e9
+                self.times.setdefault(f"{figure} p{share:g}", []).append(tail)
 
     def drop(self, name: str) -> None:
         """A contestant that failed has no figures: its rounds would not be the others'."""
         for each in [each for each in self.times if self.owner(each) == name]:
             del self.times[each]
-        self.samples.pop(name, None)
+            self.samples.pop(each, None)
 
     def owner(self, figure: str) -> str:
         """The contestant whose figure it is: ``kstore`` of ``kstore p99``."""
@@ -213,6 +222,9 @@ def report(outcome: Outcome) -> Iterable[str]:
             f"   ({min(seconds) * 1e6:.3f} .. {max(seconds) * 1e6:.3f})"
         )
     for ours, peer, wanted in contest.bars:
+        if ours not in outcome.times or peer not in outcome.times:
+            yield f"   {ours} against {peer}: too few samples, or left out"
+            continue
         got = outcome.ratio(ours, peer)
         verdict = (
             "" if wanted is None else f"  bar {wanted:g}x {'ok' if got >= wanted else 'SHORT'}"

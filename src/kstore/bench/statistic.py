@@ -80,9 +80,14 @@ def percentiles(samples: Sequence[ArrayLike]) -> dict[str, float]:
     found = {
         f"p{share:g}": float(np.percentile(together, share, method="higher"))
         for share in PERCENTILES
-        if together.size * (1 - share / 100) >= 10 or share == 50.0
+        if has_tail(together.size, share) or share == 50.0
     }
     return found | {"max": float(together.max())}
+
+
+def has_tail(count: int, share: float) -> bool:
+    """Whether ten of so many samples lie beyond a percentile: with fewer it is an anecdote."""
+    return round(count * (100 - share), 6) >= 1000
 
 
 def percentile(samples: ArrayLike, share: float) -> float:

@@ -71,9 +71,11 @@ def lines(result: Mapping[str, Any]) -> Iterator[str]:
         told = "the ceiling".ljust(20) if entry["name"] == result["ceiling"] else bar(share)
         row = f"  {entry['name']:<{width}}  {figure(entry, result):>18}  {spread(entry):>11}  "
         yield f"{row}{share:>6.2f} {told}{beside(entry['name'], result)}".rstrip()
-        if latency := entry.get("latency_ns"):
-            told = ", ".join(f"{name} {duration(ns / 1e9)}" for name, ns in latency.items())
-            yield f"  {'':<{width}}    {told}"
+        for each in entries:
+            if each["contestant"] == entry["name"] and (latency := each.get("latency_ns")):
+                what = each["name"].removeprefix(entry["name"]).strip()
+                told = ", ".join(f"{name} {duration(ns / 1e9)}" for name, ns in latency.items())
+                yield f"  {'':<{width}}    {what + ': ' if what else ''}{told}"
     for wanted in result["bars"]:
         if wanted["wanted"] is None:
             continue

@@ -18,7 +18,7 @@ from kstore._native.locate import Slice
 from kstore.bench import log_read, peers, sockets
 from kstore.bench.contest import Contest, Timed, scaled
 from kstore.bench.log_append import prepared
-from kstore.bench.raw_files import block_of, drop, opened, sequential
+from kstore.bench.raw_files import block_of, drop, opened, sequential, why_not_cold
 from kstore.bench.workload import Setting
 from kstore.log.filenames import log_name
 
@@ -229,4 +229,7 @@ def contests() -> Iterator[Contest]:
         with kstore.open(store) as opened_store:
             for kind in SENDFILE:
                 yield from sending(opened_store["bench"][0], file, directory, kind)
-        yield cold(store, file, size)
+        if reason := why_not_cold(file):
+            peers.missing["cold reads"] = reason
+        else:
+            yield cold(store, file, size)

@@ -14,6 +14,7 @@ from time import perf_counter
 import kstore
 from kstore.bench.contest import Contest, Timed, scaled
 from kstore.bench.log_append import thousand_values
+from kstore.bench.peers import missing
 from kstore.bench.raw_files import fresh
 from kstore.config import LogConfig
 
@@ -187,7 +188,10 @@ def by_partitions(directory: Path) -> Iterator[Contest]:
     together = sum(map(len, values))
     for count in PARTITIONS:
         if count > 10 and count * together > scaled(ROUND):
-            continue  # not even one extend for each of them
+            missing[f"extend in turn, {count} partitions"] = (
+                f"{scaled(ROUND) >> 20} MiB a round are not one extend for each: --full writes more"
+            )
+            continue
         times = max(20, scaled(ROUND) // together)
         calls: Calls = {
             "kstore, extend": partial(appended, directory, values, times, partitions=count),

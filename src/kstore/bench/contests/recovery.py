@@ -11,6 +11,7 @@ from kstore.bench import recovery
 from kstore.bench.contest import Contest, Timed, scaled
 from kstore.bench.log_read import Unsynced
 from kstore.bench.peers import KafkaLog, attempt, kafka_log
+from kstore.bench.raw_files import sync_below
 from kstore.log import filenames
 
 GIB = 1 << 30
@@ -41,6 +42,7 @@ def stores() -> Iterator[Contest]:
                 expected = recovery.write_store(root, PARTITIONS, records, value_size, size)
             else:
                 expected = made
+                sync_below(root)
                 calls["Kafka, two threads"] = partial(by_kafka, peer, root)
             for threads, called in ((2, "kstore, two threads"), (1, "kstore, one thread")):
                 calls[called] = partial(by_kstore, root, threads)

@@ -1,5 +1,5 @@
 """Reading every record back and summing the sizes of the values: a log beside stores of keys and
-tables, each filled once with the same records, in page cache."""
+tables, each filled once with the same records, in page cache and on disk."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -14,6 +14,7 @@ from kstore._native import limits
 from kstore.bench.contest import Contest, scaled
 from kstore.bench.log_append import VALUE_SIZE, thousand_values
 from kstore.bench.peers import optional, standing
+from kstore.bench.raw_files import sync_below
 
 RECORDS = 2_000_000
 Reader = Callable[[], int]
@@ -39,6 +40,7 @@ def by_kstore(directory: Path, count: int) -> Iterator[dict[str, Reader]]:
         log = store.create_topic("log")[0]
         for _ in range(count // 1000):
             log.extend(values)
+        log.flush()
 
         def columns(threads: int) -> int:
             return sum(int(some.values.lengths.sum()) for some in log.view().scan(threads=threads))
@@ -61,6 +63,7 @@ def by_lmdb(lmdb: Any, directory: Path, count: int) -> Iterator[Reader]:
         for some in keyed(count):
             with environment.begin(write=True) as transaction:
                 transaction.cursor().putmulti(some, append=True)
+        environment.sync(True)
 
         def read() -> int:
             with environment.begin(buffers=True) as transaction:
@@ -79,6 +82,8 @@ def by_rocksdb(rocksdict: Any, directory: Path, count: int) -> Iterator[Reader]:
             batch.put(key, value)
         database.write(batch)
     try:
+        database.flush(True)
+        database.compact_range(None, None)  # or it does that while others are timed
         yield lambda: sum(len(value) for value in database.values())
     finally:
         database.close()
@@ -94,6 +99,7 @@ def by_sqlite(directory: Path, count: int) -> Iterator[Reader]:
         for some in rows(count):
             database.executemany("insert into log values (?, ?)", some)
         database.execute("commit")
+        database.execute("pragma wal_checkpoint(truncate)")
         yield lambda: int(database.execute("select sum(length(value)) from log").fetchone()[0])
 
 
@@ -140,6 +146,7 @@ def contests() -> Iterator[Contest]:
         for name, other in others.items():
             if (reader := standing(held, name, other)) is not None:
                 calls[name] = reader
+        sync_below(directory)
         roof = "read every byte of the segment"
         ours = "kstore, columns"
         yield Contest(
