@@ -232,6 +232,14 @@ class LogDirOfflineError(LogFailedError):
     """
 
 
+class UnsyncedError(StorageError):
+    """All was written and shows, but nobody knows whether its last step is on the disk.
+
+    A power cut may take it back, as a whole. To do it again is to do it twice, unless it was done
+    under a name by which it is recognised.
+    """
+
+
 class StoreLockedError(KStoreError, OSError):
     """Another process has the store open for writing."""
 

@@ -407,3 +407,14 @@ def test_mistakes(source: Path, tmp_path: Path) -> None:
         store.create_topic("orders", 1)
     with pytest.raises(InvalidConfigError, match="has 1 partitions, and 2"):
         restore(tmp_path / "to", log_dirs=source)
+
+
+def test_the_command_takes_a_cluster_s_address(source: Path, capsys: Any) -> None:
+    """Other tools say that there is no server here, and so do other jobs."""
+    words = ["--from", str(source), "--bootstrap-server", "127.0.0.1:9", "--dry-run"]
+    assert main(["spark", "restore", *words]) == 0
+    assert "would restore 2 partitions" in capsys.readouterr().out
+    assert main(["spark", "verify", "--bootstrap-server", "127.0.0.1:9"]) == 1
+    assert "there is no server here" in capsys.readouterr().err
+    assert main(["--help"]) == 0
+    assert "spark             jobs over whole stores" in capsys.readouterr().out

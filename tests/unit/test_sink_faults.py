@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +11,26 @@ import pyarrow as pa
 import pytest
 
 import kstore
-from kstore.errors import RecoveryNeededError
+from kstore.errors import (
+    InvalidConfigError,
+    InvalidRecordError,
+    InvalidTopicError,
+    LogDirOfflineError,
+    MessageTooLargeError,
+    RecoveryNeededError,
+    StorageError,
+    UnknownTopicOrPartitionError,
+    UnsyncedError,
+)
 from kstore.log.files import Files
-from kstore.spark.publishing import publish
-from kstore.spark.sink_options import SinkOptions, Staged, parse_sink
+from kstore.spark import staging
+from kstore.spark.publishing import new_job, publish, sweep
+from kstore.spark.sink_options import SinkOptions, Staged, parse_sink, prepare_sink
 from kstore.spark.staging import stage
 
 
-class DyingError(Exception):
-    """The process is gone here."""
-
-
 class Dying(Files):
-    """A disk whose process dies just before the switch: nothing is done from there on."""
+    """Keeps a copy of the directories as they are just before the switch."""
 
     native = False
 
@@ -147,3 +155,252 @@ def test_without_what_was_staged_nothing_is_decided(
     file.write_bytes(kept)
     assert ends(one, other, mode="a") == [0, 0]
     assert not list(one.glob("kstore.staged.*"))
+
+
+def test_progress_is_found_in_whatever_order_the_directories_are_given(two: list[Path]) -> None:
+    for number, paths in enumerate((two, two[::-1], two)):
+        given = options(*paths)
+        assert publish(given, f"{number}", staged(given), "q", 4) == (number == 0)
+    given = options(*two[::-1])
+    assert publish(given, "next", staged(given), "q", 5)
+    given = options(*two)  # the older one lies here, and counts no more
+    assert not publish(given, "again", staged(given), "q", 5)
+    assert ends(*two) == [10, 10]
+    assert not list(two[0].glob("kstore.staged.*")) + list(two[1].glob("kstore.staged.*"))
+
+
+def test_what_an_offline_directory_may_remember_is_not_guessed(two: list[Path]) -> None:
+    given = options(*two)
+    assert publish(given, "first", staged(given), "q", 0)
+    turned = options(*two[::-1])
+    zero = pa.array([1] * 10, pa.int32())
+    message = staged(turned, "second", rows(partition=zero))
+    aside = two[0].rename(two[0].with_name("aside"))
+    two[0].touch()
+    with pytest.raises(LogDirOfflineError, match="may be the one that tells"):
+        publish(turned, "second", message, "q", 0)
+    two[0].unlink()
+    aside.rename(two[0])
+    assert ends(*two) == [5, 5]
+    assert not publish(turned, "second", message, "q", 0)
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Path:
+    with kstore.open(tmp_path / "one") as store:
+        store.create_topic("orders", 2)
+    return tmp_path / "one"
+
+
+class Behind(Files):
+    """A disk of which one method fails once everything shows."""
+
+    native = False
+
+    def __init__(self, *methods: str) -> None:
+        self._methods, self._on = methods, False
+        for name in methods:
+            setattr(self, name, self._failing(getattr(super(), name)))
+
+    def _failing(self, real: Any) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
+            if self._on:
+                raise StorageError("planted", errno=5)
+            return real(*arguments, **named)
+
+        return call
+
+    def rename(self, source: Any, target: Any) -> None:
+        super().rename(source, target)
+        self._on = self._on or "kstore.published" in str(target)
+
+    def remove(self, path: Any) -> None:
+        super().remove(path)
+        self._on = self._on or "kstore.publishing" in str(path)
+
+
+@pytest.mark.parametrize("identity", [None, "q"])
+@pytest.mark.parametrize(
+    "methods", [["listdir"], ["write_atomically", "write_all_atomically"], ["write", "open"]]
+)
+def test_an_error_behind_the_switch_fails_nothing(
+    one: Path, identity: str | None, methods: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever was told that it failed would write it again."""
+    given = options(one)
+    assert publish(given, "job", staged(given), identity, 0, files=Behind(*methods))
+    assert "planted" in caplog.text
+    assert ends(one) == [5, 5]
+    assert ends(one, mode="a") == [5, 5]
+
+
+def test_what_is_not_known_to_be_on_the_disk_says_so_and_is_not_doubled(one: Path) -> None:
+    given = options(one)
+    with pytest.raises(UnsyncedError, match=r"published and shows.*batch of q.*nothing.* twice"):
+        publish(given, "job", staged(given), "q", 0, files=Behind("sync_directory"))
+    assert ends(one) == [5, 5]
+    assert list(one.glob("kstore.staged.*"))  # a power cut may bring the manifest back
+    synced: list[str] = []
+
+    class Syncing(Files):
+        def sync_directory(self, path: Any) -> None:
+            synced.append(str(path))
+            super().sync_directory(path)
+
+    assert not publish(given, "again", staged(given, "again"), "q", 0, files=Syncing())
+    assert str(one) in synced
+    assert ends(one) == [5, 5]
+    with pytest.raises(UnsyncedError, match="Run again it would come twice"):
+        publish(given, "none", staged(given, "none"), None, 0, files=Behind("sync_directory"))
+
+
+def age(path: Path, days: float) -> None:
+    when = time.time() - days * 86_400
+    os.utime(path, (when, when))
+
+
+def test_each_query_says_how_long_it_is_remembered(one: Path) -> None:
+    """Not the one that happens to commit."""
+    usual, short, long = (
+        options(one, **({"progressRetention": days} if days else {})) for days in ("", "1d", "200d")
+    )
+    for name, given in (("usual", usual), ("short", short), ("long", long)):
+        assert publish(given, name, staged(given, name), name, 7)
+        age(one / f"kstore.published.{name}", 2)
+    assert json.loads((one / "kstore.published.short").read_text())["retention_ms"] == 86_400_000
+    sweep(usual)
+    assert len(list(one.glob("kstore.published.*"))) == 3  # looked at no closer yet
+    sweep(short)
+    assert {each.name for each in one.glob("kstore.published.*")} == {
+        "kstore.published.usual", "kstore.published.long",
+    }  # fmt: skip
+    for name in ("usual", "long"):
+        age(one / f"kstore.published.{name}", 100)
+    sweep(usual)
+    assert [each.name for each in one.glob("kstore.published.*")] == ["kstore.published.long"]
+    document = json.loads((one / "kstore.published.long").read_text())
+    del document["retention_ms"]  # an older kstore's: the default
+    (one / "kstore.published.long").write_text(json.dumps(document))
+    age(one / "kstore.published.long", 89)
+    sweep(short)
+    assert list(one.glob("kstore.published.*"))
+    age(one / "kstore.published.long", 91)
+    sweep(short)
+    assert not list(one.glob("kstore.published.*"))
+
+
+def test_each_job_says_how_long_what_it_staged_is_kept(one: Path) -> None:
+    usual, short, long = (
+        options(one, **({"stagingRetention": time} if time else {})) for time in ("", "1h", "30d")
+    )
+    for given in (usual, short, long):
+        staged(given, new_job(given))
+    files = sorted(one.glob("kstore.staged.*"))
+    (of_short,) = one.glob("kstore.staged.*-3600000ms.*")
+    (of_long,) = one.glob("kstore.staged.*-2592000000ms.*")
+    for path in files:
+        age(path, 0.1)
+    sweep(short)
+    assert sorted(one.glob("kstore.staged.*")) == [each for each in files if each != of_short]
+    for path in one.glob("kstore.staged.*"):
+        age(path, 8)
+    sweep(short)
+    assert list(one.glob("kstore.staged.*")) == [of_long]
+    age(of_long, 31)
+    sweep(usual)
+    assert not list(one.glob("kstore.staged.*"))
+
+
+def test_write_batch_without_what_it_numbers_is_refused(one: Path) -> None:
+    with pytest.raises(InvalidConfigError, match="writeBatch numbers the jobs of one writeId"):
+        options(one, writeBatch=3)
+    assert options(one, writeBatch=3, writeId="w").write_batch == 3
+    from pyspark.sql.types import BinaryType, StructField, StructType
+
+    schema = StructType([StructField("value", BinaryType())])
+    named = {"path": str(one), "topic": "orders", "writeId": "w", "WRITEBATCH": "3"}
+    assert prepare_sink(named, schema).write_batch == 3
+    with pytest.raises(InvalidConfigError, match="writeBatch is for batch jobs"):
+        prepare_sink(named, schema, streaming=True)
+
+
+def test_internal_topics_are_refused(one: Path) -> None:
+    """As a broker refuses to append to them; nor are they made."""
+    for topic in ("__consumer_offsets", "__transaction_state", "__share_group_state"):
+        with pytest.raises(InvalidTopicError, match="is internal"):
+            options(one, topic=topic, numPartitions=1)
+        given = parse_sink({"path": str(one), "numPartitions": "1"})
+        with pytest.raises(InvalidTopicError, match="is internal"):
+            stage(given, "job", [rows(topic=[topic] * 10)])
+    assert not list(one.glob("kstore.staged.*"))
+    with kstore.open(one, "r") as store:
+        assert set(store) == {"orders"}
+
+
+def changed(one: Path, given: SinkOptions, messages: Any, error: Any, said: str) -> None:
+    """A commit that refuses what tasks could not know leaves nothing behind."""
+    before = sorted(path.name for path in one.glob("kstore.p*"))
+    with kstore.open(one, "r") as store:
+        topics = {name: [log.end_offset for log in store[name]] for name in store}
+    with pytest.raises(error, match=said):
+        publish(given, "job", messages, "q", 0)
+    with kstore.open(one, "r") as store:
+        assert {name: [log.end_offset for log in store[name]] for name in store} == topics
+    assert sorted(path.name for path in one.glob("kstore.p*")) == before
+
+
+def test_a_topic_that_was_made_anew_is_another_one(one: Path) -> None:
+    given = options(one)
+    messages = staged(given)
+    with kstore.open(one) as store:
+        store.delete_topic("orders")
+    changed(one, given, messages, UnknownTopicOrPartitionError, "is gone since")
+    making = options(one, numPartitions=2)
+    changed(one, making, messages, UnknownTopicOrPartitionError, "is gone since")
+    missing = staged(making, "missing")
+    with kstore.open(one) as store:
+        store.create_topic("orders", 3)
+    changed(one, given, messages, UnknownTopicOrPartitionError, "is another topic")
+    changed(one, making, missing, UnknownTopicOrPartitionError, "was made with 3 partitions")
+    assert publish(given, "again", staged(given, "again"), "q", 0)  # tasks look again
+    assert ends(one) == [5, 5, 0]
+
+
+def test_what_a_topic_takes_by_now_is_asked_at_the_commit(one: Path) -> None:
+    given = options(one)
+    keyed = staged(given, "keyed", rows(key=pa.array([b"k"] * 10, pa.binary())))
+    keyless = staged(given, "keyless", rows(key=pa.array([b"k"] * 9 + [None], pa.binary())))
+
+    def configure(**settings: Any) -> None:
+        with kstore.open(one) as store:
+            store.configure_topic("orders", kstore.LogConfig(**settings))
+
+    configure(cleanup_policy="compact")
+    changed(one, given, keyless, InvalidRecordError, "is compacted since")
+    configure(max_message_bytes=50)
+    changed(one, given, keyed, MessageTooLargeError, "since it was staged the topic takes 50")
+    configure(segment_bytes=64)
+    changed(one, given, keyed, MessageTooLargeError, "since it was staged the topic takes 64")
+    configure(cleanup_policy="compact")
+    assert publish(given, "keyed", keyed, "q", 0)
+    assert ends(one) == [5, 5]
+
+
+def test_what_waits_for_the_disk_is_bounded_however_many_partitions_there_are(one: Path) -> None:
+    """4,000 of them with less than 64 KiB each would be 248 MiB."""
+    count = 4000
+    given = options(one)
+    stager = staging.Stager(given, "job", "0.0")
+    target = staging._Target(tuple(range(count)), count, kstore.LogConfig(), 0, 8192)
+    stager._targets["orders"] = target
+    values = rows(5 * count, count, value=pa.array([b"%01000d" % n for n in range(5 * count)]))
+    most = total = 0
+    for _ in range(6):
+        stager.add(values)
+        waiting = [stream.filled for stream in stager._streams.values()]
+        assert sum(waiting) == stager._held
+        most, total = max(most, sum(waiting)), total + 5 * count * 1000
+    parts = stager.finish()
+    assert sum(part.count for part in parts) == 6 * 5 * count
+    assert total > 110 << 20
+    assert 16 << 20 < most <= 64 << 20

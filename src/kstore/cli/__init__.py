@@ -19,7 +19,7 @@ TOOLS = {
     "compact": "keep of every key the latest record, in topics that are to be compacted",
     "handover": "hand partitions over to a stopped Kafka broker, or take its directory over",
     "mirror": "copy a topic of a live Kafka cluster, byte for byte",
-    "spark": "verify whole stores on Apache Spark",
+    "spark": "jobs over whole stores on Apache Spark: verify, stats, export, restore and more",
     "repair": "save what is sound of a damaged directory into a new one",
     "bench": "measure this machine and kstore on it: disk, page cache, sockets, engine",
 }
@@ -55,8 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = ToolParser(prog=f"kstore {name}", description=f"{about[0].upper()}{about[1:]}.")
     tool.describe(parser)
     try:
-        if name != "mirror":
-            parser.refuse_servers(words[1:])
+        parser.refuse_servers(words[1:])
         arguments = parser.parse_args(words[1:])
         status: int = tool.run(arguments)
         sys.stdout.flush()

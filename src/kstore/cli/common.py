@@ -6,7 +6,7 @@ import os
 import re
 import select
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -30,8 +30,17 @@ class ToolParser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options
         )
 
-    def refuse_servers(self, words: Iterable[str]) -> None:
-        """Say what stands in for the option that most of Kafka's command lines begin with."""
+    def refuse_servers(self, words: Sequence[str]) -> None:
+        """Say what stands in for the option that most of Kafka's command lines begin with.
+
+        Not where the tool, or the one of its jobs that the words begin with, has such an option.
+        """
+        known = set(self._option_string_actions)
+        for action in self._actions:
+            if words and isinstance(action.choices, dict) and words[0] in action.choices:
+                known |= set(action.choices[words[0]]._option_string_actions)
+        if known.intersection(_SERVERS):
+            return
         for name in (word.partition("=")[0] for word in words):
             if name in _SERVERS:
                 self.error(f"{name}: there is no server here; --log-dir names a directory instead")

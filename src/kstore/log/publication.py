@@ -33,6 +33,7 @@ from kstore.errors import (
     RecoveryNeededError,
     StorageError,
     UnknownTopicOrPartitionError,
+    UnsyncedError,
 )
 from kstore.log import filenames
 from kstore.log.adoption import can_stand_beside, least_size, place_file
@@ -100,6 +101,7 @@ class Publication:
     batch: int
     at_ms: int
     parts: list[Part] = field(default_factory=list)
+    retention_ms: int | None = None  # how long what is published under an identity is remembered
 
     @property
     def path(self) -> str:
@@ -238,12 +240,16 @@ class Publication:
         return data
 
     def show(self, published: str | None) -> None:
-        """The switch: from here on everything shows. ``published`` is the manifest's new path."""
+        """The switch: from here on everything shows. ``published`` is the manifest's new path.
+
+        Raises UnsyncedError where it shows, and a power cut may take it back. Then what was staged
+        stays, for that would be undone by it.
+        """
         if published is None:
             self.files.remove(self.path)
         else:
             self.files.rename(self.path, published)
-        self.files.sync_directory(self.directory)
+        sync_progress(self.files, self.directory, self.identity)
 
     def undo(self, find: FindLog, log_dirs: Sequence[str]) -> None:
         """Take back what was appended; nothing where the switch has come, or never began.
@@ -362,6 +368,7 @@ class Publication:
                 "id": self.identity,
                 "batch": self.batch,
                 "at_ms": self.at_ms,
+                "retention_ms": self.retention_ms,
                 "partitions": [
                     {**asdict(part), "size": part.size, "crc": part.crc} for part in self.parts
                 ],
@@ -424,6 +431,24 @@ def undo_unfinished(
             read_manifest(files, directory, name).undo(find, log_dirs)
             count += 1
     return count
+
+
+def sync_progress(files: Files, directory: str, identity: str | None) -> None:
+    """Bring the switch of a publication to the disk; UnsyncedError where that fails."""
+    try:
+        files.sync_directory(directory)
+    except StorageError as error:
+        then = (
+            "Run again it would come twice: open the store once for writing instead, and close it"
+            if identity is None
+            else f"Run it again, as batch of {identity}: nothing is written twice by that"
+        )
+        raise UnsyncedError(
+            "everything is published and shows, but its directory could not be brought to the "
+            f"disk ({error.reason}): a power cut may take it back, as a whole. {then}",
+            errno=error.errno,
+            path=directory,
+        ) from error
 
 
 # --- helpers --------------------------------------------------------------------------------

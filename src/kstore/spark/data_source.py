@@ -80,7 +80,7 @@ class KStoreDataSource(DataSource):
         from kstore.spark.sink import KStoreStreamWriter
 
         keep_imports_out_of_collections()
-        return KStoreStreamWriter(prepare_sink(self.options, schema))
+        return KStoreStreamWriter(prepare_sink(self.options, schema, streaming=True))
 
 
 def _without_ends(options: MutableMapping[str, str]) -> dict[str, str]:

@@ -5,7 +5,6 @@ a new one for each micro-batch: so they hold values only, and what a task has to
 its message.
 """
 
-import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from kstore.spark.publishing import abort, identify, publish
+from kstore.spark.publishing import abort, identify, new_job, publish
 from kstore.spark.reading import keep_imports_out_of_collections
 from kstore.spark.sink_options import SinkOptions
 
@@ -33,7 +32,7 @@ class KStoreWriter(DataSourceArrowWriter):
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
-        self._job = uuid.uuid4().hex
+        self._job = new_job(options)
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         return _stage(self._options, self._job, iterator)
@@ -52,7 +51,7 @@ class KStoreStreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
-        self._job = uuid.uuid4().hex
+        self._job = new_job(options)
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         return _stage(self._options, self._job, iterator)

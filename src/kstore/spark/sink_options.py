@@ -6,17 +6,20 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from kstore.config import CODECS
-from kstore.errors import InvalidConfigError
+from kstore.errors import InvalidConfigError, InvalidTopicError
 from kstore.log.files import DISK
 from kstore.log.log_dir import absolute_paths
 from kstore.log.publication import Piece
 from kstore.spark.options import _choice, _duration, _size, _whole, check_names, parse_paths
 from kstore.spark.reading import check_visible
+from kstore.spark.snapshot import INTERNAL
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 STAGED = "kstore.staged."
+STAGING_RETENTION_MS = 7 * 86_400_000
+PROGRESS_RETENTION_MS = 90 * 86_400_000
 
 SINK_OPTIONS = (
     "topic", "compression", "batchSize", "numPartitions", "writeId", "writeBatch", "lockTimeout",
@@ -31,7 +34,6 @@ COLUMNS = {
     "partition": ("int",),
     "timestamp": ("timestamp",),
 }
-_DAY = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,9 @@ class StagedPart:
     partition: int
     pieces: tuple[Piece, ...]
     count: int
+    topic_id: str | None = None  # None: the topic was not there, or has none
+    largest: int = 0  # bytes of the largest batch
+    keyless: bool = False  # whether records without a key may be among them
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,12 @@ def parse_sink(options: Mapping[str, str]) -> SinkOptions:
     check_names(options, SINK_OPTIONS)
     given = {name.lower(): value for name, value in options.items()}
     codec = _choice(given, "compression", CODECS, "none") if "compression" in given else None
+    if "writebatch" in given and not given.get("writeid"):
+        raise InvalidConfigError(
+            "writeBatch numbers the jobs of one writeId: set that, too, or nothing is recognised"
+        )
+    if "topic" in given:
+        refuse_internal(given["topic"])
     return SinkOptions(
         paths=absolute_paths(list(parse_paths(given))),
         topic=given.get("topic"),
@@ -87,15 +98,30 @@ def parse_sink(options: Mapping[str, str]) -> SinkOptions:
         write_id=given.get("writeid") or None,
         write_batch=_whole(given, "writeBatch", 0, 0) or 0,
         lock_timeout_ms=_duration(given, "lockTimeout", 60_000),
-        staging_retention_ms=_duration(given, "stagingRetention", 7 * _DAY),
-        progress_retention_ms=_duration(given, "progressRetention", 90 * _DAY),
+        staging_retention_ms=_duration(given, "stagingRetention", STAGING_RETENTION_MS),
+        progress_retention_ms=_duration(given, "progressRetention", PROGRESS_RETENTION_MS),
         checkpoint=given.get("checkpointlocation"),
     )
 
 
-def prepare_sink(options: Mapping[str, str], schema: "StructType") -> SinkOptions:
+def refuse_internal(topic: str) -> None:
+    """InvalidTopicError for a topic that only Kafka itself writes, as a broker says."""
+    if topic in INTERNAL:
+        raise InvalidTopicError(
+            f"{topic} is internal: groups and transactions are kept there, and it is written by "
+            "nobody else. Write to another topic"
+        )
+
+
+def prepare_sink(
+    options: Mapping[str, str], schema: "StructType", *, streaming: bool = False
+) -> SinkOptions:
     """Options and columns, checked where the job is planned, and that the directories are seen."""
     wanted = parse_sink(options)
+    if streaming and any(name.lower() == "writebatch" for name in options):
+        raise InvalidConfigError(
+            "writeBatch is for batch jobs: the micro-batches of a stream have numbers of their own"
+        )
     check_columns(schema, wanted)
     check_visible(DISK, wanted.paths)
     return wanted

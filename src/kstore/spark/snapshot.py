@@ -21,7 +21,8 @@ from kstore.spark.offsets import EARLIEST, LATEST, Offsets, TopicPartition, form
 from kstore.spark.options import Bound, SourceOptions
 from kstore.store import Store
 
-INTERNAL = ("__consumer_offsets", "__transaction_state")  # no pattern finds them, as in Kafka
+# No pattern finds them, as in Kafka.
+INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
 
 @dataclass(frozen=True, slots=True)

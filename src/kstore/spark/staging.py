@@ -41,10 +41,11 @@ from kstore.log.files import DISK, Files
 from kstore.log.publication import Piece
 from kstore.record import codec
 from kstore.spark.reading import open_store
-from kstore.spark.sink_options import STAGED, SinkOptions, Staged, StagedPart
+from kstore.spark.sink_options import STAGED, SinkOptions, Staged, StagedPart, refuse_internal
 
 _PIECE = 1 << 20  # bytes of a partition's batches that are written together
 _HELD = 64 << 20  # bytes of all partitions' batches that wait for it
+_SMALL = 64 << 10  # bytes of a partition's that are left to wait while others have more
 _KEPT = 16  # partitions whose memory is kept for their next batches
 _SYNCS = 4  # files that are synced at a time
 _ALONE = 64  # partitions that have files of their own at a time
@@ -60,6 +61,7 @@ class _Target:
     config: LogConfig
     codec: int
     batch_size: int
+    topic_id: str | None = None
     sticky: int = -1  # where records without a key go at the moment
     filled: int = 0  # bytes that went there
 
@@ -121,6 +123,8 @@ class _Stream:
         self.filled = 0
         self.pieces: list[Piece] = []
         self.count = 0
+        self.largest = 0  # bytes of a batch
+        self.keyless = False  # whether some record may have no key
         self.own: _OwnFile | None = None
         config = target.config
         self.piece = min(_PIECE, max(config.segment_bytes // 4, 1))
@@ -144,6 +148,7 @@ class _Stream:
                     f"{len(batch)} bytes, and the topic takes {most} (max.message.bytes, "
                     "segment.bytes): raise that, or lower batchSize"
                 )
+            self.largest = max(self.largest, len(batch))
             end = self.filled + len(batch)
             self.waiting[self.filled : end] = batch
             self.filled = end
@@ -177,6 +182,7 @@ class Stager:
             return
         names = batch.schema.names
         keys = _binary(batch.column("key")) if "key" in names else None
+        keyless = keys is None or batch.column("key").null_count > 0
         values = _binary(batch.column("value"))
         headers = _headers(batch.column("headers")) if "headers" in names else None
         times = self._timestamps(batch)
@@ -191,9 +197,10 @@ class Stager:
             numbers = self._place(topic, target, chosen, rows, sizes, keys, batch)
             for number, here in _grouped(numbers, rows):
                 stream = self._stream(topic, number, target)
+                stream.keyless = stream.keyless or keyless
                 self._encode(stream, here, times, keys, values, headers)
-        if self._held > _HELD:
-            self._write_out(_PIECE // 16)
+                if self._held > _HELD:
+                    self._write_out()
 
     def _by_topic(self, batch: Any) -> Iterable[tuple[str, Any]]:
         if self._options.topic is not None:
@@ -259,10 +266,15 @@ class Stager:
     def _target(self, topic: str) -> _Target:
         target = self._targets.get(topic)
         if target is None:
+            refuse_internal(topic)
             store = open_store(self._options.paths)
             options = self._options
+            topic_id = None
+            if not self._targets:
+                iter(store)  # looks at the directories again: an earlier task left it open
             if topic in store:
                 found = store[topic]
+                topic_id = found.topic_id
                 numbers, count, config = found.partitions, len(found), found.config
             elif options.num_partitions:
                 count = options.num_partitions
@@ -284,6 +296,7 @@ class Stager:
                 config,
                 _codec(options.compression, config),
                 min(options.batch_size or config.batch_size, config.max_message_bytes),
+                topic_id,
             )
             self._targets[topic] = target
         return target
@@ -396,11 +409,14 @@ class Stager:
         self._finishing.append(own.finish(self._threads))
         self._alone -= 1
 
-    def _write_out(self, least: int) -> None:
-        """Write what waits, the small rest apart."""
-        for stream in self._streams.values():
-            if stream.filled >= least:
-                self._write(stream)
+    def _write_out(self) -> None:
+        """Write what waits: where that is enough without the small rest, else with it."""
+        for least in (_SMALL, 1):
+            for stream in self._streams.values():
+                if stream.filled >= least:
+                    self._write(stream)
+            if self._held <= _HELD // 2:
+                return
 
     def finish(self) -> tuple[StagedPart, ...]:
         """Seal and write the rest; returns what there is of each partition."""
@@ -416,7 +432,15 @@ class Stager:
         if self._threads is not None:
             self._files.sync_directory(self._options.paths[0])
         return tuple(
-            StagedPart(stream.topic, stream.partition, tuple(stream.pieces), stream.count)
+            StagedPart(
+                stream.topic,
+                stream.partition,
+                tuple(stream.pieces),
+                stream.count,
+                stream.target.topic_id,
+                stream.largest,
+                stream.keyless,
+            )
             for stream in self._streams.values()
             if stream.pieces
         )

@@ -350,6 +350,7 @@ class _Work:
                 for place, chunks in self._plan.chunks.items()
                 if chunks
             }
+            ids = {name: store[name].topic_id for name in self._plan.counts}
         options = parse_sink({"paths": json.dumps(list(encoding.log_dirs)), "topic": "-"})
         options = replace(options, lock_timeout_ms=lock_timeout_ms)
         while fixed := self._fix():
@@ -362,7 +363,7 @@ class _Work:
                         tasks.append((cut, encodings[place]))
             name = None if identity is None else f"{identity} {_fingerprint(fixed)}"
             try:
-                staged = self._stage(tasks)
+                staged = self._stage(tasks, ids)
                 publish(options, encoding.job, staged, name, 0)
             finally:
                 remove_staged_of(encoding.log_dirs[0], encoding.job)
@@ -406,12 +407,16 @@ class _Work:
             planned=0,
         )
 
-    def _stage(self, tasks: Sequence[tuple[Chunk, Encoding]]) -> list[Staged]:
+    def _stage(
+        self, tasks: Sequence[tuple[Chunk, Encoding]], ids: Mapping[str, str | None]
+    ) -> list[Staged]:
         staged: dict[int, Staged] = {}
         with closing(run_tasks(self._spark, tasks, encode, "kstore restore")) as results_of:
             for number, written in results_of:
                 chunk = tasks[number][0]
-                part = StagedPart(chunk.target, chunk.partition, written.pieces, written.count)
+                part = StagedPart(
+                    chunk.target, chunk.partition, written.pieces, written.count, ids[chunk.target]
+                )
                 parts = (part,) if written.pieces else ()
                 staged[number] = Staged(number, 0, None, written.file, written.host, parts)
                 self._done += chunk.size
