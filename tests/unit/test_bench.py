@@ -192,7 +192,9 @@ def test_every_kind_of_receiver_has_a_picture():
     def one(size, kind):
         entry = {"name": "sendfile", "contestant": "sendfile", "rate": size}
         name = f"chunks of {size >> 10} KiB to a receiver that {kind}"
-        return {"contest": name, "size": size, "unit": "B", "contestants": [entry]}
+        axis = "bytes of a request"
+        about = {"contest": name, "size": size, "axis": axis, "unit": "B"}
+        return about | {"contestants": [entry]}
 
     pictures = page._Pictures()
     copies, drops = ([one(size << 10, kind) for size in (4, 64)] for kind in ("copies", "drops"))

@@ -67,8 +67,8 @@ class Contest:
         the run that is no target.
     targets
         Contestants that only return a wanted figure, so that it can be compared in ``bars``.
-    size
-        Where it stands in a picture of all contests of a workload: the bytes of one request.
+    size, axis
+        Where it stands in a picture of all contests of a workload, and what that counts.
     """
 
     name: str
@@ -82,6 +82,7 @@ class Contest:
     ceiling: str = ""
     targets: frozenset[str] = field(default_factory=frozenset)
     size: int = 0
+    axis: str = "bytes of a request"
 
     def check(self) -> dict[str, float]:
         """Call every contestant once and raise AssertionError if a result is wrong.

@@ -1,5 +1,6 @@
 """Results as one HTML page that needs nothing else: tables and pictures (SVG, by matplotlib)."""
 
+import shlex
 from collections.abc import Iterator
 from html import escape
 from itertools import groupby
@@ -20,6 +21,11 @@ h3 { margin-bottom: .3rem } tr.ceiling { font-weight: 600 } .also { color: #5b6b
 )
 _ROWS = 16
 _LABEL = 84  # characters
+_OTHER = "(not compared)"
+# Colours first, and where they are used up the same ones with another stroke and marker.
+_COLOURS = 10
+_STROKES = ("-", "--", ":", "-.")
+_MARKERS = (".", "s", "^", "x")
 
 
 def html(tree: Tree) -> str:
@@ -27,10 +33,8 @@ def html(tree: Tree) -> str:
     parts = [
         "<!doctype html><html lang='en'><meta charset='utf-8'>",
         f"<title>kstore bench, {escape(tree['started'])}</title><style>{STYLE}</style>",
-        f"<h1>kstore bench</h1><p>{escape(tree['started'])}, {escape(tree['level'])} sizes, "
-        f"{tree.get('seconds', 0):.0f} s. Medians of interleaved rounds with 95 % bootstrap "
-        "intervals; every result was checked. A fraction is that of the ceiling in the same round."
-        "</p>",
+        "<h1>kstore bench</h1>",
+        *_run(tree),
         *_environment(tree),
     ]
     pictures = _pictures_or_none()
@@ -53,6 +57,27 @@ def html(tree: Tree) -> str:
     return "\n".join(part for part in parts if part) + "\n"
 
 
+def _run(tree: Tree) -> Iterator[str]:
+    """What was asked for and how it ended, before any figure."""
+    if ended := tree.get("ended_by"):
+        yield (
+            f"<p class='short'><b>This run did not come to its end: {escape(ended)}.</b> What was "
+            "measured until then is here, the rest is not.</p>"
+        )
+    if failed := tree["failed"]:
+        yield f"<p class='short'>{len(failed)} failed and have no figure: they are named below.</p>"
+    command = shlex.join(["kstore", *tree.get("command", [])])
+    yield (
+        f"<p><code>{escape(command)}</code>: {escape(tree['started'])}, level "
+        f"{escape(tree['level'])}, scale {tree.get('scale', 1):g} of its sizes, "
+        f"{tree.get('seconds', 0):.0f} s.</p>"
+        "<p>Medians of interleaved rounds with 95 % bootstrap intervals. A fraction is that of the "
+        "ceiling in the same round. Contestants' results are compared with each other, or with "
+        f"what is known, before anything is timed; one that is marked {_OTHER} only reads, writes "
+        "or waits as much, and its result is of another kind.</p>"
+    )
+
+
 def _environment(tree: Tree) -> Iterator[str]:
     yield "<h2>Where</h2><table>"
     for subject, facts in tree["environment"].items():
@@ -73,6 +98,7 @@ def _table(result: Tree) -> str:
     for entry in result["contestants"]:
         share = entry.get("of_ceiling")
         kind = "ceiling" if entry["name"] == result["ceiling"] else ""
+        mark = f" {_OTHER}" if entry["name"] in result.get("unchecked", ()) else ""
         if entry["name"] != entry["contestant"]:
             kind = "also"
         fraction, bar = "", ""
@@ -84,7 +110,7 @@ def _table(result: Tree) -> str:
             f"{name} {table.duration(ns / 1e9)}" for name, ns in entry.get("latency_ns", {}).items()
         )
         rows.append(
-            f"<tr class='{kind}'><td>{escape(entry['name'])}</td>"
+            f"<tr class='{kind}'><td>{escape(entry['name'])}{mark}</td>"
             f"<td class='n'>{escape(table.figure(entry, result))}</td>"
             f"<td class='n'>{escape(table.spread(entry))}</td><td class='n'>{fraction}</td>"
             f"<td>{bar} {escape(latency)}</td></tr>"
@@ -102,6 +128,19 @@ def _table(result: Tree) -> str:
         "<tr><th></th><th class='n'>figure</th><th class='n'>interval</th>"
         "<th class='n'>of ceiling</th><th></th></tr>" + "".join(rows) + "</table>"
     )
+
+
+def _kind(result: Tree) -> str:
+    """A contest's name without its size: what contests of one picture have in common."""
+    size = result["size"]
+    text = size_text(size) if result["axis"].startswith("bytes") else str(size)
+    return str(result["contest"]).replace(text, "...", 1)
+
+
+def _look(number: int) -> dict[str, str]:
+    """Colour and stroke of the line of this number: no two of the first forty are alike."""
+    stroke = _STROKES[number // _COLOURS % len(_STROKES)]
+    return {"color": f"C{number % _COLOURS}", "linestyle": stroke}
 
 
 def _pictures_or_none() -> "_Pictures | None":
@@ -126,32 +165,36 @@ class _Pictures(Pictures):
                 axes.plot(
                     [max(share["low"], 1e-4), max(share["high"], 1e-4)], [row, row], color="#9db4c8"
                 )
-                axes.plot(
+                (dot,) = axes.plot(
                     max(share["median"], 1e-4),
                     row,
                     marker="D" if ours else "o",
                     color="#b3261e" if ours else "#2a6fb0",
                     markersize=5 if ours else 4,
                 )
+                told = f"{entry['name']}: {share['median']:.2f} of {result['ceiling']}"
+                self.tell(dot, f"{told} ({table.figure(entry, result)})")
         axes.axvline(1, color="#1c2733", linewidth=1)
         axes.set_xscale("log")
         names = [result["contest"] for result in reversed(results)]
         shown = [name if len(name) <= _LABEL else f"{name[: _LABEL - 3]}..." for name in names]
         axes.set_yticks(range(len(results)), shown)
         axes.set_ylim(-0.7, len(results) - 0.3)
-        axes.set_xlabel("fraction of the ceiling (red: kstore)")
+        axes.set_xlabel("fraction of the ceiling (red: kstore; a point says its name)")
         return self.svg(figure)
 
     def by_size(self, results: list[Tree]) -> str:
         """Throughput over the size of a request; contests of one size are of different kinds, and
         every kind has a picture."""
         sized = sorted((each for each in results if each["size"]), key=lambda each: each["size"])
-        kinds: dict[str, list[Tree]] = {}
-        for result in sized:
-            kind = result["contest"].replace(size_text(result["size"]), "", 1)
-            kinds.setdefault(kind, []).append(result)
-        repeated = len({each["size"] for each in sized}) < len(sized)
-        drawn = list(kinds.values()) if repeated else [sized]
+        drawn = []
+        for axis in dict.fromkeys(each["axis"] for each in sized):
+            here = [each for each in sized if each["axis"] == axis]
+            kinds: dict[str, list[Tree]] = {}
+            for result in here:
+                kinds.setdefault(_kind(result), []).append(result)
+            repeated = len({each["size"] for each in here}) < len(here)
+            drawn += list(kinds.values()) if repeated else [here]
         return "\n".join(filter(None, map(self._by_size, drawn)))
 
     def _by_size(self, sized: list[Tree]) -> str:
@@ -167,17 +210,24 @@ class _Pictures(Pictures):
         )
         roof = [max(entry.get("rate", 0) for entry in each["contestants"]) for each in sized]
         axes.plot([each["size"] for each in sized], roof, color="#c8d2dc", linewidth=5, zorder=0)
-        for name in names:
+        for number, name in enumerate(names):
             points = [
                 (result["size"], entry["rate"])
                 for result in sized
                 for entry in result["contestants"]
                 if entry["name"] == name
             ]
-            axes.plot(*zip(*points, strict=True), marker=".", label=name)
+            marker = _MARKERS[number // _COLOURS % len(_MARKERS)]
+            (line,) = axes.plot(
+                *zip(*points, strict=True), marker=marker, markersize=4, label=name, **_look(number)
+            )
+            self.tell(line, name)
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
-        axes.set_xlabel("bytes of a request")
+        kinds = {_kind(result) for result in sized}
+        if len(kinds) == 1:
+            axes.set_title(*kinds, fontsize=9)
+        axes.set_xlabel(sized[0]["axis"])
         axes.set_ylabel(f"{sized[0]['unit']} a second")
         axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
         return self.svg(figure)
@@ -193,10 +243,12 @@ class _Pictures(Pictures):
 
     def _latency(self, result: Tree) -> str:
         figure, axes = self.axes()
-        for entry in result["contestants"]:
-            if "curve" in entry:
-                beyond = [100 / max(100 - share, 1e-4) for share, _ in entry["curve"]]
-                axes.plot(beyond, [ns / 1e3 for _, ns in entry["curve"]], label=entry["name"])
+        drawn = [entry for entry in result["contestants"] if "curve" in entry]
+        for number, entry in enumerate(drawn):
+            beyond = [100 / max(100 - share, 1e-4) for share, _ in entry["curve"]]
+            times = [ns / 1e3 for _, ns in entry["curve"]]
+            (line,) = axes.plot(beyond, times, label=entry["name"], **_look(number))
+            self.tell(line, entry["name"])
         axes.set_xscale("log")
         axes.set_yscale("log")
         ticks = (50, 90, 99, 99.9, 99.99, 99.999)

@@ -48,6 +48,8 @@ def as_tree(workload: Workload, outcome: Outcome) -> Tree:
         "unit": contest.unit,
         "amount": contest.amount,
         "size": contest.size,
+        "axis": contest.axis,
+        "unchecked": sorted(contest.unchecked),
         "ceiling": ceiling,
         "rounds": len(outcome.times[ceiling]),
         "rounds_wanted": outcome.wanted,

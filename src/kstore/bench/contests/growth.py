@@ -142,12 +142,13 @@ def in_threads(work: Callable[[int], None], count: int) -> float:
     return seconds
 
 
-def contest(name: str, size: int, calls: Calls, ceiling: str, expected: int) -> Contest:
+def contest(name: str, size: int, axis: str, calls: Calls, ceiling: str, expected: int) -> Contest:
     return Contest(
         name=name,
         calls=calls,
         amount=1,
         size=size,
+        axis=axis,
         ceiling=ceiling,
         expected=expected,
         bars=tuple((ours, ceiling, None) for ours in calls if ours != ceiling),
@@ -166,7 +167,9 @@ def by_record_size(directory: Path) -> Iterator[Contest]:
             "write of the values": partial(written, directory, together, times),
         }
         name = f"extend, records of {size} B"
-        yield contest(name, size, calls, "write of the values", times * together)
+        yield contest(
+            name, size, "bytes of a record", calls, "write of the values", times * together
+        )
 
 
 def by_segment_size(directory: Path) -> Iterator[Contest]:
@@ -180,7 +183,9 @@ def by_segment_size(directory: Path) -> Iterator[Contest]:
             "write of the values": partial(written, directory, together, times),
         }
         name = f"extend, segments of {size >> 20} MiB"
-        yield contest(name, size, calls, "write of the values", times * together)
+        yield contest(
+            name, size, "bytes of a segment", calls, "write of the values", times * together
+        )
 
 
 def by_partitions(directory: Path) -> Iterator[Contest]:
@@ -198,7 +203,7 @@ def by_partitions(directory: Path) -> Iterator[Contest]:
             "write of the values": partial(written, directory, together, times, files=count),
         }
         name = f"extend in turn, {count} partitions"
-        yield contest(name, count, calls, "write of the values", times * together)
+        yield contest(name, count, "partitions", calls, "write of the values", times * together)
 
 
 def by_threads(directory: Path) -> Iterator[Contest]:
@@ -217,7 +222,7 @@ def by_threads(directory: Path) -> Iterator[Contest]:
                 floor: partial(bare, directory, together, times),
             }
             name = f"{what}, {threads} threads, {most} partitions"
-            yield contest(name, threads, calls, floor, times * together)
+            yield contest(name, threads, "threads", calls, floor, times * together)
 
 
 def contests() -> Iterator[Contest]:
