@@ -5,14 +5,9 @@ a frame of rows that are there already. A query of Spark's would plan in Python 
 stages and a shuffle, some tenths of a second that do not depend on how much is counted.
 """
 
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
-
-from kstore._native.tally import Tally
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -97,8 +92,7 @@ def merge(
     table = pa.Table.from_batches(batches, schema).flatten()  # groups go by no structs
     by = [name for name in table.column_names if name.partition(".")[0] in labels]
     if distinct is not None:
-        if table.num_rows:
-            return _structs(_counted(table, by, distinct, how))
+        table = _grouped(table, [*by, distinct], how)
         how = {**how, distinct: "count"}
     if by:
         return _structs(_grouped(table, by, how))
@@ -123,69 +117,6 @@ def _grouped(table: Any, by: Sequence[str], how: Mapping[str, str]) -> Any:
     found = table.group_by(list(by)).aggregate(list(how.items()))
     names = {f"{name}_{kind}": name for name, kind in how.items()}
     return found.rename_columns([names.get(name, name) for name in found.column_names])
-
-
-def _counted(table: Any, by: Sequence[str], distinct: str, how: Mapping[str, str]) -> Any:
-    """Groups with their measures, and how many values of a binary column each has.
-
-    The values go through a native table, as in the tasks: Arrow's takes five times as long.
-    """
-    import pyarrow as pa
-
-    numbers = _group_numbers(table, by)
-    count = int(numbers.max()) + 1
-    first = np.empty(count, np.int64)
-    first[numbers[::-1]] = np.arange(len(numbers))[::-1]  # the first of each is written last
-    columns = {name: table.column(name).take(pa.array(first)) for name in by}
-    if how:
-        measures = table.select(list(how)).append_column("group", pa.array(numbers))
-        merged = _grouped(measures, ["group"], how).sort_by("group")
-        columns.update((name, merged.column(name)) for name in how)
-    columns[distinct] = pa.array(_values_by_group(table.column(distinct), numbers, count))
-    return pa.table(columns)
-
-
-def _group_numbers(table: Any, by: Sequence[str]) -> Any:
-    """The number of each row's group, from 0 on without a gap; one group without columns."""
-    import pyarrow as pa
-
-    numbers = np.zeros(table.num_rows, np.int64)
-    for name in by:
-        found = table.column(name).combine_chunks().dictionary_encode()
-        if len(found.dictionary) > 1:
-            numbers = numbers * len(found.dictionary) + found.indices.to_numpy()
-            again = pa.array(numbers).dictionary_encode()
-            numbers = again.indices.to_numpy().astype(np.int64)
-    return numbers
-
-
-def _values_by_group(column: Any, numbers: Any, count: int) -> Any:
-    """How many values, other than null, each group has."""
-    tally = Tally(os.urandom(16), 1, by_key=True, extents=False, sizes=False)
-    done = 0
-    for chunk in column.chunks:
-        rows = len(chunk)
-        if not rows:
-            continue
-        _, offsets, data = chunk.buffers()
-        ends = np.frombuffer(offsets, np.int32)[chunk.offset : chunk.offset + rows + 1]
-        lengths = np.diff(ends)
-        if chunk.null_count:
-            lengths[chunk.is_null().to_numpy(zero_copy_only=False)] = -1
-        tally.add(
-            data if data is not None else b"",
-            np.arange(rows),
-            numbers[done : done + rows],  # as times, each a window of its own
-            ends[:-1].astype(np.int64),
-            lengths,
-            lengths,
-        )
-        done += rows
-    groups = np.frombuffer(memoryview(tally), np.uint8).reshape(len(tally), tally.stride)
-    places = tally.layout
-    windows = groups[:, places["window"][1] :][:, :8].copy().view(np.int64).ravel()
-    lengths = groups[:, places["key_lengths"][1] :][:, :4].copy().view(np.int32).ravel()
-    return np.bincount(windows[lengths >= 0], minlength=count)
 
 
 def _structs(table: Any) -> Any:
