@@ -3,20 +3,17 @@
 import errno
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
 import time
 from array import array
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
 from kstore._native import limits_disk
 from kstore.bench import (
-    compare,
     environment,
     latency,
     noise,
@@ -221,101 +218,6 @@ def test_numbers_as_people_read_them():
     assert table.rate(1.3e6, "records") == "1.3 M records/s"
     assert table.bar(0.5, 4) == "##.."
     assert table.bar(1.2, 4) == "####+"
-
-
-# --- comparison -------------------------------------------------------------------------------
-
-
-def run_like(ours, roof, noise=0.01, level="quick"):
-    entries = [
-        {"name": name, "contestant": name, "seconds": [value] * 5}
-        for name, value in (("roof", roof), ("ours", ours))
-    ]
-    return {
-        "kstore_bench": results.FORMAT,
-        "level": level,
-        "noise": {"disk": noise},
-        "environment": {"cpu": {"model": "a"}},
-        "failed": [],
-        "results": [
-            {
-                "workload": "disk/some",
-                "group": "disk",
-                "contest": "one",
-                "ceiling": "roof",
-                "contestants": entries,
-            }
-        ],
-    }
-
-
-def verdicts(before, after, **options):
-    return {change.name: change.verdict for change in compare.changes(before, after, **options)}
-
-
-def test_a_machine_that_is_slower_slows_nothing():
-    before, after = run_like(2.0, 1.0), run_like(4.0, 2.0)
-    assert verdicts(before, after) == {"roof": "slower", "ours": "same"}
-    assert verdicts(before, after, absolute=True) == {"roof": "slower", "ours": "slower"}
-
-
-def test_slower_than_its_ceiling_says():
-    assert verdicts(run_like(2.0, 1.0), run_like(2.2, 1.0))["ours"] == "slower"
-    assert verdicts(run_like(2.2, 1.0), run_like(2.0, 1.0))["ours"] == "faster"
-
-
-def test_noise_hides_what_is_no_change():
-    assert verdicts(run_like(2.0, 1.0), run_like(2.2, 1.0, noise=0.2))["ours"] == "same"
-    assert verdicts(run_like(2.0, 1.0), run_like(2.04, 1.0))["ours"] == "same"  # 2 %: never sure
-
-
-def test_compare_on_the_command_line(tmp_path, capsys):
-    paths = []
-    for name, ours in (("a", 2.0), ("b", 2.6)):
-        paths.append(str(tmp_path / name))
-        results.write(Path(paths[-1]), run_like(ours, 1.0, level=name))
-    assert main(["bench", "compare", *paths]) == 3
-    out = capsys.readouterr().out
-    assert "not the same: level: a; then b" in out
-    assert "slower: ours: 0.769x as fast of its ceiling" in out
-    assert "2 figures compared: 1 slower, 0 faster, 1 the same within the noise" in out
-    assert main(["bench", "compare", paths[0], paths[0], "--all"]) == 0
-    assert "same: roof" in capsys.readouterr().out
-    assert main(["bench", "compare", paths[0]]) == 1
-    assert "compare wants two files" in capsys.readouterr().err
-
-
-def run_of(seed, rounds, figures=120):
-    """One machine, many contests, and a spread that it has by itself."""
-    draw = random.Random(seed)
-    tree = run_like(1.0, 1.0)
-    tree["results"] = []
-    for number in range(figures):
-        spread = draw.choice((0.05, 0.15))
-        seconds = [draw.lognormvariate(0, spread) for _ in range(rounds)]
-        entry = {"name": "roof", "contestant": "roof", "seconds": seconds}
-        contest = run_like(1.0, 1.0)["results"][0] | {"contest": f"{number}"}
-        tree["results"].append(contest | {"contestants": [entry]})
-    return tree
-
-
-@pytest.mark.parametrize("rounds", [1, 3, 4, 5, 8, 15])
-def test_a_machine_against_itself_is_not_slower(rounds):
-    for seed in range(4):
-        found = compare.changes(run_of(seed, rounds), run_of(seed + 100, rounds))
-        assert {change.verdict for change in found} <= {"same", "unsure"}
-
-
-def test_what_failed_or_is_gone_is_told(tmp_path, capsys):
-    before, after = run_like(2.0, 1.0), run_like(2.0, 1.0)
-    before["results"].append(before["results"][0] | {"contest": "two"})
-    del after["results"][0]["contestants"][1]
-    assert compare.losses(before, after) == ["gone: disk/some: one: ours", "gone: disk/some: two"]
-    after["failed"] = [{"workload": "disk/some", "reason": "a wrong result"}]
-    for name, tree in (("a", before), ("b", after)):
-        results.write(tmp_path / name, tree)
-    assert main(["bench", "compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 1
-    assert "failed: disk/some: a wrong result" in capsys.readouterr().out
 
 
 # --- the command ------------------------------------------------------------------------------

@@ -5,9 +5,10 @@ median of its rounds' fractions of the ceiling in the same round (1.0: as fast),
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from itertools import count as numbers
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from kstore.bench import table
 from kstore.bench.runner import Outcome
-from kstore.bench.statistic import Estimate, curve, estimate, paired, percentiles
+from kstore.bench.statistic import TINY, Estimate, curve, estimate, paired, percentiles
 from kstore.bench.workload import Workload
 from kstore.errors import KStoreError
 
@@ -32,8 +33,8 @@ def as_tree(workload: Workload, outcome: Outcome) -> Tree:
         entry: Tree = {"name": name, "contestant": owner, "seconds": seconds}
         entry |= _interval("median", estimate(seconds))
         if contest.amount and name == owner:
-            entry["rate"] = contest.amount / entry["median"]
-        if not name.endswith(("CPU", table.MIB)):
+            entry["rate"] = contest.amount / max(entry["median"], TINY)
+        if not table.is_absolute(name) and len(seconds) == len(outcome.times[ceiling]):
             entry["of_ceiling"] = _interval("median", paired(outcome.times[ceiling], seconds))
         if name in outcome.samples:
             samples = outcome.samples[name]
@@ -115,11 +116,58 @@ def put(path: Path, content: str, *, replace: bool = False) -> Path:
 
 
 def read(path: Path) -> Tree:
-    """A file that ``write`` made; KStoreError where it is something else."""
+    """A file that ``write`` made; KStoreError where it is something else, or cannot be read."""
     try:
-        tree = json.loads(path.read_text())
-    except (ValueError, UnicodeDecodeError) as error:
+        tree = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise KStoreError(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
         raise KStoreError(f"{path} is no result of 'kstore bench --json': {error}") from None
     if not isinstance(tree, dict) or tree.get("kstore_bench") != FORMAT:
         raise KStoreError(f"{path} is no result of this version of 'kstore bench --json'")
+    for what, is_right in _SHAPE.items():
+        if not is_right(tree.get(what)):
+            raise KStoreError(f"{path} is no result of 'kstore bench --json': odd {what!r}")
     return tree
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and isfinite(value) and value >= 0
+
+
+def _are(value: object, kind: Callable[[Any], bool]) -> bool:
+    return isinstance(value, list) and all(kind(each) for each in value)
+
+
+def _has_texts(value: object, *names: str) -> bool:
+    return isinstance(value, dict) and all(isinstance(value.get(name), str) for name in names)
+
+
+def _is_contestant(value: Any) -> bool:
+    return (
+        _has_texts(value, "name", "contestant")
+        and bool(value.get("seconds"))
+        and _are(value["seconds"], _is_number)
+    )
+
+
+def _is_result(value: Any) -> bool:
+    return (
+        _has_texts(value, "workload", "contest", "ceiling")
+        and _are(value.get("contestants"), _is_contestant)
+        and all(_is_number(value.get(name, 1.0)) for name in ("scale", "part"))
+    )
+
+
+# What is compared must be as it was written; the rest is for people.
+_SHAPE: dict[str, Callable[[Any], bool]] = {
+    "level": lambda value: isinstance(value, str),
+    "environment": lambda value: (
+        isinstance(value, dict) and all(isinstance(each, dict) for each in value.values())
+    ),
+    "noise": lambda value: (
+        isinstance(value, dict) and all(_is_number(each) for each in value.values())
+    ),
+    "results": lambda value: _are(value, _is_result),
+    "failed": lambda value: _are(value, lambda each: _has_texts(each, "workload", "reason")),
+}

@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from kstore.bench.contest import Contest, Timed, in_words
-from kstore.bench.statistic import has_tail, percentile
+from kstore.bench.statistic import has_tail, paired, percentile
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,8 +63,7 @@ class Outcome:
 
     def ratio(self, ours: str, peer: str) -> float:
         """How many times as fast as ``peer``: the median of the rounds' ratios."""
-        pairs = zip(self.times[ours], self.times[peer], strict=True)
-        return median(b / a for a, b in pairs)
+        return paired(self.times[peer], self.times[ours]).median
 
     def note(self, name: str, seconds: float, result: object) -> None:
         """What a contestant's call in a round gave."""

@@ -280,7 +280,7 @@ class Suite:
             progress=progress,
             careful=True,
         )
-        result = results.as_tree(workload, outcome)
+        result = results.as_tree(workload, outcome) | {"scale": scale(), "part": setting.part}
         if workload.group not in WITHOUT_FILES and self.tree["medium"] != "disk":
             result["medium"] = f"files in memory ({self.tree['medium']}), NO DISK"
         self.tree["results"].append(result)

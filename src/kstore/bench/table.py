@@ -10,6 +10,11 @@ MIB = ", MiB"  # what names of figures of memory end with
 _COUNTS = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
 
+def is_absolute(name: str) -> bool:
+    """Whether a figure is of processor time or memory: no part of a ceiling's seconds."""
+    return name.endswith(("CPU", MIB))
+
+
 def duration(seconds: float) -> str:
     """``1.23 ms``."""
     for unit, name in _TIMES:
@@ -35,7 +40,8 @@ def figure(entry: Mapping[str, Any], result: Mapping[str, Any]) -> str:
         return duration(entry["median"])
     if entry["name"].endswith(MIB):
         return f"{entry['median']:.0f} MiB"
-    if "latency_ns" in entry or _PERCENTILE.search(entry["name"]) or not result["amount"]:
+    as_time = "latency_ns" in entry or _PERCENTILE.search(entry["name"])
+    if as_time or not result["amount"] or not entry["median"]:
         return duration(entry["median"])
     return rate(result["amount"] / entry["median"], result["unit"])
 
@@ -52,6 +58,8 @@ def beside(name: str, result: Mapping[str, Any]) -> str:
 
 def spread(entry: Mapping[str, Any]) -> str:
     """The interval, as percent of the median."""
+    if not entry["median"]:
+        return ""
     low, high = (entry[name] / entry["median"] - 1 for name in ("low", "high"))
     return f"{low:+.0%} {high:+.0%}"
 

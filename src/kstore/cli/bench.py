@@ -32,12 +32,14 @@ two minutes and the default under ten, with fewer rounds on a slow machine; --fu
 What stands beside kstore and is not installed is named; 'pip install kstore[bench]' brings most.
 
 compare tells what changed between two runs beyond their noise: a contestant by its fraction of the
-ceiling of its own run, a ceiling by its time (--absolute: all by time). What failed or is gone in
-the second is listed. Too few rounds for so many figures (always under five): unsure, never slower.
-Exit status: 0, nothing is slower (of compare) or nobody failed; 3, something is slower; 1, a
-contestant failed (of compare: in the second run), or results cannot be read.
+ceiling of its own run, a ceiling by its time (--absolute: all by time); each figure by itself, and
+those of a group, a workload and a contestant taken together. Between two runs of the same, chance
+calls something slower once in twenty times at most. What failed or is gone in the second is listed.
+Exit status: 0, nothing is slower (of compare) or nobody failed; 3, something is slower; 4, nothing
+is surely slower, but one figure is much slower in too few rounds, or the noise hid everything; 1, a
+contestant failed (of compare: in the second run), or results cannot be read or written.
 """
-SLOWER = 3
+SLOWER, UNSURE = 3, 4
 COLUMNS = 80  # of a terminal that does not say how wide it is
 
 
@@ -219,10 +221,10 @@ def compare(files: list[str], arguments: argparse.Namespace) -> int:
     lost = comparison.losses(before, after)
     print("".join(f"{told}\n" for told in lost), end="")
     failed = any(told.startswith("failed: ") for told in lost)
-    found = list(comparison.changes(before, after, absolute=arguments.absolute))
-    if not found and not failed:
-        raise WrongOptionsError("the two files have no contest in common")
+    found = comparison.compare(before, after, absolute=arguments.absolute)
+    if not found.changes and not failed:
+        raise WrongOptionsError("the two files have no contest of the same size in common")
     print("\n".join(comparison.lines(found, every=arguments.all)))
     if failed:
         return 1
-    return SLOWER if any(change.verdict == "slower" for change in found) else 0
+    return SLOWER if found.is_slower else UNSURE if found.is_unsure else 0

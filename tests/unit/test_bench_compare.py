@@ -1,0 +1,329 @@
+"""``kstore bench compare``: what is called slower, and what never is."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kstore.bench import compare, ranks, results
+from kstore.cli import main
+from kstore.errors import KStoreError
+
+MIB = ", MiB"
+
+
+def run_like(ours, roof, noise=0.01, level="quick"):
+    entries = [
+        {"name": name, "contestant": name, "seconds": [value] * 5}
+        for name, value in (("roof", roof), ("ours", ours))
+    ]
+    return {
+        "kstore_bench": results.FORMAT,
+        "level": level,
+        "noise": {"disk": noise},
+        "environment": {"cpu": {"model": "a"}},
+        "failed": [],
+        "results": [
+            {
+                "workload": "disk/some",
+                "group": "disk",
+                "contest": "one",
+                "ceiling": "roof",
+                "contestants": entries,
+            }
+        ],
+    }
+
+
+def verdicts(before, after, **options):
+    found = compare.compare(before, after, **options)
+    return {change.name: change.verdict for change in found.changes}
+
+
+def test_a_machine_that_is_slower_slows_nothing():
+    before, after = run_like(2.0, 1.0), run_like(4.0, 2.0)
+    assert verdicts(before, after) == {"roof": "slower", "ours": "same"}
+    assert verdicts(before, after, absolute=True) == {"roof": "slower", "ours": "slower"}
+
+
+def test_slower_than_its_ceiling_says():
+    assert verdicts(run_like(2.0, 1.0), run_like(2.4, 1.0))["ours"] == "slower"
+    assert verdicts(run_like(2.4, 1.0), run_like(2.0, 1.0))["ours"] == "faster"
+
+
+def test_noise_hides_what_is_no_change():
+    assert verdicts(run_like(2.0, 1.0), run_like(2.3, 1.0, noise=0.2))["ours"] == "same"
+    assert verdicts(run_like(2.0, 1.0), run_like(2.18, 1.0))["ours"] == "same"  # 9 %: never sure
+
+
+def test_compare_on_the_command_line(tmp_path, capsys):
+    paths = []
+    for name, ours in (("a", 2.0), ("b", 2.6)):
+        paths.append(str(tmp_path / name))
+        results.write(Path(paths[-1]), run_like(ours, 1.0, level=name))
+    assert main(["bench", "compare", *paths]) == 3
+    out = capsys.readouterr().out
+    assert "not the same: level: a; then b" in out
+    assert "slower: ours: 0.769x as fast of its ceiling" in out
+    assert "2 figures compared: 1 slower, 0 faster, 1 the same within the noise" in out
+    assert main(["bench", "compare", paths[0], paths[0], "--all"]) == 0
+    assert "same: roof" in capsys.readouterr().out
+    assert main(["bench", "compare", paths[0]]) == 1
+    assert "compare wants two files" in capsys.readouterr().err
+
+
+def test_what_failed_or_is_gone_is_told(tmp_path, capsys):
+    before, after = run_like(2.0, 1.0), run_like(2.0, 1.0)
+    before["results"].append(before["results"][0] | {"contest": "two"})
+    del after["results"][0]["contestants"][1]
+    assert compare.losses(before, after) == ["gone: disk/some: one: ours", "gone: disk/some: two"]
+    after["failed"] = [{"workload": "disk/some", "reason": "a wrong result"}]
+    for name, tree in (("a", before), ("b", after)):
+        results.write(tmp_path / name, tree)
+    assert main(["bench", "compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 1
+    assert "failed: disk/some: a wrong result" in capsys.readouterr().out
+
+
+# --- hundreds of figures ----------------------------------------------------------------------
+
+# Contests of a quick run on two cores by group: how many, how many contestants, rounds of them.
+# Spreads of rounds are a run's too: 4 % in the middle, 17 % of one figure in ten, and 5 % of noise.
+SHAPE = (
+    ("disk", 33, 4, (3, 3, 3, 5)),
+    ("memory", 12, 3, (3, 5, 7)),
+    ("page-cache", 14, 4, (3, 4, 9)),
+    ("sockets", 20, 5, (1, 3, 5)),
+    ("engine", 90, 5, (2, 3, 3, 5, 9, 15, 15)),
+)
+NOISE = {"cpu": 0.008, "memory": 0.049, "disk": 0.056}
+
+
+def a_run(seed, slower="", factor=1.0, of=lambda name: True, drift=0.02):
+    """A run of the same thing on the same machine as any other; ``slower``: what has changed."""
+    draw = np.random.default_rng(seed)
+    tree = run_like(1.0, 1.0) | {"noise": NOISE, "results": []}
+    for group, contests, contestants, rounds in SHAPE:
+        for number in range(contests):
+            title = f"{group}/{number % 3}"
+            entries = []
+            for name in ["roof", *(f"way {way}" for way in range(1, contestants))]:
+                spread = 0.17 if draw.random() < 0.1 else 0.04
+                size = rounds[number % len(rounds)]
+                own = draw.normal(0, drift) + spread * draw.standard_t(5, size)
+                if slower in (group, title) and of(name):
+                    own += math.log(factor)
+                seconds = np.exp(own).tolist()
+                entries.append({"name": name, "contestant": name, "seconds": seconds})
+            tree["results"].append(
+                {"workload": title, "group": group, "contest": f"{number}", "ceiling": "roof"}
+                | {"contestants": entries}
+            )
+    return tree
+
+
+def test_two_runs_of_the_same_are_red_less_than_once_in_twenty_times():
+    wrong = doubtful = figures = 0
+    for seed in range(40):
+        found = compare.compare(a_run(seed), a_run(seed + 1000))
+        wrong += found.is_slower
+        doubtful += not found.is_slower and found.is_unsure
+        figures = len(found.changes)
+    assert figures > 700
+    assert wrong <= 2
+    assert doubtful <= 4
+
+
+@pytest.mark.parametrize("group", [group for group, *_ in SHAPE])
+def test_one_group_of_a_third_of_the_speed_is_red(group):
+    found = compare.compare(a_run(1), a_run(2, group, 3.0))
+    assert found.is_slower
+    slower = [each for each in found.together if each.verdict == "slower"]
+    assert group in [each.title for each in slower]
+    assert all(each.title.startswith(group) for each in slower)
+    assert 0.3 < slower[0].typical < 0.37
+    assert f"slower, taken together: {group}: typically 0.3" in "\n".join(compare.lines(found))
+    better = compare.compare(a_run(1, group, 3.0), a_run(2))
+    assert not better.is_slower
+    assert group in [each.title for each in better.together if each.verdict == "faster"]
+
+
+def test_one_contestant_that_is_slower_than_its_ceiling_everywhere_is_red():
+    found = compare.compare(a_run(1), a_run(2, "engine/1", 2.0, lambda name: name == "way 2"))
+    slower = {each.title: each for each in found.together if each.verdict == "slower"}
+    assert slower["engine/1: way 2"].against == "ceiling"
+    assert "engine/1: way 1" not in slower
+
+
+def test_one_figure_of_many_rounds_is_red_by_itself():
+    found = compare.compare(a_run(1), a_run(2))
+    before, after = a_run(1), a_run(2)
+    one = next(each for each in after["results"] if len(each["contestants"][0]["seconds"]) == 15)
+    own = one["contestants"][1]
+    own["seconds"] = [2 * value for value in own["seconds"]]
+    assert not found.is_slower
+    found = compare.compare(before, after)
+    (slower,) = [change for change in found.changes if change.verdict == "slower"]
+    assert (slower.figure.contest, slower.name) == (one["contest"], "way 1")
+
+
+def test_one_figure_of_three_rounds_that_is_far_slower_has_a_status_of_its_own(tmp_path, capsys):
+    before, after = a_run(1), a_run(2)
+    assert not compare.compare(before, after).is_unsure
+    one = next(each for each in after["results"] if each["contest"] == "1")
+    one["contestants"][1]["seconds"] = [9 * x for x in one["contestants"][1]["seconds"]]
+    for name, tree in (("a", before), ("b", after)):
+        results.write(tmp_path / name, tree)
+    assert main(["bench", "compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 4
+    assert "unsure, MUCH SLOWER IF SO: way 1: 0.0" in capsys.readouterr().out
+
+
+def test_a_noise_that_hides_everything_is_said(tmp_path, capsys):
+    for name, ours in (("a", 2.0), ("b", 2.6)):
+        results.write(tmp_path / name, run_like(ours, 1.0, noise=16.1))
+    assert main(["bench", "compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 4
+    out = capsys.readouterr().out
+    assert "nothing can be told of disk/some: a thing against itself differed by 1610%" in out
+
+
+# --- the tests of ranks -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (3, 3), (3, 7), (5, 5), (15, 15)])
+def test_chances_are_those_of_counting_all_orders(n, m):
+    high, low = np.arange(n) + 100.0, np.arange(m) + 1.0
+    assert ranks.chance(high, low, 1.0) == pytest.approx(1 / math.comb(n + m, n))
+    assert ranks.chance(low, high, 1.0) == 1.0
+    assert ranks.chance(high, low, 200.0) == 1.0
+    assert ranks.chance(low, low, 1.0) > 0.4  # ties count for nobody
+
+
+def test_many_rounds_are_as_the_exact_ones():
+    draw = np.random.default_rng(1)
+    a, b = draw.normal(10.3, 1, 60), draw.normal(10, 1, 60)
+    exact = ranks._upper(60, 60)[int((a[:, None] > b).sum())]
+    assert ranks.chance(a, b, 1.0) == pytest.approx(exact, rel=0.05)
+
+
+def test_what_is_found_among_many():
+    assert ranks.found([0.001, 0.5, 0.9, 0.04], 0.05) == [True, False, False, False]
+    assert ranks.found([0.02, 0.03, 0.04, 0.05], 0.05) == [True] * 4
+    assert ranks.found([], 0.05) == []
+
+
+def test_few_rounds_of_many_contests_tell_together():
+    one = ranks.Stratum(np.array([[3.1, 3.2, 3.0]]), np.array([[1.0, 1.1, 1.2]]))
+    assert ranks.together([one], 1.25) > compare.RISK / 3
+    assert ranks.together([one] * 2, 1.25) == pytest.approx(1 / 400, abs=0.002)
+    assert ranks.together([one] * 4, 1.25) < 0.001
+    assert ranks.together([one] * 4, 3.5) > 0.5
+    same = ranks.Stratum(np.array([[1.0]]), np.array([[1.0]]))
+    assert ranks.together([same] * 4, 1.0) == 1.0
+
+
+# --- like with like ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("what", "value"), [("scale", 0.1), ("part", 0.5)])
+def test_other_sizes_are_told_and_not_compared(what, value):
+    before, after = run_like(2.0, 1.0), run_like(9.0, 1.0)
+    after["results"][0][what] = value
+    assert compare.compare(before, after).changes == []
+    (told,) = compare.differences(before, after)
+    assert told.startswith("size of disk/some: scale 1, 100% of its size; then scale ")
+    assert told.endswith("1 contests not compared")
+    before["results"][0][what] = value
+    assert verdicts(before, after)["ours"] == "slower"
+
+
+def with_figure(name, value, roof):
+    tree = run_like(2.0, roof)
+    entry = {"name": f"ours {name}", "contestant": "ours", "seconds": [value] * 5}
+    tree["results"][0]["contestants"].append(entry)
+    return tree
+
+
+@pytest.mark.parametrize("name", ["memory, MiB", "sender CPU"])
+def test_memory_and_processor_time_are_no_parts_of_the_ceilings_seconds(name):
+    found = verdicts(with_figure(name, 100.0, 1.0), with_figure(name, 100.0, 3.0))
+    assert found[f"ours {name}"] == "same"
+    worse = compare.compare(with_figure(name, 100.0, 1.0), with_figure(name, 150.0, 3.0))
+    assert [each.verdict for each in worse.changes if each.name.startswith("ours ")] == ["slower"]
+    assert f"ours {name}: 1.5x the " in "\n".join(compare.lines(worse))
+
+
+# --- odd files --------------------------------------------------------------------------------
+
+
+def spoilt(change):
+    tree = json.loads(json.dumps(run_like(2.0, 1.0)))
+    change(tree)
+    return tree
+
+
+def put(*way):
+    *path, name, value = way
+
+    def change(tree):
+        for each in path:
+            tree = tree[each]
+        tree[name] = value
+
+    return change
+
+
+ENTRY = ("results", 0, "contestants", 1)
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        {"kstore_bench": 1},
+        *(
+            spoilt(put(*way))
+            for way in (
+                ("results", None),
+                ("results", [1]),
+                ("results", 0, "contestants", {}),
+                ("results", 0, "workload", 3),
+                ("results", 0, "ceiling", None),
+                ("results", 0, "scale", "a"),
+                (*ENTRY, "seconds", []),
+                (*ENTRY, "seconds", None),
+                (*ENTRY, "seconds", [1.0, "a"]),
+                (*ENTRY, "seconds", [1.0, float("nan")]),
+                (*ENTRY, "seconds", [-1.0] * 5),
+                (*ENTRY, "name", None),
+                ("noise", {"disk": None}),
+                ("noise", []),
+                ("environment", {"cpu": 1}),
+                ("failed", [{}]),
+                ("level", None),
+            )
+        ),
+    ],
+)
+def test_an_odd_file_is_named_with_what_is_odd(tmp_path, tree, capsys):
+    path = tmp_path / "odd"
+    path.write_text(json.dumps(tree))
+    with pytest.raises(KStoreError, match="odd is no result of 'kstore bench --json'"):
+        results.read(path)
+    assert main(["bench", "compare", str(path), str(path)]) == 1
+    assert "is no result of" in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(KStoreError, match=r"none.json cannot be read"):
+        results.read(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize("which", ["ours", "roof"])
+def test_figures_of_nothing_and_other_numbers_of_rounds_are_compared(which):
+    tree = run_like(2.0, 1.0)
+    for entry in tree["results"][0]["contestants"]:
+        if entry["name"] == which:
+            entry["seconds"] = [0.0] * 7
+    for pair in ((tree, tree), (tree, run_like(2.0, 1.0)), (run_like(2.0, 1.0), tree)):
+        assert set(verdicts(*pair)) == {"ours", "roof"}
+        assert "\n".join(compare.lines(compare.compare(*pair), every=True))
