@@ -3,12 +3,14 @@
 import fcntl
 import mmap
 import os
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 
 import kstore
+from kstore._native import limits
 from kstore.bench import (
     compaction,
     disk,
@@ -22,7 +24,8 @@ from kstore.bench import (
     recovery,
     sockets,
 )
-from kstore.bench.contests import batch, committed, fetch, growth, tables
+from kstore.bench.contests import batch, committed, fetch, growth, producer, publish, tables
+from kstore.bench.contests import log_read as log_read_contests
 from kstore.bench.workload import Setting
 from kstore.cli import main
 from kstore.errors import KStoreError
@@ -163,6 +166,43 @@ def test_a_log_of_the_workload_is_gone_before_the_next(monkeypatch, tmp_path):
     monkeypatch.setattr(committed, "TemporaryDirectory", lambda: Held(tmp_path))
     for _ in committed.contests():
         assert len(list(tmp_path.iterdir())) == 1
+
+
+# --- ceilings ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("made", "leaving"),
+    [(committed, ()), (producer, ()), (publish, ("confluent_kafka",)), (log_read_contests, ())],
+)
+def test_kstore_is_no_ceiling_of_its_own(monkeypatch, made, leaving):
+    monkeypatch.setattr(peers, "_kafka", [])
+    monkeypatch.setattr("kstore.bench.servers.why_not", lambda name: "not now")
+    monkeypatch.setattr("kstore.bench.servers.why_not_synced", lambda name: "not now")
+    for module in leaving:
+        monkeypatch.setitem(sys.modules, module, None)
+    ceilings = set()
+    for contest in made.contests():
+        contest.check()
+        assert contest.ceiling in contest.calls
+        ceilings.add(contest.ceiling)
+    bare = ("read", "write", "pwrite", "3 writes", "3 synced writes", "a mapped header")
+    assert all(each.startswith(bare) and "_" not in each for each in ceilings), ceilings
+
+
+def test_the_best_way_to_send_is_the_ceiling(tmp_path):
+    for contest in sockets.sends(Setting(tmp_path, MIB, "quick")):
+        assert contest.ceiling == ""  # whoever is fastest in the run
+
+
+def test_few_bytes_at_a_known_place(tmp_path):
+    data = bytes(range(200))
+    for position, size in ((0, 61), (139, 61), (7, 8), (200, 0)):
+        expected = limits.read_all(data[position : position + size])
+        assert limits.load(data, position, size) == expected
+    for position, size in ((140, 61), (-1, 4), (0, -1), (201, 0), (1 << 62, 1 << 62)):
+        with pytest.raises(ValueError, match="are not within the memory"):
+            limits.load(data, position, size)
 
 
 # --- what a machine cannot do -----------------------------------------------------------------

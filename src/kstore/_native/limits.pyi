@@ -1,6 +1,6 @@
 """What the machine can do at best: the ceilings that the benchmarks divide by.
 
-All but ``search`` release the GIL; all are safe to call from several threads.
+All but ``search`` and ``load`` release the GIL; all are safe to call from several threads.
 """
 
 from array import array
@@ -12,6 +12,10 @@ from numpy.typing import NDArray
 
 def read_all(buffer: ReadableBuffer) -> int:
     """Read every byte and do as little as possible with it; return the words' exclusive or."""
+
+def load(buffer: ReadableBuffer, position: int, size: int) -> int:
+    """Read so few bytes at a place that is known: a lookup without its search. Their words'
+    exclusive or. ``ValueError`` where they are not within the buffer."""
 
 def copy(target: WriteableBuffer, source: ReadableBuffer) -> int:
     """``memcpy``; returns the size. ``ValueError`` if the source is longer."""

@@ -41,6 +41,18 @@ def read_all(buffer):
     return value
 
 
+def load(buffer, Py_ssize_t position, Py_ssize_t size):
+    cdef Py_buffer view
+    cdef uint64_t value
+    PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
+    if position < 0 or size < 0 or size > view.len - position:
+        PyBuffer_Release(&view)
+        raise ValueError(f"{size} bytes at {position} are not within the memory")
+    value = limits_read(<const uint8_t*>view.buf + position, size)
+    PyBuffer_Release(&view)
+    return value
+
+
 def copy(target, source):
     cdef Py_buffer into
     cdef Py_buffer view

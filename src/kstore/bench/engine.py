@@ -240,7 +240,7 @@ WORKLOADS = (
     workload(
         "read",
         "read(offset) at random, scans with CRC on one and two cores, recovery of one log",
-        "reading every byte",
+        "reading every byte; a header whose place is known",
         ("Apache Kafka",),
         (32, 128, 1024),
         shows=("read(offset)", "offset_at(time)", "as columns", "two cores", "recover"),
@@ -272,7 +272,7 @@ WORKLOADS = (
     workload(
         "open",
         "a store of many clean partitions until its first use, in a process and from its start on",
-        BEST,
+        "none: the best of the run, kstore where Kafka is not here",
         ("Apache Kafka", "its broker"),
         (1, 8, 80),
         shows=("clean partitions", "all end offsets", "the whole program", "memory"),
@@ -303,7 +303,7 @@ WORKLOADS = (
     workload(
         "producer",
         "a producer's records, plain and idempotent, and transactions",
-        "the synced writes of a commit",
+        "write of ready batches; the bare writes of a commit",
         (),
         (1, 4, 10),
         shows=("plain", "idempotent", "transactions of 1,", "transactions of 100", "on disk"),
@@ -332,7 +332,7 @@ WORKLOADS = (
     workload(
         "publish",
         "messages handed over one by one and in bulk until acknowledged, beside brokers",
-        "kstore in this process",
+        "write of ready batches, synced where everybody syncs",
         ("confluent-kafka", "Redis Streams", "NATS JetStream"),
         (20, 100, 500),
         shows=("extend of 1000", "a producer", "nothing synced", "once on disk"),
@@ -392,7 +392,7 @@ WORKLOADS = (
     workload(
         "committed",
         "scans with and without read_committed",
-        BEST,
+        "reading every byte",
         (),
         (8, 64, 256),
         shows=("read_committed", "read_uncommitted", "aborted"),

@@ -11,6 +11,7 @@ from tempfile import mkdtemp
 from time import perf_counter, perf_counter_ns
 
 import kstore
+from kstore._native import limits
 from kstore.bench.contest import Timed
 from kstore.bench.log_append import VALUE_SIZE, prepared, sampled
 from kstore.bench.raw_files import sync_below
@@ -98,6 +99,31 @@ def at_random(log: kstore.Log, count: int, seed: int) -> Timed:
     return sampled(took)
 
 
+HEADER = 61  # bytes of a batch's
+
+
+def mapped_at_random(log: kstore.Log, count: int, seed: int) -> Timed:
+    """A batch's header read in C out of a mapping, at random batches whose places are known, each
+    call timed: what is left of a lookup in mapped files when nothing is looked up."""
+    view = log.segments.views[0]
+    with view.whole().memory() as memory:
+        size = int.from_bytes(memory[8:12], "big") + 12
+        draw = random.Random(seed)
+        positions = [draw.randrange(view.size // size) * size for _ in range(count)]
+        took: list[int] = []
+        note, clock, load = took.append, perf_counter_ns, limits.load
+        before = clock()
+        for position in positions:
+            load(memory, position, HEADER)
+            now = clock()
+            note(now - before)
+            before = now
+        for position in positions[:1000]:
+            if load(memory, position, HEADER) != limits.read_all(memory[position:][:HEADER]):
+                raise AssertionError("other bytes than a header's were read")
+    return sampled(took)
+
+
 def raw_at_random(log: kstore.Log, count: int, seed: int) -> Timed:
     """pread(2) of a batch's header at random batches, each call timed."""
     view = log.segments.views[0]
@@ -110,11 +136,11 @@ def raw_at_random(log: kstore.Log, count: int, seed: int) -> Timed:
     try:
         before = clock()
         for position in positions:
-            pread(fd, 61, position)
+            pread(fd, HEADER, position)
             now = clock()
             note(now - before)
             before = now
-        wrong = any(len(pread(fd, 61, position)) < 61 for position in positions[:1000])
+        wrong = any(len(pread(fd, HEADER, position)) < HEADER for position in positions[:1000])
     finally:
         DISK.close(fd)
     if wrong:

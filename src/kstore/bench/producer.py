@@ -14,10 +14,11 @@ from time import perf_counter
 
 import kstore
 from kstore.bench.contest import Timed
-from kstore.bench.log_append import raw_file
+from kstore.bench.log_append import prepared, raw_file
 
 VALUE = bytes(100)
 TOPIC = "bench"
+RECORDS_A_BATCH = 150  # of 100 bytes: a producer's 16 KiB
 
 
 @contextmanager
@@ -59,14 +60,31 @@ def committed(directory: Path, count: int, acks: int | str, records: int = 1) ->
     return Timed(seconds / count, result=count * records)
 
 
-def synced_writes(directory: Path, count: int, syncs: int) -> Timed:
-    """So many bare writes of a page, an fdatasync after each; per count."""
+def written(directory: Path, count: int, acks: int | str) -> Timed:
+    """So many records in ready batches as large as a producer's, by the bare system call, with
+    one fdatasync where everything has to be on disk; per record."""
+    batch = prepared(RECORDS_A_BATCH)
+    batches = -(-count // RECORDS_A_BATCH)
+    with raw_file(directory, batches * len(batch)) as fd:
+        started = perf_counter()
+        for _ in range(batches):
+            os.write(fd, batch)
+        if acks == "all":
+            os.fdatasync(fd)
+        seconds = perf_counter() - started
+    return Timed(seconds / count, result=count)
+
+
+def bare_writes(directory: Path, count: int, syncs: int, acks: int | str) -> Timed:
+    """So many bare writes of a page, an fdatasync after each where all is to be on disk; per
+    count."""
     page = bytes(4096)
     with raw_file(directory, count * syncs * len(page)) as fd:
         started = perf_counter()
         for _ in range(count * syncs):
             os.write(fd, page)
-            os.fdatasync(fd)
+            if acks == "all":
+                os.fdatasync(fd)
         seconds = perf_counter() - started
     return Timed(seconds / count, result=count)
 

@@ -23,6 +23,8 @@ BARS: dict[str, tuple[float | None, float | None, float | None]] = {
     "1.15 KB": (None, None, 4.0),
     "one record": (10.0, None, 10.0),
 }
+PREAD = "pread of a header, its place known"
+MAPPED = "a mapped header read in C, its place known"
 Calls = dict[str, Callable[[], object]]
 Bars = tuple[tuple[str, str, float | None], ...]
 
@@ -30,12 +32,12 @@ Bars = tuple[tuple[str, str, float | None], ...]
 def reading(name: str, log: kstore.Log, peer: KafkaLog | None) -> Contest:
     seeds = itertools.count(1)
     count = scaled(100_000, 1000)
-    floor = "pread of a header, its place known"
     calls: Calls = {
         "kstore": lambda: log_read.at_random(log, count, next(seeds)),
-        floor: lambda: log_read.raw_at_random(log, count, next(seeds)),
+        PREAD: lambda: log_read.raw_at_random(log, count, next(seeds)),
+        MAPPED: lambda: log_read.mapped_at_random(log, count, next(seeds)),
     }
-    bars: Bars = (("kstore", floor, None),)
+    bars: Bars = (("kstore", PREAD, None), ("kstore", MAPPED, None))
     if peer is not None:
         calls["Kafka"] = lambda: timed(peer.read(name_of(name), count, next(seeds)), single=True)
         bars += (("kstore", "Kafka", 2.0), ("kstore p99", "Kafka p99", None))
@@ -45,7 +47,7 @@ def reading(name: str, log: kstore.Log, peer: KafkaLog | None) -> Contest:
         amount=1,
         unit="reads",
         bars=bars,
-        ceiling=floor,
+        ceiling=MAPPED,
         rounds=9,
     )
 
@@ -124,7 +126,6 @@ def seeking(directory: Path) -> Iterator[Contest]:
     store = log_read.fill_by_time(directory, records, scaled(GIB // 4, 1 << 20))
     seeds = itertools.count(1)
     count = scaled(50_000, 500)
-    floor = "pread of a header, its place known"
     with kstore.open(store) as opened:
         log = opened["bench"][0]
         yield Contest(
@@ -134,12 +135,13 @@ def seeking(directory: Path) -> Iterator[Contest]:
                     log, records, count, next(seeds)
                 ),
                 "kstore, read(offset)": lambda: log_read.at_random(log, count, next(seeds)),
-                floor: lambda: log_read.raw_at_random(log, count, next(seeds)),
+                PREAD: lambda: log_read.raw_at_random(log, count, next(seeds)),
+                MAPPED: lambda: log_read.mapped_at_random(log, count, next(seeds)),
             },
             amount=1,
             unit="seeks",
             bars=(("kstore, offset_at(time)", "kstore, read(offset)", None),),
-            ceiling=floor,
+            ceiling=MAPPED,
             rounds=9,
         )
     shutil.rmtree(store)

@@ -8,22 +8,25 @@ from tempfile import TemporaryDirectory
 from kstore.bench import producer as work
 from kstore.bench.contest import Contest, scaled
 
+BATCHES = "write of ready batches"
 SYNCS = 3  # of a commit: its records, the decision, its markers
 ACKS: dict[str, int | str] = {"page cache": 1, "on disk": "all"}
 
 
 def sending(name: str, directory: Path) -> Contest:
-    sent = partial(work.sent, directory, scaled(100_000, 100), ACKS[name])
+    count = scaled(100_000, 100)
+    sent = partial(work.sent, directory, count, ACKS[name])
     return Contest(
         name=f"a producer's records of 100 bytes, {name}",
         calls={
             "plain": partial(sent, idempotent=False),
             "idempotent": partial(sent, idempotent=True),
+            BATCHES: partial(work.written, directory, count, ACKS[name]),
         },
         amount=1,
         unit="records",
-        bars=(("idempotent", "plain", None),),
-        ceiling="plain",
+        bars=(("idempotent", "plain", None), ("plain", BATCHES, None)),
+        ceiling=BATCHES,
     )
 
 
@@ -32,18 +35,15 @@ def committing(name: str, directory: Path, records: int) -> Contest:
     calls: dict[str, Callable[[], object]] = {
         "kstore": partial(work.committed, directory, count, ACKS[name], records)
     }
-    bars: tuple[tuple[str, str, float | None], ...] = ()
-    floor = f"{SYNCS} synced writes"
-    if ACKS[name] == "all":
-        calls[floor] = partial(work.synced_writes, directory, count, SYNCS)
-        bars = (("kstore", floor, None),)
+    floor = f"{SYNCS} {'synced ' if ACKS[name] == 'all' else ''}writes"
+    calls[floor] = partial(work.bare_writes, directory, count, SYNCS, ACKS[name])
     return Contest(
         name=f"transactions of {records}, {name}",
         calls=calls,
         amount=1,
         unit="commits",
-        bars=bars,
-        ceiling=floor if ACKS[name] == "all" else "kstore",
+        bars=(("kstore", floor, None),),
+        ceiling=floor,
         expected=count * records,
         unchecked=frozenset(calls) - {"kstore"},
     )

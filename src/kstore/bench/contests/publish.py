@@ -18,6 +18,7 @@ from kstore.bench.peers import missing, optional, standing
 VALUE = b"x" * log_append.VALUE_SIZE
 RECORDS = 500_000
 EXTEND, PRODUCER = "kstore, extend of 1000", "kstore, a producer"
+WRITE, SYNC = "pwrite of ready batches", "write of ready batches, fdatasync each MiB"
 # Wanted of values handed over by the thousand against messages that confluent-kafka is handed one
 # by one, enqueued and acknowledged: what a program does with either. Like pairs stand beside it.
 CONFLUENT = 15.0
@@ -89,14 +90,20 @@ def add_servers(
             bars.append((EXTEND, name, None))
 
 
-def contest(name: str, calls: Calls, bars: Bars) -> Contest:
+def written(directory: Path, count: int) -> Timed:
+    """The batches of a thousand, ready-made, by the bare system call."""
+    timed = log_append.raw_pwrites(directory, count // 1000)
+    return Timed(timed.seconds / 1000, result=count)
+
+
+def contest(name: str, floor: str, calls: Calls, bars: Bars) -> Contest:
     return Contest(
         name=name,
         calls=calls,
         amount=1,
         unit="records",
-        bars=tuple(bars),
-        ceiling=EXTEND,
+        bars=((EXTEND, floor, None), *bars),
+        ceiling=floor,
         rounds=5,
     )
 
@@ -105,6 +112,7 @@ def in_page_cache(directory: Path, running: ExitStack, count: int) -> Contest:
     calls: Calls = {
         EXTEND: partial(extends, directory, count),
         PRODUCER: partial(producer.sent, directory, count, 1, idempotent=False),
+        WRITE: partial(written, directory, count),
     }
     bars: Bars = []
     package = optional("confluent_kafka", "confluent-kafka")
@@ -119,18 +127,19 @@ def in_page_cache(directory: Path, running: ExitStack, count: int) -> Contest:
             missing[f"{mock}, 1000 a call"] = "its version has no produce_batch"
     add_servers(calls, bars, running, directory, count, synced=False)
     title = f"hand over {count} messages of {len(VALUE)} bytes, acknowledged, nothing synced"
-    return contest(title, calls, bars)
+    return contest(title, WRITE, calls, bars)
 
 
 def on_disk(directory: Path, running: ExitStack, count: int) -> Contest:
     calls: Calls = {
         EXTEND: partial(streamed, directory, count),
         PRODUCER: partial(producer.sent, directory, count, "all", idempotent=False),
+        SYNC: partial(log_stream.raw_stream, directory, count),
     }
     bars: Bars = []
     add_servers(calls, bars, running, directory, count, synced=True)
     title = f"hand over {count} messages of {len(VALUE)} bytes, acknowledged once on disk"
-    return contest(title, calls, bars)
+    return contest(title, SYNC, calls, bars)
 
 
 def contests() -> Iterator[Contest]:
