@@ -259,7 +259,10 @@ class ForkedError(KStoreError, RuntimeError):
 
 
 class RecoveryNeededError(KStoreError, OSError):
-    """Damage below the recovery point: kstore never cuts there without being told."""
+    """Damage below the recovery point, or a publication that cannot be undone as things are.
+
+    kstore never cuts there, nor shows a part of it, without being told.
+    """
 
     code = 56
 
