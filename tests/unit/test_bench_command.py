@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from kstore.bench import programs, results, suite
+from kstore.bench import noise, programs, results, runner, suite, table
+from kstore.bench.contest import Contest, Timed
+from kstore.bench.workload import Workload
 from kstore.cli import bench, main
 
 SMALL = ["memory/chains", "--quick", "--rounds", "1"]
@@ -128,6 +130,63 @@ def test_one_file_that_cannot_be_written_costs_not_the_other(tmp_path, capsys, u
     assert "/dev/full could not be written: No space left" in capsys.readouterr().err
     assert html.read_text().startswith("<!doctype html>")
     assert unmeasured
+
+
+# --- sizes ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("told", ["abc", "", "nan", "inf", "-1", "0", "1e300"])
+def test_a_scale_that_is_none_is_named(monkeypatch, tmp_path, capsys, told):
+    monkeypatch.setenv("KSTORE_BENCH_SCALE", told)
+    assert main(["bench", *SMALL, "--dir", str(tmp_path)]) == 1
+    assert f"KSTORE_BENCH_SCALE is {told!r}" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_noise_takes_no_more_memory_than_it_needs(monkeypatch, tmp_path):
+    monkeypatch.setenv("KSTORE_BENCH_SCALE", "1e9")
+    sizes = []
+    real = noise.block_of
+    monkeypatch.setattr(noise, "block_of", lambda size: sizes.append(size) or real(min(size, 4096)))
+    noise.measure(tmp_path, 1)
+    assert len(sizes) == 3
+    assert max(sizes) <= noise.LARGEST
+
+
+@pytest.mark.parametrize("asked", ["1e9", "1000"])
+def test_a_scale_that_no_disk_has_room_for_is_refused(monkeypatch, tmp_path, capsys, asked):
+    monkeypatch.setenv("KSTORE_BENCH_SCALE", asked)
+    assert main(["bench", "disk", "--full", "--dir", str(tmp_path)]) == 1
+    assert "bytes free and" in capsys.readouterr().err
+
+
+def test_what_sizes_were_multiplied_by_is_in_each_result(tmp_path):
+    def contests(setting):
+        yield Contest(name="one", calls={"a": lambda: Timed(1.0)})
+
+    some = Workload(
+        group="disk", name="a", about="", ceiling="", sizes=(1, 2, 3), contests=contests
+    )
+    (result,) = suite.Suite([some], tmp_path, "quick", 2).run()["results"]
+    assert (result["scale"], result["part"]) == (0.001, 1.0)
+
+
+def test_a_figure_of_nothing_is_shown(tmp_path):
+    calls = {"a": lambda: Timed(1.0, also={"tail p50": 0.0}), "b": lambda: Timed(0.0)}
+
+    def contests(setting):
+        yield Contest(name="one", calls=calls, amount=10, bars=(("a", "b", 1.0), ("b", "a", 1.0)))
+
+    some = Workload(
+        group="disk", name="a", about="", ceiling="", sizes=(1, 2, 3), contests=contests
+    )
+    tree = suite.Suite([some], tmp_path, "quick", 2).run()
+    assert tree["failed"] == []
+    (result,) = tree["results"]
+    assert [entry["median"] for entry in result["contestants"]] == [1.0, 0.0, 0.0]
+    assert "tail p50 0 ns" in "\n".join(table.lines(result))
+    outcome = runner.run(Contest(name="one", calls=calls, bars=(("a", "b", 1.0),), rounds=2))
+    assert "a against b" in "\n".join(runner.report(outcome))
 
 
 # --- where it measures ------------------------------------------------------------------------

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from kstore.errors import KStoreError
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -132,12 +134,26 @@ def in_words(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
+LARGEST_SCALE = 1e9
 _part = [1.0]
 
 
 def scale() -> float:
-    """``KSTORE_BENCH_SCALE``: 1.0 unless set; sizes of the data are multiplied by it."""
-    return float(os.environ.get("KSTORE_BENCH_SCALE", "1"))
+    """``KSTORE_BENCH_SCALE``: 1.0 unless set; sizes of the data are multiplied by it.
+
+    KStoreError where it is no number above 0 and up to ``LARGEST_SCALE``.
+    """
+    told = os.environ.get("KSTORE_BENCH_SCALE", "1")
+    try:
+        found = float(told)
+    except ValueError:
+        found = 0.0
+    if not 0 < found <= LARGEST_SCALE:  # nan neither
+        raise KStoreError(
+            f"KSTORE_BENCH_SCALE is {told!r}: it multiplies sizes, so it must be a number above 0 "
+            f"and up to {LARGEST_SCALE:g}"
+        )
+    return found
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from kstore.bench.runner import run
 from kstore.bench.statistic import paired
 
 MIB = 1 << 20
+LARGEST = 64 * MIB  # however large the data of a run are: more tells no more of the noise
 # Which of the three a group's figures are like.
 KINDS = {
     "disk": ("disk",),
@@ -33,8 +34,8 @@ def measure(directory: Path, rounds: int) -> dict[str, float]:
 
     It is the farther end of the bootstrap interval of the median of the rounds' ratios.
     """
-    small, large = block_of(64 << 10), block_of(scaled(64 * MIB, MIB))
-    block = block_of(scaled(4 * MIB, 4096) // 4096 * 4096)
+    small, large = block_of(64 << 10), block_of(min(scaled(64 * MIB, MIB), LARGEST))
+    block = block_of(min(scaled(4 * MIB, 4096), LARGEST) // 4096 * 4096)
 
     def write() -> int:
         with fresh(directory / "noise") as fd:
