@@ -188,6 +188,22 @@ def test_an_index_that_misleads_costs_cuts_only(tmp_path: Path, damage: str) -> 
         assert before.end_position == after.position
 
 
+def test_a_topic_made_anew_since_the_load_is_lost_data(tmp_path: Path) -> None:
+    with kstore.open(tmp_path) as store:
+        store.create_topic("orders")[0].extend([b"old"] * 10)
+    texts = {"path": str(tmp_path), "subscribe": "orders"}
+    wanted = parse_source(texts)
+    snapshot = take_snapshot(open_store(wanted.paths), wanted)
+    assert plan_batch(wanted, snapshot, 1).offsets == 10
+    with kstore.open(tmp_path) as store:
+        store.delete_topic("orders")
+        store.create_topic("orders")[0].extend([b"NEW"] * 50)
+    with pytest.raises(UnknownTopicOrPartitionError, match="made anew"):
+        plan_batch(wanted, snapshot, 1)
+    careless = parse_source({**texts, "failondataloss": "false"})
+    assert plan_batch(careless, snapshot, 1).offsets == 0
+
+
 def test_what_is_not_there(place: Path) -> None:
     with pytest.raises(UnknownTopicOrPartitionError, match="nothing, orders-7"):
         plan(place, partitions={"orders": [0, 7], "nothing": [0]})

@@ -243,6 +243,25 @@ def test_another_topic_of_the_same_name_is_not_read(tmp_path: Path) -> None:
         run(tmp_path, found, failOnDataLoss=False)
 
 
+def test_a_topic_made_anew_whose_file_has_the_planned_inode(tmp_path: Path) -> None:
+    """A file system gives a freed inode to the next file: what is alike is not the same topic."""
+    fill(tmp_path)
+    found = plan(tmp_path, topics="t", parallelism=1)
+    with kstore.open(tmp_path, config=QUIET) as store:
+        store.delete_topic("t")
+        store.create_topic("t")[0].extend([b"other" * 100] * 3000, timestamp=T0)
+    (path,) = (tmp_path / "t-0").glob("*.log")
+    planned = pieces(found)[0]
+    now = path.stat()
+    again = replace(
+        planned, inode=now.st_ino, end_position=now.st_size, stop=3000, next_offset=3000
+    )
+    (each, *_) = found.tasks[0]
+    mistaken = Plan(((replace(each, pieces=(again,)),),), 1, 1, 0)
+    with pytest.raises(StorageError, match="another topic 't' here"):
+        run(tmp_path, mistaken)
+
+
 def test_nothing_is_mapped(tmp_path: Path, searched: list[tuple[int, int]]) -> None:
     """Of a file on a mount that another machine removes, a mapped page kills the process."""
     fill(tmp_path)

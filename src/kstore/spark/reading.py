@@ -19,6 +19,7 @@ from functools import partial
 from kstore._native.transactions import AbortedRanges
 from kstore.config import StoreConfig
 from kstore.errors import (
+    CorruptFileError,
     CorruptRecordError,
     KStoreError,
     OffsetOutOfRangeError,
@@ -27,6 +28,7 @@ from kstore.errors import (
 )
 from kstore.log import filenames
 from kstore.log.files import DISK, Files
+from kstore.log.identity import read_topic_id
 from kstore.log.log import Log
 from kstore.log.transactions import Outcomes, check_isolation
 from kstore.record.columns import Columns, ColumnScan
@@ -70,6 +72,7 @@ class RangeReader:
     files: Files = DISK
     found: list[Damage] = field(default_factory=list)
     _buffer: bytearray = field(default_factory=bytearray)
+    _confirmed: OffsetRange | None = None  # its directory was looked at
 
     def read(self, ranges: Sequence[OffsetRange]) -> Iterator[tuple[OffsetRange, Columns]]:
         """The columns of each range in order; control records never show.
@@ -86,7 +89,7 @@ class RangeReader:
 
     def _read_piece(self, of: OffsetRange, piece: Piece) -> Iterator[Columns]:
         at = piece.start
-        fd = self._confirm(piece)
+        fd = self._confirm(of, piece)
         if fd is not None:
             try:
                 scan = _PieceScan(self, of, piece, fd)
@@ -97,7 +100,7 @@ class RangeReader:
         if at < piece.stop:
             yield from self._search(of, at, piece.stop)
 
-    def _confirm(self, piece: Piece) -> int | None:
+    def _confirm(self, of: OffsetRange, piece: Piece) -> int | None:
         """The file of a piece, opened, if it is the one that was planned; else None."""
         if not piece.path:
             return None
@@ -108,12 +111,23 @@ class RangeReader:
         try:
             inode, _, size = self.files.stamp(fd)
             same = inode == piece.inode and size >= piece.end_position
-            if same and self.files.pread(fd, len(piece.head), piece.position) == piece.head:
+            same = same and self.files.pread(fd, len(piece.head), piece.position) == piece.head
+            # Behind the opening: of a directory that is made anew later, this file is the old.
+            if same and (self._confirmed is of or self._is_planned(of, piece)):
+                self._confirmed = of
                 return fd
-        except StorageError:
+        except (StorageError, CorruptFileError):
             pass
         self.files.close(fd)
         return None
+
+    def _is_planned(self, of: OffsetRange, piece: Piece) -> bool:
+        """Whether the directory says of itself what it said when it was planned, if it did."""
+        directory = os.path.dirname(piece.path)
+        if of.topic_id is not None and read_topic_id(self.files, directory) != of.topic_id:
+            return False
+        here = None if of.node is None else node_of(self.files, os.path.dirname(directory))
+        return here is None or here == of.node
 
     # --- where the plan does not hold any more --------------------------------------------------
 

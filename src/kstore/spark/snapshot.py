@@ -7,7 +7,7 @@ the same. Offsets that options name by time or as "latest" are found within it.
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kstore.errors import (
     InvalidConfigError,
@@ -32,6 +32,7 @@ class Snapshot:
     extents: dict[TopicPartition, tuple[int, int]]
     missing: tuple[TopicPartition, ...] = ()
     missing_topics: tuple[str, ...] = ()
+    topic_ids: dict[str, str | None] = field(default_factory=dict)  # None: the topic has none
 
     @property
     def ends(self) -> Offsets:
@@ -82,13 +83,15 @@ def take_snapshot(store: Store, options: SourceOptions) -> Snapshot:
     """
     found = find_partitions(store, options)
     committed = check_isolation(options.isolation)
+    # Before the offsets: of a topic that is made anew meanwhile these are not taken for its own.
+    topic_ids = {topic: store[topic].topic_id for topic, _ in found.extents}
     extents = {}
     for topic, number in found.extents:
         log = store[topic][number]
         start = log.start_offset
         end = log.last_stable_offset if committed else log.end_offset
         extents[topic, number] = (start, max(end, start))
-    return Snapshot(extents, found.missing, found.missing_topics)
+    return Snapshot(extents, found.missing, found.missing_topics, topic_ids)
 
 
 def resolve(store: Store, snapshot: Snapshot, bound: Bound, options: SourceOptions) -> Offsets:
@@ -132,6 +135,17 @@ def _at_time(
 
 def _log(store: Store, place: TopicPartition) -> Log:
     return store[place[0]][place[1]]
+
+
+def check_topic_id(topic: str, known: str | None, now: str | None) -> KStoreError | None:
+    """What to say where a topic is not the one that it was; None where it is, or had no id."""
+    if known is None or known == now:
+        return None
+    return UnknownTopicOrPartitionError(
+        f"topic {topic!r} was deleted and made anew (its id was {known} and is {now}): the "
+        "records that are wanted are gone, and others have their offsets; set failOnDataLoss to "
+        "false to go on without them"
+    )
 
 
 def check_extent(

@@ -170,13 +170,13 @@ def _plan(source: SourceOptions, exported: Exported, parallelism: int, file_size
     logs: list[tuple[Log, int, int]] = []
     for (topic, partition), (_, end) in snapshot.extents.items():
         wanted = (starts[topic, partition], stops[topic, partition])
-        intervals = exported.left(topic, store[topic].topic_id, partition, wanted, end)
+        intervals = exported.left(topic, snapshot.topic_ids[topic], partition, wanted, end)
         logs += [(store[topic][partition], low, high) for low, high in intervals]
     return plan_ranges(
         logs,
         parallelism=parallelism,
         most=file_size,
-        topic_ids={topic: store[topic].topic_id for topic, _ in snapshot.extents},
+        topic_ids=snapshot.topic_ids,
     )
 
 
