@@ -17,6 +17,9 @@ from interop.kafka_jars import CONNECTOR, CONNECTOR_SPARK
 from interop.node import Node
 
 PATIENCE = 120.0  # seconds
+# The port answers a little before the broker has started; one that is told to stop in between may
+# never do so.
+LEVEL, STARTED = "warn,kafka.server.KafkaRaftServer=info", "Kafka Server started"
 # What kafka-server-start.sh gives the JVM, beside its heap.
 SERVER = (
     "-server",
@@ -45,8 +48,10 @@ def running(root: Path) -> Iterator[Node]:
     root.mkdir(parents=True)
     node = Node(VERSION, root)
     node.jvm = ("-Xms1g", "-Xmx1g")  # as kafka-server-start.sh has it
+    node.level = LEVEL
     try:
         node.start()
+        wait_for_start(node)
         yield node
     finally:
         node.kill()
@@ -70,7 +75,17 @@ def holding(store: Path, topic: str, partitions: int, root: Path) -> Iterator[No
                 os.link(path, node.log_dir / name / path.name)
         (node.log_dir / ".kafka_cleanshutdown").unlink()
         node.start()
+        wait_for_start(node)
         yield node
+
+
+def wait_for_start(node: Node) -> None:
+    """Until the broker says that it has started."""
+    until = monotonic() + PATIENCE
+    while STARTED not in node.said():
+        if monotonic() > until:
+            raise AssertionError(f"the broker has not started:\n{node.said()}")
+        sleep(0.01)
 
 
 class Served:
@@ -93,6 +108,7 @@ class Served:
             ends = self._ends()
             seconds = perf_counter() - started
             memory = most_memory(self._node.pid)
+            wait_for_start(self._node)
         finally:
             self._node.stop()
         return {
