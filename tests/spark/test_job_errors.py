@@ -1,11 +1,16 @@
 """What a task of a job raises arrives in the driver as what it was."""
 
 import base64
+import os
+import subprocess
+import sys
 from argparse import Namespace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import kstore
 from kstore.errors import CorruptRecordError, KStoreError, StorageError
 from kstore.spark.jobs.command import main
 from kstore.spark.jobs.running import run_tasks
@@ -60,3 +65,24 @@ def test_a_job_that_fails_in_a_task_prints_one_line(
     told = capsys.readouterr().err.splitlines()
     assert len([line for line in told if line.startswith("verify: ")]) == 1
     assert not [line for line in told if "Traceback" in line]
+
+
+def test_a_master_that_is_none_is_told_in_a_line(tmp_path: Path) -> None:
+    with kstore.open(tmp_path) as store:
+        store.create_topic("orders")[0].append(b"x")
+    run = "import sys; from kstore.cli import main; sys.exit(main())"
+    job = [sys.executable, "-c", run, "spark", "verify", "--master", "bogus"]
+    done = subprocess.run(
+        [*job, "--log-dir", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env=os.environ,
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    told = [line for line in done.stderr.splitlines() if "no session of Spark's" in line]
+    assert len(told) == 1
+    assert "bogus" in told[0]
+    assert "local[N]" in told[0]

@@ -320,6 +320,9 @@ def test_another_log_under_the_same_name(tmp_path: Path) -> None:
         b"",
         b"{}",
         b"[]",
+        b"[" * 100_000,
+        b'{"version": 1, "isolation": "a", "topics": {}, "done": {"a": {"0": [[0, Infinity]]}},'
+        b' "pending": []}',
         b'{"version": 2, "topics": {}, "done": {}, "pending": []}',
         b'{"version": 1, "isolation": "a", "topics": {}, "done": {"a": 3}, "pending": []}',
         b'{"version": 1, "isolation": "a", "topics": {}, "done": {}, "pending": [["../x", "y"]]}',

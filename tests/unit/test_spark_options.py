@@ -8,6 +8,7 @@ from kstore.errors import InvalidConfigError
 from kstore.spark.offsets import EARLIEST, LATEST, from_json, parse_offsets, to_json
 from kstore.spark.options import SOURCE_OPTIONS, check_names, parse_source
 from kstore.spark.schema import TYPES
+from kstore.spark.sink_options import parse_sink
 
 PLAIN = {"path": "/data", "subscribe": "orders"}
 
@@ -38,6 +39,32 @@ def test_paths() -> None:
     assert parse_source({"subscribe": "orders", "path": "file:///a"}).paths == ("/a",)
     with pytest.raises(InvalidConfigError, match="give the log directory"):
         parse_source({"subscribe": "orders"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/a,/b",
+        '"abc"',
+        "[1, 2]",
+        '{"a": 1}',
+        "null",
+        "5",
+        '[["x"]]',
+        '["a\\u0000b"]',
+        "[" * 100_000,
+    ],
+)
+def test_paths_that_are_no_list_of_names(text: str) -> None:
+    with pytest.raises(InvalidConfigError, match="path"):
+        parse_source({"subscribe": "orders", "paths": text})
+
+
+def test_a_sink_of_partitions_without_end() -> None:
+    given = {"path": "/data", "topic": "orders"}
+    assert parse_sink({**given, "numPartitions": "65536"}).num_partitions == 65_536
+    with pytest.raises(InvalidConfigError, match="from 1 to 65536"):
+        parse_sink({**given, "numPartitions": "1000000000000"})
 
 
 def test_exactly_one_selection() -> None:
@@ -74,7 +101,7 @@ def test_times_come_before_offsets() -> None:
         ({"startingOffsets": '{"orders": {"x": 1}}'}, "takes JSON such as"),
         ({"startingTimestamp": "yesterday"}, "whole number"),
         ({"endingOffsetsByTimestamp": '{"orders": {"0": -1}}'}, "milliseconds since 1970"),
-        ({"minPartitions": "0"}, "at least 1"),
+        ({"minPartitions": "0"}, "from 1 to 100000"),
         ({"failOnDataLoss": "maybe"}, "true, false"),
         ({"isolation": "serializable"}, "read_committed"),
         ({"columns": "offset,vlaue"}, "is 'value' meant"),
@@ -83,6 +110,15 @@ def test_times_come_before_offsets() -> None:
         ({"maxPartitionBytes": "many"}, "128m"),
         ({"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "6"}, "is above"),
         ({"startingOffsetsByTimestampStrategy": "ignore"}, "error, latest"),
+        ({"startingOffsets": '{"x":' * 100_000}, "takes JSON such as"),
+        ({"assign": "[" * 100_000, "subscribe": ""}, "give one of"),
+        ({"minPartitions": "100001"}, "from 1 to 100000"),
+        ({"minPartitions": "9" * 5000}, "from 1 to 100000"),
+        ({"maxRecordsPerPartition": "0"}, "at least 1"),
+        ({"maxOffsetsPerTrigger": "9" * 30}, "whole number"),
+        ({"path": "/da\0ta"}, "NUL"),
+        ({"badRecordsPath": "bad"}, "PERMISSIVE"),
+        ({"badRecordsPath": "bad", "mode": "failfast"}, "PERMISSIVE"),
     ],
 )
 def test_mistakes_are_told_with_what_to_write(options: dict[str, str], said: str) -> None:

@@ -122,6 +122,64 @@ def test_min_partitions_splits_within_a_batch(tmp_path: Path) -> None:
     assert len(plan(tmp_path, topics="one", minPartitions=40).tasks) == 10
 
 
+def test_thousands_of_tasks_take_a_heap_s_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a halving looks at does not grow with the number of tasks: sizes are counted."""
+    with kstore.open(tmp_path) as store:
+        store.create_topic("one")[0].extend([b"x"] * 2000)
+    asked = [0]
+
+    def counted(piece: Piece) -> int:
+        asked[0] += 1
+        return piece.end_position - piece.position
+
+    monkeypatch.setattr(Piece, "size", property(counted))
+    found = plan(tmp_path, topics="one", minPartitions=1000)
+    assert len(found.tasks) == 1000
+    assert asked[0] < 30_000
+    check_shape_of_offsets(found, 2000)
+
+
+def check_shape_of_offsets(found: Plan, count: int) -> None:
+    parts = pieces(found)
+    assert [part.start for part in parts] == [0, *(part.stop for part in parts[:-1])]
+    assert parts[-1].stop == count
+
+
+@pytest.mark.parametrize("most", [1, 7, 100, 333, 1000])
+def test_max_records_per_partition(place: Path, most: int) -> None:
+    found = plan(place, topics="orders", maxRecordsPerPartition=most)
+    counts = [sum(part.stop - part.start for part in task) for task in found.tasks]
+    assert sum(counts) == 1000
+    assert max(counts) <= most
+    assert len(counts) <= 2 * -(-1000 // most)
+    for number in range(2):
+        mine = [each for task in found.tasks for each in task if each.partition == number]
+        assert [part.start for part in mine] == [0, *(part.stop for part in mine[:-1])]
+        assert mine[-1].stop == 500
+    assert len(plan(place, topics="orders", maxRecordsPerPartition=500, minPartitions=7).tasks) >= 7
+
+
+def test_max_records_per_partition_of_a_stream(place: Path) -> None:
+    pytest.importorskip("pyspark")
+    from kstore.spark.streaming import KStoreStreamReader
+
+    wanted = parse_source(
+        {"path": str(place), "subscribe": "orders", "maxRecordsPerPartition": "100"}, streaming=True
+    )
+    reader = KStoreStreamReader(wanted, wanted.columns, 2)
+    found = reader.partitions({"orders": {"0": -2, "1": -2}}, {"orders": {"0": 500, "1": 500}})
+    assert len(found) >= 10
+
+
+def test_tasks_that_no_driver_bears(tmp_path: Path) -> None:
+    with kstore.open(tmp_path) as store:
+        store.create_topic("one")[0].extend([b"x"] * 100_001)
+    with pytest.raises(InvalidConfigError, match=r"maxRecordsPerPartition.*100,000"):
+        plan(tmp_path, topics="one", maxRecordsPerPartition=1)
+
+
 def test_ten_thousand_small_segments(tmp_path: Path) -> None:
     """Merged into few tasks; each file is opened once, nothing of a record is read."""
     with kstore.open(tmp_path) as store:

@@ -26,6 +26,7 @@ def plan_batch(options: SourceOptions, snapshot: Snapshot, parallelism: int) -> 
         parallelism=parallelism,
         most=options.max_partition_bytes,
         min_tasks=options.min_partitions,
+        most_offsets=options.max_records,
         topic_ids=snapshot.topic_ids,
     )
 

@@ -98,7 +98,14 @@ class Exported:
             for staged, name in self._pending:
                 if os.path.basename(staged) != staged or not _is_below(name):
                     raise ValueError(f"{name!r} is no place below the target")
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            OverflowError,
+            RecursionError,
+        ) as error:
             raise InvalidConfigError(
                 f"{self._progress} is not of an export that this version knows ({error}): "
                 "export into another directory"

@@ -77,7 +77,7 @@ def format_names(partitions: Iterable[TopicPartition]) -> str:
 def _load(text: str, option: str, example: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise _wrong(option, text, example) from None
 
 

@@ -32,20 +32,23 @@ SELECTIONS = ("subscribe", "subscribePattern", "assign")
 SOURCE_OPTIONS = (
     *SELECTIONS, "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp",
     "startingOffsetsByTimestamp", "endingOffsetsByTimestamp",
-    "startingOffsetsByTimestampStrategy", "minPartitions", "maxPartitionBytes",
+    "startingOffsetsByTimestampStrategy", "minPartitions", "maxRecordsPerPartition",
+    "maxPartitionBytes",
     "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "failOnDataLoss",
     "includeHeaders", "isolation", "columns", "mode", "badRecordsPath",
 )  # fmt: skip
 SPARKS_OWN = ("path", "paths", "checkpointLocation")
 BROKERS_ONLY = (
     "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries",
-    "fetchOffset.retryIntervalMs", "maxRecordsPerPartition",
+    "fetchOffset.retryIntervalMs",
 )  # fmt: skip
 _PREFIX = "kafka."
 _ISOLATION = "kafka.isolation.level"
 
 FAILFAST, PERMISSIVE, DROPMALFORMED = MODES = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
 MAX_PARTITION_BYTES = 512 << 20
+MAX_TASKS = 100_000  # of a query, that a driver bears: each is an object of Python's and of Java's
+_INT64_MAX = 2**63 - 1
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SIZES = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30,
           "gb": 1 << 30}  # fmt: skip
@@ -78,6 +81,7 @@ class SourceOptions:
     error_if_no_offset: bool
     columns: tuple[str, ...]
     min_partitions: int
+    max_records: int | None  # of a task
     max_partition_bytes: int
     max_offsets: int | None
     min_offsets: int | None
@@ -98,14 +102,30 @@ def parse_paths(options: Mapping[str, str]) -> tuple[str, ...]:
     if "path" in options:
         paths = (options["path"],)
     elif "paths" in options:
-        paths = tuple(json.loads(options["paths"]))
+        paths = _listed_paths(options["paths"])
     if not paths or not all(paths):
         raise InvalidConfigError(
             "no path: give the log directory, as in "
             'spark.read.format("kstore").option("subscribe", "orders").load("/data/kafka-logs")'
         )
+    if any("\0" in path for path in paths):
+        raise InvalidConfigError(f"no path has a NUL: {', '.join(map(repr, paths))[:200]}")
     # Absolute here, in the driver's directory: an executor works in another one.
     return tuple(os.path.abspath(path.removeprefix("file://")) for path in paths)
+
+
+def _listed_paths(text: str) -> tuple[str, ...]:
+    """What Spark makes of ``load([...])``."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise InvalidConfigError(
+            'paths takes a JSON list of log directories, as ["/data1", "/data2"], not '
+            f"{text[:200]!r}; one directory alone is path"
+        )
+    return tuple(found)
 
 
 def check_names(options: Mapping[str, str], known: tuple[str, ...]) -> None:
@@ -140,6 +160,12 @@ def parse_source(options: Mapping[str, str], *, streaming: bool = False) -> Sour
         raise InvalidConfigError(
             f"minOffsetsPerTrigger, {min_offsets}, is above maxOffsetsPerTrigger, {max_offsets}"
         )
+    mode = _choice(given, "mode", MODES, FAILFAST)
+    if mode == FAILFAST and "badrecordspath" in given:
+        raise InvalidConfigError(
+            "badRecordsPath has no effect with mode=FAILFAST (the default), where the first "
+            "damaged batch ends the query: set mode to PERMISSIVE, or leave badRecordsPath out"
+        )
     if streaming:
         for name in ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"):
             if name.lower() in given:
@@ -153,14 +179,15 @@ def parse_source(options: Mapping[str, str], *, streaming: bool = False) -> Sour
         ending=_bound(given, "ending", LATEST, streaming),
         error_if_no_offset=strategy == "error",
         columns=select_columns(given.get("columns"), _flag(given, "includeHeaders", False)),
-        min_partitions=_whole(given, "minPartitions", 0, 1) or 0,
+        min_partitions=_whole(given, "minPartitions", 0, 1, MAX_TASKS) or 0,
+        max_records=_whole(given, "maxRecordsPerPartition", None, 1),
         max_partition_bytes=_size(given, "maxPartitionBytes", MAX_PARTITION_BYTES),
         max_offsets=max_offsets,
         min_offsets=min_offsets,
         max_trigger_delay_ms=_duration(given, "maxTriggerDelay", 15 * 60_000),
         fail_on_data_loss=_flag(given, "failOnDataLoss", True),
         isolation=isolation,
-        mode=_choice(given, "mode", MODES, FAILFAST),
+        mode=mode,
         bad_records_path=given.get("badrecordspath"),
     )
 
@@ -221,7 +248,9 @@ def _bound(given: Mapping[str, str], side: str, default: int, streaming: bool) -
     return Bound(offsets, None, False, plain)
 
 
-def _whole(given: Mapping[str, str], name: str, default: int | None, least: int) -> int | None:
+def _whole(
+    given: Mapping[str, str], name: str, default: int | None, least: int, most: int = _INT64_MAX
+) -> int | None:
     text = given.get(name.lower())
     if text is None:
         return default
@@ -229,8 +258,9 @@ def _whole(given: Mapping[str, str], name: str, default: int | None, least: int)
         value = int(text)
     except ValueError:
         value = least - 1
-    if value < least:
-        raise InvalidConfigError(f"{name} is a whole number of at least {least}, not {text!r}")
+    if not least <= value <= most:
+        limits = f"of at least {least}" if most == _INT64_MAX else f"from {least} to {most}"
+        raise InvalidConfigError(f"{name} is a whole number {limits}, not {text[:80]!r}")
     return value
 
 

@@ -6,6 +6,7 @@ file in a segment's place, or retention removed it. Only headers and single inde
 read here, so that a log of ten thousand segments is planned in the time of its listing.
 """
 
+import heapq
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from kstore._native.locate import SegmentView
 from kstore.errors import (
     CorruptFileError,
     CorruptRecordError,
+    InvalidConfigError,
     OffsetOutOfRangeError,
     StorageError,
 )
@@ -21,6 +23,7 @@ from kstore.log import filenames
 from kstore.log.files import DISK, Files
 from kstore.log.identity import read_meta_properties
 from kstore.log.log import Log
+from kstore.spark.options import MAX_TASKS
 
 HEAD_SIZE = 21  # of a batch: offset, size, epoch, magic and CRC, which tell it from any other
 _V2_HEADER = 61
@@ -112,10 +115,14 @@ def plan_ranges(
     parallelism: int,
     most: int,
     min_tasks: int = 0,
+    most_offsets: int | None = None,
     topic_ids: Mapping[str, str | None] | None = None,
     files: Files = DISK,
 ) -> Plan:
-    """Tasks for offsets [start, stop) of each log; where nothing is to be read there are none."""
+    """Tasks for offsets [start, stop) of each log; where nothing is to be read there are none.
+
+    Raises InvalidConfigError where ``most_offsets`` a task make more tasks than a driver bears.
+    """
     ids = topic_ids or {}
     nodes: dict[str, str | None] = {}
     ranges, segments, all_segments, all_bytes = [], 0, 0, 0
@@ -135,11 +142,9 @@ def plan_ranges(
     cost = sum(_cost(piece) for each in ranges for piece in each.pieces)
     target = target_size(cost, parallelism, most, min_tasks)
     tasks = _pack(files, ranges, target)
-    while len(tasks) < min_tasks:
-        more = _halve_largest(files, tasks)
-        if more is None:
-            break
-        tasks = more
+    if most_offsets is not None:
+        tasks = _cut_to(files, tasks, most_offsets)
+    tasks = _halve_largest(files, tasks, min_tasks)
     return Plan(tuple(tuple(task) for task in tasks), segments, all_segments, all_bytes)
 
 
@@ -328,20 +333,63 @@ def _add(task: list[OffsetRange], of: OffsetRange, piece: Piece) -> None:
         task.append(replace(of, start=piece.start, stop=piece.stop, pieces=(piece,)))
 
 
-def _halve_largest(files: Files, tasks: list[list[OffsetRange]]) -> list[list[OffsetRange]] | None:
-    """The tasks with the largest in two; None where each has one offset only."""
-    order = sorted(
-        range(len(tasks)),
-        key=lambda n: (
-            -sum(part.size for part in tasks[n]),
-            -sum(part.stop - part.start for part in tasks[n]),
-        ),
-    )
-    for n in order:
-        halves = _halves(files, tasks[n])
-        if halves is not None:
-            return [*tasks[:n], *halves, *tasks[n + 1 :]]
-    return None
+def _offsets_in(task: Sequence[OffsetRange]) -> int:
+    return sum(part.stop - part.start for part in task)
+
+
+def _cut_to(files: Files, tasks: Sequence[list[OffsetRange]], most: int) -> list[list[OffsetRange]]:
+    """The same, each task with at most so many offsets."""
+    wanted = sum(-(-_offsets_in(task) // most) for task in tasks)
+    if wanted > MAX_TASKS:
+        raise InvalidConfigError(
+            f"maxRecordsPerPartition of {most} makes {wanted:,} tasks, and a query has at most "
+            f"{MAX_TASKS:,}: raise it, or read fewer offsets at a time"
+        )
+    done: list[list[OffsetRange]] = []
+    left = list(reversed(tasks))
+    while left:
+        task = left.pop()
+        halves = _halves(files, task) if _offsets_in(task) > most else None
+        if halves is None:
+            done.append(task)
+        else:
+            left += reversed(halves)
+    return done
+
+
+def _halve_largest(
+    files: Files, tasks: Sequence[list[OffsetRange]], least: int
+) -> list[list[OffsetRange]]:
+    """The same in order, the largest cut in two until there are enough, or no offsets to part."""
+    found = list(tasks)
+    following = list(range(1, len(found) + 1))  # by index; the last one's is never followed
+    heap = [(*_rank(task), n) for n, task in enumerate(found)] if len(found) < least else []
+    heapq.heapify(heap)
+    while heap and len(found) < least:
+        n = heapq.heappop(heap)[-1]
+        halves = _halves(files, found[n])
+        if halves is None:
+            continue
+        found[n], new = halves[0], len(found)
+        found.append(halves[1])
+        following.append(following[n])
+        following[n] = new
+        for each in (n, new):
+            heapq.heappush(heap, (*_rank(found[each]), each))
+    return [found[n] for n in _row(following)] if found else []
+
+
+def _row(following: Sequence[int]) -> Iterator[int]:
+    """Indexes in the order in which they follow one another, from the first."""
+    n = 0
+    for _ in following:
+        yield n
+        n = following[n]
+
+
+def _rank(task: Sequence[OffsetRange]) -> tuple[int, int]:
+    """Less for larger ones."""
+    return -sum(part.size for part in task), -_offsets_in(task)
 
 
 def _halves(files: Files, task: list[OffsetRange]) -> list[list[OffsetRange]] | None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 STAGED = "kstore.staged."
 STAGING_RETENTION_MS = 7 * 86_400_000
 PROGRESS_RETENTION_MS = 90 * 86_400_000
+_MAX_PARTITIONS = 1 << 16  # of a topic that a commit makes: each is a directory with open files
 
 SINK_OPTIONS = (
     "topic", "compression", "batchSize", "numPartitions", "writeId", "writeBatch", "lockTimeout",
@@ -94,7 +95,7 @@ def parse_sink(options: Mapping[str, str]) -> SinkOptions:
         topic=given.get("topic"),
         compression=codec,
         batch_size=_size(given, "batchSize", 0),
-        num_partitions=_whole(given, "numPartitions", 0, 1) or 0,
+        num_partitions=_whole(given, "numPartitions", 0, 1, _MAX_PARTITIONS) or 0,
         write_id=given.get("writeid") or None,
         write_batch=_whole(given, "writeBatch", 0, 0) or 0,
         lock_timeout_ms=_duration(given, "lockTimeout", 60_000),

@@ -171,6 +171,7 @@ class KStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             parallelism=self._parallelism,
             most=self._options.max_partition_bytes,
             min_tasks=self._options.min_partitions,
+            most_offsets=self._options.max_records,
             topic_ids={log.topic: self._store[log.topic].topic_id for log, _, _ in logs},
         )
         return [RangesPartition(task) for task in plan.tasks]

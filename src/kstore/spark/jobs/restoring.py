@@ -11,6 +11,7 @@ import socket
 import uuid
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -21,7 +22,7 @@ import pyarrow.parquet as pq
 
 from kstore._native.encode import BatchBuffer
 from kstore._native.staging import put_rows
-from kstore.errors import InvalidRecordError, MessageTooLargeError
+from kstore.errors import InvalidRecordError, KStoreError, MessageTooLargeError
 from kstore.log.files import DISK
 from kstore.log.log_dir import absolute_paths
 from kstore.log.publication import Piece
@@ -36,6 +37,14 @@ from kstore.spark.staging import _binary, _headers
 _COLUMNS = ("key", "value", "headers", "offset", "timestamp")
 _MOST_PARTITIONS = 1 << 16  # that are made because a file names them
 _MS = pa.timestamp("ms", "UTC")
+_KINDS = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "headers": pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+    "offset": pa.int64(),
+    "timestamp": _MS,
+    "topic": pa.string(),
+}
 _PIECE = 1 << 20  # bytes written together
 _ROWS = 1 << 16  # rows of Parquet read at a time
 
@@ -85,7 +94,7 @@ def read_chunk(chunk: Chunk) -> Iterator[Any]:
 def _read_parquet(chunk: Chunk) -> Iterator[Any]:
     found = []
     for path in chunk.paths:
-        with pq.ParquetFile(path) as file:
+        with open_parquet(path) as file:
             groups = [n for n in range(file.num_row_groups) if _overlaps(file, n, chunk)]
             names = file.schema_arrow.names
             columns = [name for name in (*_COLUMNS, "partition") if name in names]
@@ -93,9 +102,9 @@ def _read_parquet(chunk: Chunk) -> Iterator[Any]:
             for batch in file.iter_batches(
                 _ROWS, row_groups=groups, columns=[*columns, *["topic"] * has_topic]
             ):
-                rows = _of_partition(batch, chunk, has_topic)
+                rows = _of_partition(batch, chunk, has_topic, path)
                 if rows.num_rows:
-                    found.append(wanted(chunk.chosen, _in_our_types(rows)))
+                    found.append(wanted(chunk.chosen, _in_our_types(rows, path)))
     if not found:
         return
     table = pa.Table.from_batches(found)
@@ -116,38 +125,67 @@ def _overlaps(file: Any, group: int, chunk: Chunk) -> bool:
     return True
 
 
-def _of_partition(batch: Any, chunk: Chunk, has_topic: bool) -> Any:
+def _of_partition(batch: Any, chunk: Chunk, has_topic: bool, path: str) -> Any:
     offsets = batch.column("offset")
     mask = pc.and_(
         pc.equal(batch.column("partition"), chunk.partition),
         pc.and_(pc.greater_equal(offsets, chunk.start), pc.less(offsets, chunk.stop)),
     )
     if has_topic:
-        mask = pc.and_(mask, pc.equal(batch.column("topic").cast(pa.string()), chunk.topic))
+        mask = pc.and_(mask, pc.equal(_cast(batch.column("topic"), "topic", path), chunk.topic))
     return batch.filter(mask)
 
 
-def _in_our_types(batch: Any) -> Any:
+def _in_our_types(batch: Any, path: str) -> Any:
     """The columns that a batch is encoded from, with the types of Spark's sink."""
     count, names = batch.num_rows, batch.schema.names
-    pair = pa.struct([("key", pa.string()), ("value", pa.binary())])
-    kinds = {
-        "key": pa.binary(),
-        "value": pa.binary(),
-        "headers": pa.list_(pair),
-        "offset": pa.int64(),
-        "timestamp": _MS,
-    }
-    columns = []
-    for name, kind in kinds.items():
-        if name not in names:
-            columns.append(pa.nulls(count, kind))
-            continue
-        column = batch.column(name)
+    columns = [
+        _cast(batch.column(name), name, path) if name in names else pa.nulls(count, _KINDS[name])
+        for name in _COLUMNS
+    ]
+    return pa.RecordBatch.from_arrays(columns, list(_COLUMNS))
+
+
+def _cast(column: Any, name: str, path: str) -> Any:
+    """A column of a file with our type; InvalidRecordError where its values have no such form."""
+    kind = _KINDS[name]
+    try:
         if name == "timestamp" and not pa.types.is_timestamp(column.type):
             column = column.cast(pa.int64()).cast(pa.timestamp("ms"))
-        columns.append(column.cast(kind, safe=False))
-    return pa.RecordBatch.from_arrays(columns, list(kinds))
+        return column.cast(kind, safe=False)
+    except (pa.ArrowException, TypeError) as error:
+        if isinstance(error, MemoryError):
+            raise
+        told = (str(error).splitlines() or [""])[0]
+        raise InvalidRecordError(
+            f"the column {name} is {_clip(column.type)}, which does not become {kind} ({told}): "
+            "write the file with that column cast, or without it",
+            path=path,
+        ) from error
+
+
+def _clip(kind: Any) -> str:
+    text = str(kind)
+    return text if len(text) <= 100 else text[:100] + "..."
+
+
+@contextmanager
+def open_parquet(path: str) -> Iterator[Any]:
+    """A Parquet file; InvalidRecordError with its path for what pyarrow says of it meanwhile."""
+    try:
+        with pq.ParquetFile(path) as file:
+            yield file
+    except KStoreError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, MemoryError):
+            raise
+        told = (str(error).splitlines() or [""])[0]
+        raise InvalidRecordError(
+            f"this is no readable Parquet file ({type(error).__name__}: {told}): bring it back "
+            "from where it was made, or take it out of the folder",
+            path=path,
+        ) from error
 
 
 def _once_each(table: Any) -> Any:
@@ -164,7 +202,7 @@ def scan_parquet(path: str, topic: str | None) -> list[tuple[str, int, int, int,
     ``topic`` is what its folder says, or the user; else the column ``topic`` has to.
     """
     found: dict[tuple[str, int], list[int]] = {}
-    with pq.ParquetFile(path) as file:
+    with open_parquet(path) as file:
         names = file.schema_arrow.names
         missing = [name for name in ("partition", "offset", "value") if name not in names]
         if topic is None and "topic" not in names:
@@ -175,7 +213,13 @@ def scan_parquet(path: str, topic: str | None) -> list[tuple[str, int, int, int,
         for name in columns[:2]:
             kind = file.schema_arrow.field(name).type
             if not pa.types.is_integer(kind):
-                raise InvalidRecordError(f"the column {name} is {kind}, no integer", path=path)
+                raise InvalidRecordError(
+                    f"the column {name} is {kind}, no integer: cast it", path=path
+                )
+        nothing = file.schema_arrow.empty_table()
+        for name in (*_COLUMNS, "topic"):  # before a task stumbles over it
+            if name in names:
+                _cast(nothing.column(name), name, path)
         for batch in file.iter_batches(_ROWS, columns=columns):
             if batch.column("partition").null_count or batch.column("offset").null_count:
                 raise InvalidRecordError("a row has no partition or no offset", path=path)

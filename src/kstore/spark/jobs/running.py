@@ -46,7 +46,7 @@ def open_session(master: str | None = None, name: str = "kstore") -> "Iterator[S
     """The running session, which stays, else a new one, which is stopped at the end.
 
     Without a master: what spark-submit says, else all cores of this machine. Raises
-    MissingSparkError, which names what to install.
+    MissingSparkError, which names what to install, and KStoreError where Spark does not start.
     """
     try:
         from pyspark.sql import SparkSession
@@ -64,7 +64,14 @@ def open_session(master: str | None = None, name: str = "kstore") -> "Iterator[S
         builder = builder.master(master or "local[*]")
         builder = builder.config("spark.ui.showConsoleProgress", "false")
         builder = builder.config("spark.ui.enabled", "false")
-    made = builder.getOrCreate()
+    try:
+        made = builder.getOrCreate()
+    except Exception as error:  # of py4j, of Java's processes, of Spark: each has its own kinds
+        raise KStoreError(
+            f"no session of Spark's came up at {master or 'its default master'}: "
+            f"{_first_line(error)}. --master is local[N], spark://HOST:PORT, yarn or k8s://...; "
+            "is Java 17 or newer there (JAVA_HOME), and the cluster?"
+        ) from error
     try:
         yield made
     finally:
