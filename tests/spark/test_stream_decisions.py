@@ -48,6 +48,20 @@ def offsets_of(tasks: Any) -> list[tuple[int, int, int]]:
     return [(each.partition, each.start, each.stop) for task in tasks for each in task.ranges]
 
 
+def of_topic(path: Path, *ends: int) -> dict[str, dict[str, int]]:
+    """Offsets as they are written down: with the id of the topic that they are of."""
+    with kstore.open(path, mode="r") as store:
+        return {"t": {str(n): end for n, end in enumerate(ends)}, f"t@{store['t'].topic_id}": {}}
+
+
+def make_anew(path: Path, *counts: int) -> None:
+    with kstore.open(path) as store:
+        store.delete_topic("t")
+        topic = store.create_topic("t", len(counts))
+        for n, count in enumerate(counts):
+            topic[n].extend([b"new"] * count)
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     with kstore.open(tmp_path) as store:
@@ -71,7 +85,7 @@ def test_from_latest_the_first_batch_is_empty_and_says_where(place: Path) -> Non
     reader = stream(place)
     start = reader.initialOffset()
     end = reader.latestOffset(start, reader.getDefaultReadLimit())
-    assert end == {"t": {"0": 100, "1": 10}}
+    assert end == of_topic(place, 100, 10)
     assert reader.partitions(start, end) == []
 
 
@@ -124,7 +138,7 @@ def test_the_least_is_waited_for_but_not_for_ever(place: Path) -> None:
     clock.now += 59
     assert reader.latestOffset(start, limit) == start
     clock.now += 2
-    assert reader.latestOffset(start, limit) == {"t": {"0": 100, "1": 10}}
+    assert reader.latestOffset(start, limit) == of_topic(place, 100, 10)
 
 
 def test_available_now_stops_where_it_was(place: Path) -> None:
@@ -134,7 +148,7 @@ def test_available_now_stops_where_it_was(place: Path) -> None:
         store["t"][0].append(b"later")
         store.add_partitions("t", 3)[2].append(b"later")
     end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
-    assert end == {"t": {"0": 100, "1": 10}}
+    assert end == of_topic(place, 100, 10)
     assert reader.latestOffset(end, reader.getDefaultReadLimit()) == end
     assert reader.reportLatestOffset()["t"]["0"] == 101
 
@@ -142,13 +156,13 @@ def test_available_now_stops_where_it_was(place: Path) -> None:
 def test_new_partitions_show_within_a_second(place: Path) -> None:
     clock = Clock()
     reader = stream(place, clock)
-    start = {"t": {"0": 100, "1": 10}}
+    start = of_topic(place, 100, 10)
     assert reader.latestOffset(start, unlimited()) == start
     with kstore.open(place) as store:
         store.add_partitions("t", 3)[2].extend([b"x"] * 5)
     clock.now += 1.1
     end = reader.latestOffset(start, unlimited())
-    assert end == {"t": {"0": 100, "1": 10, "2": 5}}
+    assert end == of_topic(place, 100, 10, 5)
     assert offsets_of(reader.partitions(start, end)) == [(2, 0, 5)]
 
 
@@ -158,7 +172,7 @@ def test_what_is_gone_is_an_error_or_passed(place: Path) -> None:
         stream(place).latestOffset(start, unlimited())
     careless = stream(place, failOnDataLoss=False)
     end = careless.latestOffset(start, unlimited())
-    assert end == {"t": {"0": 100, "1": 10}}
+    assert end == of_topic(place, 100, 10)
     with kstore.open(place) as store:
         store["t"][0].delete_records(40)
     with pytest.raises(OffsetOutOfRangeError, match="there are 40 to 100"):
@@ -176,3 +190,82 @@ def test_the_same_batch_again_after_a_restart(place: Path) -> None:
         store["t"][0].extend([b"x"] * 1000)
     assert offsets_of(stream(place, maxOffsetsPerTrigger=1).partitions(start, end)) == before
     assert before == [(0, 3, 60), (1, 0, 4)]
+
+
+def test_a_topic_made_anew_is_lost_data_however_long_it_is(place: Path) -> None:
+    """Longer than what was read: only its id tells that its records are others."""
+    living, careless = stream(place), stream(place, failOnDataLoss=False)
+    start = living.latestOffset(living.initialOffset(), unlimited())
+    assert careless.latestOffset(start, unlimited()) == start
+    make_anew(place, 500, 20)
+    for reader in (living, stream(place, maxOffsetsPerTrigger=50)):
+        with pytest.raises(UnknownTopicOrPartitionError, match="made anew"):
+            reader.latestOffset(start, reader.getDefaultReadLimit())
+    for reader in (careless, stream(place, failOnDataLoss=False)):
+        end = reader.latestOffset(start, unlimited())
+        assert end == of_topic(place, 500, 20) != start
+        assert offsets_of(reader.partitions(start, end)) == [(0, 0, 500), (1, 0, 20)]
+        assert reader.latestOffset(end, unlimited()) == end
+    limited = stream(place, failOnDataLoss=False, maxOffsetsPerTrigger=52)
+    end = limited.latestOffset(start, limited.getDefaultReadLimit())
+    assert end == of_topic(place, 50, 2)
+    # After a restart the same batch, which was told of when it was made.
+    assert offsets_of(stream(place).partitions(start, end)) == [(0, 0, 50), (1, 0, 2)]
+
+
+def test_a_topic_made_anew_with_fewer_partitions_and_records(
+    place: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    start = of_topic(place, 100, 10)
+    make_anew(place, 3)
+    reader = stream(place, failOnDataLoss=False)
+    end = reader.latestOffset(start, unlimited())
+    assert end == of_topic(place, 3)
+    assert len(caplog.records) == 1  # told once, not for each of its partitions
+    assert offsets_of(reader.partitions(start, end)) == [(0, 0, 3)]
+
+
+def test_a_topic_made_anew_before_its_batch_was_read(
+    place: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    start, end = {"t": {"0": 3, "1": 0}}, of_topic(place, 60, 4)
+    make_anew(place, 500, 20)
+    with pytest.raises(UnknownTopicOrPartitionError, match="made anew"):
+        stream(place).partitions(start, end)
+    careless = stream(place, failOnDataLoss=False)
+    assert careless.partitions(start, end) == []
+    assert len(caplog.records) == 1
+    after = careless.latestOffset(end, unlimited())
+    assert offsets_of(careless.partitions(end, after)) == [(0, 0, 500), (1, 0, 20)]
+
+
+def test_without_an_id_nothing_is_compared(place: Path) -> None:
+    """Checkpoints of the connector, and directories of a Kafka that had no topic ids."""
+    plain = {"t": {"0": 3, "1": 0}}
+    end = stream(place).latestOffset(plain, unlimited())
+    assert end == of_topic(place, 100, 10)
+    assert offsets_of(stream(place).partitions(plain, end)) == [(0, 3, 100), (1, 0, 10)]
+    for each in place.glob("t-*/partition.metadata"):
+        each.unlink()
+    assert stream(place).latestOffset(plain, unlimited()) == {"t": {"0": 100, "1": 10}}
+    start = {**plain, "t@AAAAAAAAQACAAAAAAAAAAQ": {}}
+    after = stream(place).latestOffset(start, unlimited())
+    assert offsets_of(stream(place).partitions(start, after)) == [(0, 3, 100), (1, 0, 10)]
+
+
+def test_a_topic_made_anew_while_a_batch_is_planned(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tasks look for the topic that the offsets are of, not for the one that came after."""
+    reader, end = stream(place), of_topic(place, 100, 10)
+    looked = reader._look
+
+    def look_and_lose() -> Any:
+        found = looked()
+        make_anew(place, 500, 20)
+        return found
+
+    monkeypatch.setattr(reader, "_look", look_and_lose)
+    tasks = reader.partitions({"t": {"0": 3, "1": 0}}, end)
+    ids = {f"t@{each.topic_id}" for task in tasks for each in task.ranges}
+    assert ids == set(end) - {"t"}

@@ -67,7 +67,9 @@ def test_from_the_earliest_in_batches_then_on_from_the_checkpoint(
     assert found == rows(0, 1500)
     assert [each["numInputRows"] for each in progress] == [600, 600, 300]
     ends = [json.loads(each["sources"][0]["endOffset"]) for each in progress]
-    assert ends == [{"t": {"0": 600}}, {"t": {"0": 1200}}, {"t": {"0": 1500}}]
+    with kstore.open(store, mode="r") as opened:
+        whose = {f"t@{opened['t'].topic_id}": {}}
+    assert ends == [{"t": {"0": end}, **whose} for end in (600, 1200, 1500)]
     append(store, numbered(1500, 1600))
     found, progress = run(store, startingOffsets="earliest", maxOffsetsPerTrigger=600)
     assert found == rows(0, 1600)
@@ -153,3 +155,42 @@ def test_a_log_that_was_made_anew_is_no_silent_empty_batch(
     append(store, numbered(40, 45))
     found, _ = run(store, startingOffsets="earliest", failOnDataLoss="false")
     assert found == sorted([*rows(0, 100), *rows(40, 45)])
+
+
+def test_a_topic_that_was_made_anew_is_not_read_from_the_middle(
+    run: Callable[..., tuple[list[Any], Any]], tmp_path: Path
+) -> None:
+    """It is longer than what was read: its offsets alone look as if the log had grown."""
+    from pyspark.errors import StreamingQueryException
+
+    store = tmp_path / "store"
+    append(store, numbered(0, 100))
+    run(store, startingOffsets="earliest")
+    with kstore.open(store) as opened:
+        opened.delete_topic("t")
+    append(store, numbered(1000, 1150))
+    with pytest.raises(StreamingQueryException, match="deleted and made anew"):
+        run(store, startingOffsets="earliest")
+    found, _ = run(store, startingOffsets="earliest", failOnDataLoss="false")
+    new = [(0, n, str(1000 + n)) for n in range(150)]
+    assert found == sorted([*rows(0, 100), *new])
+    append(store, numbered(1150, 1160))
+    found, _ = run(store, startingOffsets="earliest")
+    assert found == sorted([*rows(0, 100), *new, *((0, n, str(1000 + n)) for n in range(150, 160))])
+
+
+def test_a_checkpoint_without_topic_ids_is_gone_on_with(
+    run: Callable[..., tuple[list[Any], Any]], tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    append(store, numbered(0, 10))
+    run(store, startingOffsets="earliest")
+    (written,) = (tmp_path / "checkpoint/offsets").glob("[0-9]*")
+    lines = written.read_text().splitlines()
+    assert "t@" in lines[-1]
+    lines[-1] = '{"t": {"0": 10}}'
+    written.write_text("\n".join(lines))
+    (tmp_path / f"checkpoint/offsets/.{written.name}.crc").unlink()
+    append(store, numbered(10, 20))
+    found, _ = run(store, startingOffsets="earliest")
+    assert found == rows(0, 20)

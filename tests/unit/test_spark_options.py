@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from kstore.errors import InvalidConfigError
-from kstore.spark.offsets import EARLIEST, LATEST, from_json, parse_offsets, to_json
+from kstore.spark.offsets import EARLIEST, LATEST, from_json, ids_from_json, parse_offsets, to_json
 from kstore.spark.options import SOURCE_OPTIONS, check_names, parse_source
 from kstore.spark.schema import TYPES
 from kstore.spark.sink_options import parse_sink
@@ -158,3 +158,11 @@ def test_offsets_as_kafka_s_json_in_one_order() -> None:
     assert offsets == {("b", 10): 5, ("b", 9): -1, ("a", 0): -2}
     assert str(to_json(offsets)) == "{'a': {'0': -2}, 'b': {'9': -1, '10': 5}}"
     assert from_json(to_json(offsets), "x") == offsets
+
+
+def test_topic_ids_beside_the_offsets() -> None:
+    ids = {"b": "B-_x", "a": None, "c": "C"}
+    written = to_json({("b", 0): 5, ("a", 0): 7}, ids)
+    assert str(written) == "{'a': {'0': 7}, 'b': {'0': 5}, 'b@B-_x': {}}"
+    assert from_json(written, "x") == {("b", 0): 5, ("a", 0): 7}
+    assert ids_from_json(written) == {"b": "B-_x"}

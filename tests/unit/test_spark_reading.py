@@ -21,6 +21,7 @@ from kstore.spark.batches import BatchMaker, microseconds
 from kstore.spark.options import parse_source
 from kstore.spark.reading import RangeReader
 from kstore.spark.tasks import run_task
+from support import ranges
 from support.ranges import T0, fill, pieces, run, there
 from support.stores import QUIET
 
@@ -260,6 +261,25 @@ def test_a_topic_made_anew_whose_file_has_the_planned_inode(tmp_path: Path) -> N
     mistaken = Plan(((replace(each, pieces=(again,)),),), 1, 1, 0)
     with pytest.raises(StorageError, match="another topic 't' here"):
         run(tmp_path, mistaken)
+
+
+def test_a_later_segment_that_is_not_the_planned_one(
+    tmp_path: Path, searched: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its inode and size are as planned: how its first batch begins tells that it is another."""
+    fill(tmp_path / "here")
+    found = plan(tmp_path / "here", topics="t", parallelism=1)
+    later = pieces(found)[1]
+    monkeypatch.setattr(ranges, "T0", T0 + 1)
+    fill(tmp_path / "other")
+    data = (tmp_path / "other/t-0" / Path(later.path).name).read_bytes()
+    assert len(data) == os.path.getsize(later.path)
+    assert later.position == 0
+    with open(later.path, "r+b") as file:
+        file.write(data)
+    assert os.stat(later.path).st_ino == later.inode
+    run(tmp_path / "here", found)
+    assert searched == [(later.start, later.stop)]
 
 
 def test_nothing_is_mapped(tmp_path: Path, searched: list[tuple[int, int]]) -> None:

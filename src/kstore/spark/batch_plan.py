@@ -1,17 +1,19 @@
 """A batch load's plan: what its options name, within its snapshot, as tasks."""
 
+from collections.abc import Mapping
+
 from kstore.spark.options import SourceOptions
 from kstore.spark.planning import Plan, plan_ranges
 from kstore.spark.reading import open_store
 from kstore.spark.snapshot import Snapshot, check_extent, check_topic_id, resolve
 from kstore.spark.tasks import report_lost
-from kstore.store import Store
 
 
 def plan_batch(options: SourceOptions, snapshot: Snapshot, parallelism: int) -> Plan:
     """The tasks of a load; raises what was lost since the snapshot, unless told to go on."""
     store = open_store(options.paths)
-    gone = _made_anew(store, snapshot, options.fail_on_data_loss)
+    now = {topic: store[topic].topic_id for topic in snapshot.topic_ids if topic in store}
+    gone = find_made_anew(snapshot.topic_ids, now, options.fail_on_data_loss)
     starts = resolve(store, snapshot, options.starting, options)
     stops = resolve(store, snapshot, options.ending, options)
     logs = []
@@ -31,11 +33,13 @@ def plan_batch(options: SourceOptions, snapshot: Snapshot, parallelism: int) -> 
     )
 
 
-def _made_anew(store: Store, snapshot: Snapshot, fail_on_data_loss: bool) -> set[str]:
-    """Topics that are others than those of the snapshot: their records are lost."""
+def find_made_anew(
+    topic_ids: Mapping[str, str | None], now: Mapping[str, str | None], fail_on_data_loss: bool
+) -> set[str]:
+    """Topics that are others now than they were, by their ids: their records are lost."""
     gone = set()
-    for topic, known in snapshot.topic_ids.items():
-        lost = check_topic_id(topic, known, store[topic].topic_id if topic in store else known)
+    for topic, known in topic_ids.items():
+        lost = check_topic_id(topic, known, now.get(topic, known))
         report_lost(lost, fail_on_data_loss)
         if lost is not None:
             gone.add(topic)

@@ -1,7 +1,9 @@
 """Kafka's JSON for offsets and partitions, as Spark's Kafka connector writes it.
 
 ``{"orders": {"0": 23, "1": -1}}`` is an offset for each partition, ``{"orders": [0, 1]}`` is a
-list of partitions. -2 stands for the earliest offset, -1 for the latest.
+list of partitions. -2 stands for the earliest offset, -1 for the latest. A stream writes down which
+topic its offsets are of as a topic without partitions, ``{"orders@<topic id>": {}}``: no topic of
+Kafka's may have such a name, and who knows nothing of it (the connector) reads no offset there.
 """
 
 import json
@@ -43,12 +45,26 @@ def from_json(found: Any, option: str) -> Offsets:
     return offsets
 
 
-def to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """The same the other way round, in one order: Spark compares the texts."""
+def to_json(
+    offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, str | None] | None = None
+) -> dict[str, dict[str, int]]:
+    """The same the other way round, in one order: Spark compares the texts.
+
+    With the ids of those of the topics that have one and an offset.
+    """
     found: dict[str, dict[str, int]] = {}
     for topic, partition in sorted(offsets):
         found.setdefault(topic, {})[str(partition)] = offsets[topic, partition]
+    for topic, topic_id in sorted((topic_ids or {}).items()):
+        if topic_id is not None and topic in found:
+            found[f"{topic}@{topic_id}"] = {}
     return found
+
+
+def ids_from_json(found: Mapping[str, Any]) -> dict[str, str]:
+    """The topic ids that are beside offsets, by topic."""
+    names = [name.partition("@") for name in found]
+    return {topic: topic_id for topic, _, topic_id in names if topic_id}
 
 
 def parse_partitions(text: str, option: str) -> tuple[TopicPartition, ...]:

@@ -39,7 +39,8 @@ class Piece:
     """Offsets of one segment, and the bytes where they were when this was planned.
 
     Without a ``path`` the bytes were not found (damage, or a file that just went): whoever reads
-    it searches. ``head`` is how the batch at ``position`` begins, empty at a file's beginning.
+    it searches. ``head`` is how the batch at ``position`` begins: an inode and a size alone may be
+    another file's, as file systems give a freed inode to the next.
     """
 
     start: int
@@ -187,8 +188,8 @@ def _pieces(files: Files, log: Log, start: int, stop: int) -> Iterator[Piece]:
 
 
 def _piece(files: Files, log: Log, view: SegmentView, start: int, stop: int) -> Piece:
-    inode = _inode(files, view.path)
-    position, head = 0, b""
+    inode, head = _stamp(files, view.path)
+    position = 0
     if start > view.base_offset:
         position, head, _ = _locate(log, view, start)
     end = view.size
@@ -210,10 +211,11 @@ def _locate(log: Log, view: SegmentView, offset: int) -> tuple[int, bytes, int]:
     return found.position, bytes(memory[:HEAD_SIZE]), _batch_size(memory)
 
 
-def _inode(files: Files, path: str) -> int:
+def _stamp(files: Files, path: str) -> tuple[int, bytes]:
+    """A file's inode, and how its first batch begins."""
     fd = files.open(path)
     try:
-        return files.stamp(fd)[0]
+        return files.stamp(fd)[0], files.pread(fd, HEAD_SIZE, 0)
     finally:
         files.close(fd)
 

@@ -4,6 +4,10 @@ Spark persists what ``latestOffset`` returns, never what ``initialOffset`` does:
 the first batch it asks for the initial offset again. So that one stays symbolic (-1 latest, -2
 earliest), and the first batch turns it into numbers: from "latest" it reads nothing and writes
 down where the log ended, exactly once.
+
+What is persisted names the topics' ids, too: a topic that was made anew since is lost data, however
+long it is. Where either side has no id (a checkpoint of Spark's Kafka connector, a directory of a
+Kafka before 2.8), offsets are all there is to compare.
 """
 
 import time
@@ -20,6 +24,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from kstore.errors import OffsetOutOfRangeError, UnknownTopicOrPartitionError
+from kstore.spark.batch_plan import find_made_anew
 from kstore.spark.offsets import (
     EARLIEST,
     LATEST,
@@ -27,6 +32,7 @@ from kstore.spark.offsets import (
     TopicPartition,
     format_names,
     from_json,
+    ids_from_json,
     to_json,
 )
 from kstore.spark.options import SourceOptions
@@ -98,7 +104,8 @@ class KStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self, start: dict[str, Any], limit: ReadLimit
     ) -> dict[str, Any]:
         snapshot = self._look()
-        before = from_json(start, "the offset of the checkpoint")
+        others = self._made_anew(ids_from_json(start), snapshot)
+        before = _without(others, from_json(start, "the offset of the checkpoint"))
         ends = snapshot.ends
         if self._target is not None:
             ends = {place: min(end, self._target[place]) for place, end in ends.items()
@@ -117,13 +124,13 @@ class KStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if end < begins[place]:
                 self._lose(_shrunk(place, begins[place], end))
         if isinstance(limit, ReadAllAvailable):
-            return to_json(ends)
+            return to_json(ends, snapshot.topic_ids)
         if not self._enough(begins, ends):
             return start
         self._last_batch_at = self._clock()
         if self._options.max_offsets is not None:
             ends = share_out(begins, ends, self._options.max_offsets)
-        return to_json(ends)
+        return to_json(ends, snapshot.topic_ids)
 
     def _begin(self, place: TopicPartition, before: Offsets, snapshot: Snapshot, end: int) -> int:
         """Where the next batch begins in a partition: a new one from its first record on."""
@@ -146,10 +153,13 @@ class KStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The same offsets for the same arguments, after a restart too; what is gone is lost."""
-        before = from_json(start, "the offset of the checkpoint")
-        logs = []
         snapshot = self._look()
-        for place, stop in from_json(end, "the offset of the checkpoint").items():
+        then, until = ids_from_json(start), ids_from_json(end)
+        others = {topic for topic, known in then.items() if until.get(topic, known) != known}
+        before = _without(others, from_json(start, "the offset of the checkpoint"))
+        stops = from_json(end, "the offset of the checkpoint")
+        logs = []
+        for place, stop in _without(self._made_anew(until, snapshot), stops).items():
             extent = snapshot.extents.get(place)
             if extent is None:
                 self._lose(
@@ -172,7 +182,7 @@ class KStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             most=self._options.max_partition_bytes,
             min_tasks=self._options.min_partitions,
             most_offsets=self._options.max_records,
-            topic_ids={log.topic: self._store[log.topic].topic_id for log, _, _ in logs},
+            topic_ids=snapshot.topic_ids,
         )
         return [RangesPartition(task) for task in plan.tasks]
 
@@ -196,8 +206,17 @@ class KStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             iter(self._store)  # lists the directories again
         return take_snapshot(self._store, self._options)
 
+    def _made_anew(self, topic_ids: dict[str, str], snapshot: Snapshot) -> set[str]:
+        """Topics that are others now: an error, or told once and their old offsets are nothing."""
+        now = {topic: found for topic, found in snapshot.topic_ids.items() if found is not None}
+        return find_made_anew(topic_ids, now, self._options.fail_on_data_loss)
+
     def _lose(self, error: OffsetOutOfRangeError | UnknownTopicOrPartitionError) -> None:
         report_lost(error, self._options.fail_on_data_loss)
+
+
+def _without(topics: set[str], offsets: Offsets) -> Offsets:
+    return {place: offset for place, offset in offsets.items() if place[0] not in topics}
 
 
 def share_out(begins: Offsets, ends: Offsets, most: int) -> Offsets:
