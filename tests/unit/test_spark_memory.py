@@ -55,6 +55,30 @@ else:
     print(sum(batch.num_rows for batch in found))
 """
 
+JOB_BOUNDS = {"verify": 32, "reindex": 16, "recompress": 32, "convert": 32}  # the jobs' guide
+JOB = """
+import resource, sys
+from kstore.config import LogConfig
+from kstore.log.rewriting import Target
+from kstore.log.verify_parts import Part
+from kstore.spark.jobs import reindex, rewriting, verify
+
+root, work, codec = sys.argv[1:4]
+bound, records = map(int, sys.argv[4:])
+directory = f"{root}/t-0"
+status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+now = int(status["VmData"].split()[0]) << 10
+resource.setrlimit(resource.RLIMIT_DATA, (now + bound, now + bound))
+if work == "verify":
+    print(verify._audit(directory, Part()).end_offset)
+elif work == "reindex":
+    print(reindex._index_one(reindex._Piece(0, directory, LogConfig(), 0, True)).next_offset)
+else:
+    target = Target("lz4" if codec == "zstd" else "zstd", None, 2 if work == "convert" else None)
+    piece = rewriting._Piece(0, directory, LogConfig(), 0, records)
+    print(rewriting._rewrite_one(piece, target)[1].new[-1].next_offset)
+"""
+
 
 def make(root: Path, records: int, codec: str) -> Path:
     """A partition of batches of a megabyte."""
@@ -81,7 +105,7 @@ def stores(
 
 
 def run(
-    root: Path, work: str, codec: str, bound: int, records: int
+    root: Path, work: str, codec: str, bound: int, records: int, program: str = WORK
 ) -> "subprocess.CompletedProcess[str]":
     # Arrow's own pools take address space by the gigabyte, whatever they use of it; and glibc
     # learns from freed blocks to put such into its heap, between whose holes others do not fit.
@@ -92,7 +116,7 @@ def run(
         "OMP_NUM_THREADS": "1",
     }
     return subprocess.run(
-        [sys.executable, "-c", WORK, str(root), work, codec, str(bound), str(records)],
+        [sys.executable, "-c", program, str(root), work, codec, str(bound), str(records)],
         capture_output=True,
         text=True,
         check=False,
@@ -109,6 +133,24 @@ def test_memory_of_a_task_is_bounded_whatever_it_works_on(
     for records, root in by_count.items():
         done = run(root, work, codec, BOUNDS[work] * MIB, records)
         assert done.stdout == f"{records}\n", done.stderr
+
+
+@pytest.mark.parametrize("work", list(JOB_BOUNDS))
+def test_memory_of_a_job_s_task_does_not_grow_with_the_segment(
+    stores: tuple[str, dict[int, Path]], work: str
+) -> None:
+    """What an executor does for one segment, of 5 MB of records and of 100."""
+    codec, by_count = stores
+    for records, root in by_count.items():
+        done = run(root, work, codec, JOB_BOUNDS[work] * MIB, records, JOB)
+        assert done.stdout == f"{records}\n", done.stderr
+
+
+def test_a_job_s_bound_is_one(stores: tuple[str, dict[int, Path]]) -> None:
+    codec, by_count = stores
+    records = max(by_count)
+    done = run(by_count[records], "recompress", codec, 1 * MIB, records, JOB)
+    assert done.stdout != f"{records}\n"
 
 
 def test_less_is_too_little(stores: tuple[str, dict[int, Path]]) -> None:
