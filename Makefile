@@ -78,7 +78,7 @@ pipeline: build $(VENV)/.group-demo $(VENV)/.group-spark  ## real log data throu
 
 .PHONY: test
 test: build $(VENV)/.group-test  ## every test that needs no Java
-	@$(BIN)/python -m pytest -n $(JOBS) -m 'not interop and not spark and not counted' $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) -m 'not interop and not spark and not counted' tests $(PYTEST_ARGS)
 
 # ---- more ------------------------------------------------------------------------------------------
 
@@ -118,12 +118,15 @@ spark-all: build $(VENV)/.group-test $(VENV)/.group-spark $(VENV)/.group-demo .c
 	  $(BIN)/python -m pytest -m spark tests $(PYTEST_ARGS)
 
 .PHONY: check
-check: build $(VENV)/.group-test $(VENV)/.group-check $(VENV)/.group-spark  ## style, types, stubs, import layers
+check: style  ## what style checks, and the tests of stubs, import layers and sizes
+	@$(BIN)/python -m pytest -q tests/tidy
+
+.PHONY: style
+style: build $(VENV)/.group-test $(VENV)/.group-check $(VENV)/.group-spark  ## ruff, cython-lint, mypy --strict
 	@$(BIN)/ruff check src tests benchmarks docs
 	@$(BIN)/ruff format --check src tests benchmarks docs
 	@PATH="$(abspath $(BIN)):$$PATH" cython-lint src
 	@$(BIN)/mypy
-	@$(BIN)/python -m pytest -q tests/tidy
 
 .PHONY: format
 format: $(VENV)/.group-check  ## let ruff format the Python files
@@ -131,11 +134,11 @@ format: $(VENV)/.group-check  ## let ruff format the Python files
 	@$(BIN)/ruff format src tests benchmarks docs
 
 .PHONY: bench
-bench: build $(VENV)/.group-test $(VENV)/.group-bench  ## every benchmark at full size, timed
-	@$(BIN)/python -m pytest benchmarks -m 'not interop' --benchmark-sort=name --benchmark-columns=median,iqr,ops,rounds $(PYTEST_ARGS)
+bench: build $(VENV)/.group-test $(VENV)/.group-bench  ## every contest at full size, timed (BENCH_ARGS='-k crc')
+	@$(BIN)/python benchmarks/ratios.py $(BENCH_ARGS)
 
 .PHONY: bench-smoke
-bench-smoke: build $(VENV)/.group-test $(VENV)/.group-bench  ## every benchmark once at 1/100 size: results checked, not timed
+bench-smoke: build $(VENV)/.group-test $(VENV)/.group-bench  ## every contest once at 1/100 size: results checked, not timed
 	@KSTORE_BENCH_SCALE=0.01 $(BIN)/python -m pytest benchmarks --benchmark-disable $(PYTEST_ARGS)
 
 .PHONY: goals

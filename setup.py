@@ -1,4 +1,4 @@
-"""The compiled half of kstore: one extension per module of ``kstore._native``.
+"""The compiled half of kstore: one extension for each ``.pyx`` below ``kstore/_native``.
 
 Four switches, all for development: ``KSTORE_SANITIZE=1`` builds with ASan and UBSan,
 ``KSTORE_DEBUG=1`` without optimisation and with line tracing, ``KSTORE_LINES=1`` the same code
@@ -54,17 +54,18 @@ def link_flags() -> list[str]:
 
 
 def extensions() -> list[Extension]:
-    headers = [str(path) for path in sorted(NATIVE.glob("*.h"))]
+    """The longest source first, so that no core waits for one that began last."""
+    headers = [str(path) for path in sorted(NATIVE.rglob("*.h"))]
     return [
         Extension(
-            f"kstore._native.{source.stem}",
+            ".".join(source.relative_to("src").with_suffix("").parts),
             [str(source)],
             include_dirs=[str(NATIVE)],
             depends=headers,
             extra_compile_args=compile_flags(),
             extra_link_args=link_flags(),
         )
-        for source in sorted(NATIVE.glob("*.pyx"))
+        for source in sorted(NATIVE.rglob("*.pyx"), key=lambda path: -path.stat().st_size)
     ]
 
 
@@ -73,23 +74,26 @@ class SourceDistribution(sdist):
 
     def make_release_tree(self, base_dir: str, files: list[str]) -> None:
         kept = [name for name in files if not name.endswith(".c")]
-        super().make_release_tree(base_dir, [*kept, *map(str, sorted(NATIVE.glob("*.pyx")))])
+        super().make_release_tree(base_dir, [*kept, *map(str, sorted(NATIVE.rglob("*.pyx")))])
 
 
-setup(
-    cmdclass={"sdist": SourceDistribution},
-    ext_modules=cythonize(
-        extensions(),
-        include_path=["src"],
-        annotate=ANNOTATE,
-        emit_linenums=LINES,
-        compiler_directives={
-            "language_level": 3,
-            "boundscheck": True,
-            "wraparound": False,
-            "cdivision": True,
-            "embedsignature": False,
-            "linetrace": DEBUG,
-        },
-    ),
-)
+# Cython's worker processes may import this file.
+if __name__ == "__main__":
+    setup(
+        cmdclass={"sdist": SourceDistribution},
+        ext_modules=cythonize(
+            extensions(),
+            include_path=["src"],
+            nthreads=len(os.sched_getaffinity(0)),
+            annotate=ANNOTATE,
+            emit_linenums=LINES,
+            compiler_directives={
+                "language_level": 3,
+                "boundscheck": True,
+                "wraparound": False,
+                "cdivision": True,
+                "embedsignature": False,
+                "linetrace": DEBUG,
+            },
+        ),
+    )

@@ -1,7 +1,7 @@
-"""Spark reads 10 million records: by kstore, beside ready-made Arrow batches (all that Spark takes
-from a Python source) and Spark's own Kafka connector at a real broker on the same machine.
+"""Spark reads 10 million records from kstore, from ready-made Arrow batches (the most that Spark
+takes from a Python source), and by Spark's own Kafka connector from a broker on the same machine.
 
-The connector is there where pyspark is 4.2 (``PYTHONPATH=.cache/pyspark-4.2``, see `make
+The connector needs pyspark 4.2 (``PYTHONPATH=.cache/pyspark-4.2``, see `make
 spark-all`). KSTORE_BENCH_DIR names a folder for the data, which is kept there for another run.
 """
 
@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kstore.bench import spark as bench
+import spark_data as bench
 from kstore.bench.contest import Contest, scaled
 from peers.broker import broker
 from peers.spark import data_folder, session
@@ -23,7 +23,7 @@ READY, OURS, THEIRS = "ready-made", "kstore", "Kafka connector"
 
 
 def prepared(folder: Path, records: int) -> tuple[Path, Path]:
-    """The store and the ready-made batches, made unless they are there."""
+    """The store and the ready-made batches, written unless they exist."""
     store, ready = folder / f"store-{records}", folder / f"ready-{records}"
     if not store.exists():
         bench.fill(store.with_suffix(".part"), records)
@@ -58,7 +58,7 @@ def contests() -> Iterator[Contest]:
             amount=records,
             unit="records",
             bars=tuple((OURS, who, None) for who in places if who != OURS),
-            rounds=1,  # it is here to see that the rows are the same
+            rounds=1,  # it only checks that the rows are the same
         )
         for name, work, column, expected, wanted in (
             ("scan of all columns to noop", bench.scan, "", None, (0.85, 2.5, 0)),
@@ -92,7 +92,7 @@ def contests() -> Iterator[Contest]:
 def time_range(
     spark: Any, folder: Path, store: Path, records: int, places: dict[str, tuple[str, Path | str]]
 ) -> Contest:
-    """The middle hundredth by time, beside a store that has no more than that."""
+    """The middle hundredth by time, beside a store that has nothing else."""
     since, until, expected = bench.middle(records)
     only = folder / f"only-{records}"
     if not only.exists():

@@ -1,4 +1,4 @@
-"""What Spark jobs do where the bytes are, beside Spark's own way: aggregates and the export.
+"""Spark jobs that work on the bytes, beside Spark's own way: aggregates and the export.
 
 Aggregates against the same query over Spark's Kafka connector at a real broker; the export to
 Parquet against the connector's ``read...write.parquet`` and against Spark copying the same rows
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import contests_spark
-from kstore.bench import spark as bench
+import spark_data as bench
 from kstore.bench.contest import Contest, scaled
 from kstore.spark import aggregate
 from kstore.spark.jobs.export import export
@@ -67,7 +67,7 @@ def exports(
 ) -> Contest:
     place = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=folder)))
     source = place / "source"
-    # The rows to copy: as Spark itself writes them, with the columns that the connector has.
+    # The rows to copy, as Spark writes them, with the columns of the connector.
     bench.load(spark, "kstore", store).write.parquet(str(source))
     frames = {COPY: spark.read.parquet(str(source))}
     if address:
@@ -100,7 +100,7 @@ def exports(
 
 
 def rows_in(out: Path) -> int:
-    """As the files' ends tell: no row is read."""
+    """The row count in the files' footers; no row is read."""
     from pyarrow import parquet
 
     return sum(parquet.ParquetFile(each).metadata.num_rows for each in out.rglob("*.parquet"))

@@ -1,8 +1,8 @@
-"""The smallest micro-batch: one record through a stream of Spark's, from source to sink.
+"""The smallest micro-batch: one record through a Spark stream, from source to sink.
 
-By kstore from directory to directory, published and flushed, and by Spark's Kafka connector from
-topic to topic of a real broker: as it is, and with a fetch that waits 10 ms at most. All with
-Spark's defaults: each micro-batch begins when the one before it is done.
+kstore copies from directory to directory, published and flushed; Spark's Kafka connector from topic
+to topic of a real broker, with its defaults and with a fetch that waits 10 ms at most. Spark has
+its defaults: each micro-batch starts when the previous one is done.
 """
 
 import os
@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import kstore
-from kstore.bench import spark as bench
-from kstore.bench import spark_write as work
+import spark_data as bench
+import spark_sink as work
 from kstore.bench.contest import Contest, Timed
 from peers.broker import running
 from peers.spark import data_folder, session
@@ -33,7 +33,7 @@ SOURCE, SINK = "source", "sink"
 
 
 class Streams:
-    """Streams from one place to another, each with new places and a new checkpoint."""
+    """Streams, each between two new topics and with a new checkpoint."""
 
     def __init__(self, spark: "SparkSession", folder: Path, node: "Node | None") -> None:
         self._spark = spark

@@ -1,6 +1,6 @@
-"""Verifying 8 GiB, warm, on two cores: Spark's executors beside the engine with two threads.
+"""Verifying 8 GiB, cached, on two cores: Spark's executors beside the engine with two threads.
 
-KSTORE_BENCH_DIR should be in memory (/dev/shm), where what is written stays warm.
+KSTORE_BENCH_DIR should be in memory (/dev/shm), where files stay cached.
 """
 
 from collections.abc import Iterator
@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import kstore
-from kstore.bench import recovery
-from kstore.bench import spark as bench
+import spark_data as bench
 from kstore.bench.contest import Contest, scaled
+from kstore.bench.data.partitions import write_partition
 from kstore.spark.jobs.verify import verify
 from peers.spark import data_folder, session
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 SIZE, PARTITIONS = 8 << 30, 8
 OURS, ENGINE = "kstore spark verify", "the engine, two threads"
-RECORDS, VALUE_SIZE = 150, 100  # a batch of 16 KB
+RECORDS = 150  # in a batch of 16 KB
 
 
 def prepared(folder: Path, size: int) -> Path:
-    """A store of eight partitions of one segment each, unless it is there."""
+    """A store of eight partitions of one segment each, written unless it exists."""
     store = folder / f"verify-{size}"
     if not store.exists():
         part = store.with_suffix(".part")
         for number in range(PARTITIONS):
             directory = part / f"{bench.TOPIC}-{number}"
-            recovery.write_partition(directory, RECORDS, VALUE_SIZE, size // PARTITIONS)
+            write_partition(directory, RECORDS, size // PARTITIONS)
         with kstore.open(part):  # indexes, checkpoints and the marker, as after a clean stop
             pass
         part.rename(store)

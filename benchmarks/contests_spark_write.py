@@ -12,8 +12,8 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kstore.bench import spark as bench
-from kstore.bench import spark_write as work
+import spark_data as bench
+import spark_sink as work
 from kstore.bench.contest import Contest, Timed, scaled
 from peers.broker import running
 from peers.spark import data_folder, session
@@ -30,8 +30,8 @@ SHAPES = (("without headers", False, 2.5), ("with two headers", True, 1.6))
 
 
 class Sinks:
-    """Each write goes to a new place; what came is compared in full the first time, and
-    counted each time."""
+    """Each write goes to a new topic; its records are compared the first time, and counted every
+    time."""
 
     def __init__(self, spark: "SparkSession", folder: Path, node: "Node | None") -> None:
         self._spark = spark
@@ -43,7 +43,7 @@ class Sinks:
     def kstore(self, frame: "DataFrame", shape: str) -> Timed:
         store = self._folder / f"target-{os.getpid()}-{next(self._numbers)}"
         try:
-            os.sync()  # what others left to be written is not on our account
+            os.sync()  # dirty pages of earlier writes are not timed
             seconds = work.write_kstore(frame, store)
             return Timed(seconds, result=self._found(OURS, shape, store, work.TOPIC))
         finally:
@@ -73,7 +73,7 @@ def contests() -> Iterator[Contest]:
     with ExitStack() as stack:
         folder = stack.enter_context(data_folder())
         spark, with_connector = stack.enter_context(session())
-        spark.conf.set(*work.BY_ROWS)  # as the guide says; nothing to the connector
+        spark.conf.set(*work.BY_ROWS)  # as the guide recommends; no effect on the connector
         node = None
         if with_connector:
             root = folder / f"broker-{os.getpid()}"

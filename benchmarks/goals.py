@@ -1,13 +1,12 @@
-"""Every figure that is wanted, in one sitting and one table: the floor on one side, peers on the
-other.
+"""Every wanted figure, in one run and one table, beside its floor and its peers.
 
     python benchmarks/goals.py --table docs/performance.md --json goals.json
     python benchmarks/goals.py engine/append disk/commit       # these workloads only, printed
     KSTORE_BENCH_SCALE=0.01 python benchmarks/goals.py
 
-These are the workloads of `kstore bench --full`, with Apache Kafka beside them (Java 17), and of
-their contests those that say what is wanted; interleaved rounds as everywhere, fewer of those that
-take long. In a Markdown file that has a place for it the table replaces what is there.
+Runs the contests of `kstore bench --full` that have a wanted ratio, with Apache Kafka (Java 17), in
+interleaved rounds, fewer of those that take long. In a Markdown file the table replaces the text
+between two marks.
 """
 
 import argparse
@@ -20,15 +19,15 @@ from pathlib import Path
 from statistics import median
 from time import strftime
 
-from kstore.bench import results, table
 from kstore.bench.contest import Contest
+from kstore.bench.report import results, text_table
 from kstore.bench.suite import Suite
 from kstore.bench.workload import Workload, workloads
 from kstore.errors import KStoreError
-from peers import here
+from peers import provide_kafka
 
-# Headings of the table, in the order of a reader, and the workloads below each with their seconds
-# of a sitting: what the longest of a workload's contests need for three rounds, others for more.
+# Headings of the table, and the workloads below each with their seconds of a run: enough for three
+# rounds of a workload's longest contests, and for more of the others.
 SECTIONS = {
     "Kernels": {
         "engine/checksum": 20,
@@ -66,16 +65,15 @@ def wanted(result: results.Tree) -> list[results.Tree]:
 
 
 def rows(result: results.Tree) -> Iterator[str]:
-    """A contest, a line for each ratio that is wanted; what the line before told is not told
-    again."""
+    """A contest, one line for each wanted ratio; cells equal to those above stay empty."""
     entries = {entry["name"]: entry for entry in result["contestants"]}
-    told: tuple[str, ...] = ("", "", "")
+    above: tuple[str, ...] = ("", "", "")
     order = list(entries)
     for bar in sorted(wanted(result), key=lambda bar: order.index(bar["ours"])):
         ours = entries[bar["ours"]]
         cells = (result["contest"], floor(result, ours), own(result, ours))
-        shown = (new if new != old else "" for new, old in zip(cells, told, strict=True))
-        told = cells
+        shown = (new if new != old else "" for new, old in zip(cells, above, strict=True))
+        above = cells
         yield row(
             *shown,
             peer(result, bar),
@@ -86,22 +84,22 @@ def rows(result: results.Tree) -> Iterator[str]:
 
 
 def floor(result: results.Tree, ours: results.Tree) -> str:
-    """What the contest's figures are a fraction of, unless it is the contestant itself."""
+    """The ceiling of the contest, unless it is the contestant itself."""
     if result["ceiling"] == ours["contestant"] or "of_ceiling" not in ours:
         return ""
-    return f"{beside(result, result['ceiling'])}{table.beside(result['ceiling'], result)}"
+    return f"{beside(result, result['ceiling'])}{text_table.beside(result['ceiling'], result)}"
 
 
 def own(result: results.Tree, ours: results.Tree) -> str:
-    """kstore's figure, its fraction of the floor, and what else is known of this contestant."""
-    name = ours["name"].removeprefix("kstore").lstrip(", ").removesuffix(table.MIB)
+    """kstore's figure, its fraction of the floor, and its further figures."""
+    name = ours["name"].removeprefix("kstore").lstrip(", ").removesuffix(text_table.MIB)
     share = f", {ours['of_ceiling']['median']:.2f}" if floor(result, ours) else ""
-    more = table.beside(ours["name"], result) if ours["name"] == ours["contestant"] else ""
-    return f"{name}{': ' if name else ''}{table.figure(ours, result)}{share}{more}"
+    more = text_table.beside(ours["name"], result) if ours["name"] == ours["contestant"] else ""
+    return f"{name}{': ' if name else ''}{text_table.figure(ours, result)}{share}{more}"
 
 
 def peer(result: results.Tree, bar: results.Tree) -> str:
-    """What a bar compares with, and its figure where no other cell has it."""
+    """What a ratio compares with, and its figure unless another cell has it."""
     if bar["target"]:
         return str(bar["peer"])
     return "the floor" if bar["peer"] == result["ceiling"] else beside(result, bar["peer"])
@@ -109,17 +107,17 @@ def peer(result: results.Tree, bar: results.Tree) -> str:
 
 def beside(result: results.Tree, name: str) -> str:
     found = next(each for each in result["contestants"] if each["name"] == name)
-    return f"{name.removesuffix(table.MIB)}: {table.figure(found, result)}"
+    return f"{name.removesuffix(text_table.MIB)}: {text_table.figure(found, result)}"
 
 
 def verdict(bar: results.Tree) -> str:
-    """Whether it is met; "just" where the interval of the rounds has both sides."""
+    """Whether the wanted ratio is met; "just" if it lies within the interval."""
     just = ", just" if bar["low"] < bar["wanted"] <= bar["high"] else ""
     return f"met{just}" if bar["ratio"] >= bar["wanted"] else f"**missed**{just}"
 
 
 def markdown(tree: results.Tree) -> Iterator[str]:
-    """The whole of it, line by line: where it was, the table, and who is not in it."""
+    """The environment, the table, and what is missing or failed, line by line."""
     yield from preface(tree)
     yield row(*HEAD)
     yield row(*["---"] * len(HEAD))
@@ -150,7 +148,7 @@ def preface(tree: results.Tree) -> Iterator[str]:
         f"rounds (median {median(rounds):g}). {found['cpu']['model']}, {found['cpu']['cores']} "
         f"cores, {found['memory']['total']}, {found['system']['kernel']}, "
         f"{found['disk']['file system']}, Python {found['software']['python']}; load "
-        f"{found['system']['load'].split()[0]} at the start, a thing against itself differs by: "
+        f"{found['system']['load'].split()[0]} at the start, A/A noise: "
         f"{noise}."
     )
     yield ""
@@ -167,7 +165,7 @@ def preface(tree: results.Tree) -> Iterator[str]:
 
 
 def placed(text: str, path: Path) -> str:
-    """A file's text with this between its marks; KStoreError where it has none."""
+    """A file's text with the table between its marks; KStoreError if it has none."""
     head, begin, rest = path.read_text(encoding="utf-8").partition(BEGIN)
     _, end, tail = rest.partition(END)
     if not (begin and end):
@@ -175,25 +173,25 @@ def placed(text: str, path: Path) -> str:
     return f"{head}{begin}\n\n{text}\n{end}{tail}"
 
 
-def tell(text: str) -> None:
+def log(text: str) -> None:
     print(strftime("%H:%M:%S"), text, file=sys.stderr, flush=True)
 
 
 def listen(suite: Suite) -> None:
-    """Progress on standard error: a line a contest."""
+    """Print progress on standard error, one line per contest."""
 
-    def finished(result: results.Tree) -> None:
-        told = ", ".join(f"{bar['ratio']:.3g}x of {bar['wanted']:.3g}x" for bar in wanted(result))
-        tell(f"{result['workload']}: {result['contest']} ({result['seconds']:.0f} s): {told}")
+    def on_result(result: results.Tree) -> None:
+        ratios = ", ".join(f"{bar['ratio']:.3g}x of {bar['wanted']:.3g}x" for bar in wanted(result))
+        log(f"{result['workload']}: {result['contest']} ({result['seconds']:.0f} s): {ratios}")
 
-    def failed(title: str, reason: str) -> None:
-        tell(f"{title} FAILED: {reason}")
+    def on_failure(title: str, reason: str) -> None:
+        log(f"{title} FAILED: {reason}")
 
-    suite.listener.finished, suite.listener.failed = finished, failed
+    suite.listener.on_result, suite.listener.on_failure = on_result, on_failure
 
 
 def chosen(words: list[str]) -> list[Workload]:
-    """The workloads that have a place in the table, in its order, each with its time."""
+    """The workloads of the table, in its order, each with its time."""
     by_title = {workload.title: workload for workload in workloads(words)}
     return [
         replace(by_title[title], weight=seconds)
@@ -212,10 +210,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--again", type=Path, metavar="FILE", help="the table of an earlier --json")
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds of every contest")
     given = parser.parse_args(arguments)
-    assert here.kafka_log  # its import let Kafka take part
+    assert provide_kafka.kafka_log  # importing the module lets Kafka take part
     try:
         if given.table is not None:
-            placed("", given.table)  # before minutes are spent
+            placed("", given.table)  # before anything runs
         if given.again is not None:
             put(results.read(given.again), given.table)
             return 0
@@ -226,20 +224,20 @@ def main(arguments: list[str]) -> int:
         suite = Suite(works, given.dir, "full", given.rounds, seconds, has_bar)
     except (KStoreError, ValueError, OSError) as error:
         parser.error(str(error))
-    logging.getLogger("kstore").setLevel(logging.ERROR)  # recoveries that are wanted
+    logging.getLogger("kstore").setLevel(logging.ERROR)  # the contests recover logs on purpose
     listen(suite)
     try:
         suite.run()
     finally:
-        if suite.tree:  # after an interrupt too, but that is no table for a page
+        if suite.tree:  # an interrupted run is printed, but does not replace the table
             if given.json is not None:
-                tell(f"results are in {results.write(given.json, suite.tree)}")
+                log(f"results are in {results.write(given.json, suite.tree)}")
             put(suite.tree, None if "ended_by" in suite.tree else given.table)
     return 1 if suite.tree["failed"] else 0
 
 
 def put(tree: results.Tree, path: Path | None) -> None:
-    """The table into its place in a file, or on standard output."""
+    """Write the table into its place in a file, or print it."""
     text = "".join(f"{line}\n" for line in markdown(tree))
     if path is None:
         print(text, end="")

@@ -4,11 +4,10 @@
     python benchmarks/ratios.py spark -k groupBy      # contests with this text in their name
     KSTORE_BENCH_SCALE=0.1 python benchmarks/ratios.py checksum
 
-A suite is a module of ``kstore.bench.contests`` (or ``contests_*`` here, where whole programs are
-compared) whose ``contests()`` yields ``Contest`` objects at full size; their contestants return
-the same result, which is checked before anything is timed. A suite whose peer is not installed is
-left out with a line that says so; that is an error where it was asked for. The runner is
-`kstore bench`'s own.
+A suite is a module of ``kstore.bench.contests``, or ``contests_*`` in this folder for Spark, whose
+``contests()`` yields ``Contest`` objects at full size. Results are checked before anything is
+timed. A suite whose peer is not installed is left out with a message; that is an error if it was
+named. The runner is the one of `kstore bench`.
 """
 
 import argparse
@@ -20,8 +19,9 @@ from pathlib import Path
 
 from kstore.bench import contests
 from kstore.bench.contest import Contest
-from kstore.bench.runner import report, run
-from peers.here import MissingError
+from kstore.bench.report import results, text_table
+from kstore.bench.runner.rounds import run
+from peers.provide_kafka import MissingError
 
 HERE = Path(__file__).parent
 
@@ -32,7 +32,7 @@ def known() -> list[str]:
 
 
 def contests_of(name: str) -> Iterable[Contest]:
-    """A suite's contests; MissingError where something that it compares with is not here."""
+    """A suite's contests; MissingError if a peer of all of them is missing."""
     if (HERE / f"contests_{name}.py").exists():
         module = f"contests_{name}"
     else:
@@ -46,6 +46,12 @@ def contests_of(name: str) -> Iterable[Contest]:
     yield from suite.contests()
 
 
+def show(suite: str, contest: Contest) -> None:
+    """Run a contest and print its table and every ratio, those without a wanted value too."""
+    result = results.as_tree("", suite, run(contest))
+    print("\n".join(text_table.lines(result, every_ratio=True)), flush=True)
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description="Compare ways of doing one thing.")
     parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"of {', '.join(known())}")
@@ -56,8 +62,7 @@ def main(arguments: list[str]) -> int:
         try:
             for contest in contests_of(name):
                 if wanted.text.lower() in contest.name.lower():
-                    for line in report(run(contest)):
-                        print(line, flush=True)
+                    show(name, contest)
         except MissingError as missing:
             print(f"{name} is left out: {missing}", file=sys.stderr)
             status = 1 if wanted.suites else status

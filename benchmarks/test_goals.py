@@ -1,13 +1,13 @@
-"""The table of every figure that is wanted: what it says, and one run of it, small."""
+"""The table of every wanted figure: its lines, and a small run."""
 
 import json
 
 import pytest
 
 import goals
-from kstore.bench import results
 from kstore.bench.contest import Contest, Timed
-from kstore.bench.runner import run
+from kstore.bench.report import results
+from kstore.bench.runner.rounds import run
 from kstore.bench.workload import workloads
 from kstore.errors import KStoreError
 
@@ -23,7 +23,7 @@ def timed(*seconds, **also):
 def raced(**given):
     given.setdefault("rounds", 5)
     contest = Contest(name="work", amount=1000, unit="records", **given)
-    return results.as_tree(BY_TITLE["engine/append"], run(contest))
+    return results.as_tree("engine", "engine/append", run(contest))
 
 
 def cells(result):
@@ -31,7 +31,7 @@ def cells(result):
 
 
 def tree():
-    """What came of a run of one contest, in which another one failed."""
+    """The results of a run with one contest, in which another one failed."""
     result = raced(
         calls={"kstore": timed(*[0.001] * 5), "peer": timed(*[0.001] * 5)},
         bars=(("kstore", "peer", 1.0),),
@@ -54,7 +54,7 @@ def tree():
     }
 
 
-def test_a_line_for_each_figure_that_is_wanted():
+def test_each_wanted_figure_has_a_line():
     result = raced(
         calls={
             "kstore, fast": timed(*[0.002] * 5, CPU=0.001),
@@ -83,7 +83,7 @@ def test_a_line_for_each_figure_that_is_wanted():
 
 
 @pytest.mark.parametrize(("wanted", "told"), [(1.5, "met, just"), (2.5, "**missed**, just")])
-def test_a_figure_amid_its_interval_is_met_or_missed_just(wanted, told):
+def test_a_wanted_ratio_within_the_interval_is_just_met_or_missed(wanted, told):
     result = raced(
         calls={"kstore": timed(*[0.001] * 5), "peer": timed(0.001, 0.002, 0.002, 0.002, 0.003)},
         bars=(("kstore", "peer", wanted),),
@@ -91,7 +91,7 @@ def test_a_figure_amid_its_interval_is_met_or_missed_just(wanted, told):
     assert cells(result)[0][-1] == told
 
 
-def test_every_heading_has_workloads_that_are_there():
+def test_every_heading_has_existing_workloads():
     assert set(goals.SECONDS) <= set(BY_TITLE)
     assert [workload.title for workload in goals.chosen([])] == list(goals.SECONDS)
     assert len(goals.SECONDS) == sum(map(len, goals.SECTIONS.values()))
@@ -99,7 +99,7 @@ def test_every_heading_has_workloads_that_are_there():
     assert goals.chosen(["engine/read"])[0].weight == goals.SECONDS["engine/read"]
 
 
-def test_the_table_takes_its_place_and_nothing_else(tmp_path):
+def test_the_table_replaces_only_its_place(tmp_path):
     path = tmp_path / "page.md"
     path.write_text(f"before\n{goals.BEGIN}\nold\n{goals.END}\nafter\n")
     path.write_text(goals.placed("new\n", path))
@@ -113,7 +113,7 @@ def test_the_table_takes_its_place_and_nothing_else(tmp_path):
 
 def test_a_run(tmp_path, monkeypatch):
     monkeypatch.setenv("KSTORE_BENCH_SCALE", "0.005")
-    monkeypatch.setattr("kstore.bench.peers._kafka", [])  # its turn is in test_log_contests
+    monkeypatch.setattr("kstore.bench.peers.kafka._provider", None)
     page, kept = tmp_path / "page.md", tmp_path / "goals.json"
     page.write_text(f"{goals.BEGIN}\n{goals.END}\n")
     work = tmp_path / "work"
@@ -148,7 +148,7 @@ def test_an_interrupted_run_leaves_the_page_alone(tmp_path, monkeypatch, capsys)
     assert "| work |" in capsys.readouterr().out
 
 
-def test_who_failed_is_told():
+def test_failed_workloads_are_listed():
     text = list(goals.markdown(tree()))
     assert "2001-02-03" in text[0]
     assert "at 0.5 of full size" in text[0]

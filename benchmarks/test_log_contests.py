@@ -1,12 +1,12 @@
-"""Every contest of the log against Kafka's own log layer runs, and all contestants agree."""
+"""Every contest against Kafka's log layer runs, and all contestants agree."""
 
 from importlib import import_module
 
 import pytest
 
 from interop.kafka_jars import prepare, unavailable
-from peers.here import MissingError as MissingError  # brings Kafka
 from peers.kafka import VERSION
+from peers.provide_kafka import MissingError as MissingError  # registers Kafka
 
 SUITES = ("checksum", "index", "log_append", "log_read", "log_open", "log_stream", "compaction")
 
@@ -21,6 +21,6 @@ def test_contests(suite, monkeypatch):
     names = []
     for contest in import_module(f"kstore.bench.contests.{suite}").contests():
         contest.check()
-        assert {ours for ours, _, _ in contest.bars}  # each says what is wanted of it
+        assert {ours for ours, _, _ in contest.bars}  # each compares something
         names.append(contest.name)
     assert len(names) == len(set(names)) > 0

@@ -1,11 +1,11 @@
-"""Kafka's log layer does each kind of work, at 1/1000 of its size, and checks its results."""
+"""Kafka's log layer runs each command at 1/1000 of its size and checks its results."""
 
 import pytest
 
 from interop.kafka_jars import prepare, unavailable
-from kstore._native.checksum import crc32c
-from kstore._native.index import OffsetIndex
-from kstore.bench.kernels_index import BASE_OFFSET, entries, keys
+from kstore._native.format.checksum import crc32c
+from kstore._native.index.index_files import OffsetIndex
+from kstore.bench.contests.index import BASE_OFFSET, entries, keys
 from peers.kafka import SHAPES, VERSION, KafkaLog, everything
 
 
@@ -35,13 +35,13 @@ def test_lookups_and_checksums_are_kstores(peer, tmp_path):
     path.write_bytes(entries(relative))
     offsets = (relative[::7] + BASE_OFFSET).tolist()
     index = OffsetIndex(path.read_bytes(), BASE_OFFSET)
-    said = peer.lookup(path, BASE_OFFSET, offsets, 10 * len(offsets))
-    assert said["count"] == 10 * len(offsets)
-    assert said["sum"] == sum(map(index.lookup, offsets)) > 0
+    reply = peer.lookup(path, BASE_OFFSET, offsets, 10 * len(offsets))
+    assert reply["count"] == 10 * len(offsets)
+    assert reply["sum"] == sum(map(index.lookup, offsets)) > 0
     assert peer.crc(path, 3)["value"] == crc32c(path.read_bytes())
 
 
 @pytest.mark.interop
-def test_a_failure_is_told(peer):
+def test_an_unknown_command_is_an_error(peer):
     with pytest.raises(RuntimeError, match="unknown command dance"):
         peer.ask("dance")

@@ -1,4 +1,4 @@
-"""Every contest of Spark's runs at its hundredth, and all contestants give the same."""
+"""Every contest with Spark runs at 1/100 of its size, and all contestants agree."""
 
 import importlib.util
 import shutil

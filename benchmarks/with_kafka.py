@@ -2,14 +2,14 @@
 
     python benchmarks/with_kafka.py engine/append engine/read --quick
 
-Kafka's jars come from Maven Central, once; Java 17 runs them.
+Kafka's jars are fetched once from Maven Central and need Java 17.
 """
 
 import sys
 
 from kstore.cli import main
-from peers import here
+from peers import provide_kafka
 
 if __name__ == "__main__":
-    assert here.kafka_log  # its import let Kafka take part
+    assert provide_kafka.kafka_log  # importing the module lets Kafka take part
     raise SystemExit(main(["bench", *sys.argv[1:]]))

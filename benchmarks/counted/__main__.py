@@ -37,9 +37,9 @@ def check(found: Found) -> int:
     left, fell = baseline.compare(found, known, made), baseline.below(found, known, made)
     if fell:
         print("Far below the baseline, which guards them no more (make baseline):", file=sys.stderr)
-        baseline.tell(fell)
+        baseline.report(fell)
         print(file=sys.stderr)
-    baseline.tell(left)
+    baseline.report(left)
     if left:
         print("\nIf this is meant: make baseline, and commit what it prints.", file=sys.stderr)
         return 1
@@ -51,9 +51,9 @@ def renew(found: Found) -> int:
     known = baseline.load() if baseline.FILE.exists() else {}
     made = baseline.made_with()
     kept: Found = {} if len(found) == len(OPERATIONS) else known.get("operations", {})
-    told = baseline.changes({**kept, **found}, known, made)
+    changes = baseline.changes({**kept, **found}, known, made)
     baseline.save({**kept, **found}, made)
-    print(*(told or ["nothing changed"]), sep="\n")
+    print(*(changes or ["nothing changed"]), sep="\n")
     return 0
 
 

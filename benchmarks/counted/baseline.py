@@ -117,14 +117,14 @@ def bounds(before: dict[str, str], now: dict[str, str]) -> dict[str, Bound]:
 
 def _what(made: dict[str, str], what: str) -> str:
     """A compiler is its kind and version: it has many names, and distributions add theirs."""
-    told = made.get(what, UNKNOWN)
-    if what != "compiler" or told == UNKNOWN:
-        return told
-    return f"{'clang' if 'clang' in told else 'gcc'} {told.split()[-1]}"
+    differing = made.get(what, UNKNOWN)
+    if what != "compiler" or differing == UNKNOWN:
+        return differing
+    return f"{'clang' if 'clang' in differing else 'gcc'} {differing.split()[-1]}"
 
 
 def flat(counts: Counts) -> Iterator[tuple[str, str, float]]:
-    """(kind, name, number) of every count; a module's instructions are told, not compared."""
+    """(kind, name, number) of every count; a module's instructions are reported, not compared."""
     for kind in BOUNDS:
         if kind not in counts:
             continue  # not asked for
@@ -163,7 +163,7 @@ LABELS = {
 
 def differences(before: Counts, now: Counts, bound: dict[str, Bound]) -> list[str]:
     """What of an operation has left its bounds, or is no longer counted at all; a line each."""
-    told = [
+    differing = [
         _line(name, was, there)
         for kind, name, was, there in pairs(before, now, bound)
         if bound[kind].crossed(was, there)
@@ -171,8 +171,8 @@ def differences(before: Counts, now: Counts, bound: dict[str, Bound]) -> list[st
     ]
     if "instructions" in now:
         lost = before["modules"].keys() - now["modules"].keys()
-        told += [f"no instruction of {name} is counted any more" for name in sorted(lost)]
-    return told
+        differing += [f"no instruction of {name} is counted any more" for name in sorted(lost)]
+    return differing
 
 
 def fallen(before: Counts, now: Counts, bound: dict[str, Bound]) -> list[str]:
@@ -196,44 +196,44 @@ def compare(found: Found, known: dict[str, Any], made: dict[str, str]) -> dict[s
     """By operation, what has left its bounds; operations that one side lacks as well."""
     bound = bounds(known["made_with"], made)
     operations: Found = known["operations"]
-    told = {
+    differing = {
         name: differences(operations[name], counts, bound)
         if name in operations
         else ["not in the baseline: make baseline"]
         for name, counts in found.items()
     }
-    return {name: lines for name, lines in told.items() if lines}
+    return {name: lines for name, lines in differing.items() if lines}
 
 
 def below(found: Found, known: dict[str, Any], made: dict[str, str]) -> dict[str, list[str]]:
     """By operation, what fell far below the baseline, whose renewal would guard it again."""
     bound = bounds(known["made_with"], made)
     operations: Found = known["operations"]
-    told = {
+    differing = {
         name: fallen(operations[name], counts, bound)
         for name, counts in found.items()
         if name in operations
     }
-    return {name: lines for name, lines in told.items() if lines}
+    return {name: lines for name, lines in differing.items() if lines}
 
 
 def changes(found: Found, known: dict[str, Any], made: dict[str, str]) -> list[str]:
     """Everything that a new baseline changes, for who commits it."""
     none = dict.fromkeys(BOUNDS, Bound(0.005, 0.05, exact=True))
     operations: Found = known.get("operations", {})
-    told = [f"{name}: gone" for name in sorted(operations.keys() - found.keys())]
+    differing = [f"{name}: gone" for name in sorted(operations.keys() - found.keys())]
     for name, counts in sorted(found.items()):
         if name not in operations:
-            told.append(f"{name}: new")
+            differing.append(f"{name}: new")
         else:
-            told += [f"{name}: {line}" for line in differences(operations[name], counts, none)]
+            differing += [f"{name}: {line}" for line in differences(operations[name], counts, none)]
     before = known.get("made_with", {})
-    told += [
+    differing += [
         f"{key}: {before.get(key)} -> {made[key]}" for key in made if before.get(key) != made[key]
     ]
-    return told
+    return differing
 
 
-def tell(lines: dict[str, list[str]]) -> None:
-    for name, told in lines.items():
-        print(f"{name}:", *told, sep="\n    ", file=sys.stderr)
+def report(lines: dict[str, list[str]]) -> None:
+    for name, differing in lines.items():
+        print(f"{name}:", *differing, sep="\n    ", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Profile with kernels that carry line numbers: those of this tree, or of a copy built here."""
+"""Profile with kernels that carry line numbers: those of this tree, or of a copy that is built."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ COPY = ROOT / ".cache" / "profile"
 
 
 def lines_in_place() -> bool:
-    built = sorted((ROOT / "src" / "kstore" / "_native").glob("decode.*.so"))
+    built = sorted((ROOT / "src" / "kstore" / "_native").rglob("decode.*.so"))
     return bool(built) and b".debug_line" in built[0].read_bytes()
 
 

@@ -7,23 +7,27 @@ from collections.abc import Callable
 import numpy as np
 
 from counted.operation import Action, Place, operation
-from kstore._native import batch, checksum, keys, ragged, salvage, staging, status, symbols
-from kstore._native.audit import BatchAudit
-from kstore._native.convert import Converter
-from kstore._native.decode import Scanner
-from kstore._native.dump import LineDumper
-from kstore._native.encode import BatchBuffer
-from kstore._native.index import OffsetIndex, TimeIndex
-from kstore._native.key_indexer import KeyIndexer
-from kstore._native.keymap import KeyMap
-from kstore._native.producers import ProducerTable
-from kstore._native.record_filter import RecordFilter
-from kstore._native.recover import SegmentScan, walk_tail
-from kstore._native.seal import SealCheck, SealMaker
-from kstore._native.survey import Survey
-from kstore._native.tally import Tally
-from kstore._native.transactions import AbortedRanges, TransactionWalk
-from kstore.bench.kernels_batch import message
+from kstore._native.append import validate_batch
+from kstore._native.append.encode import BatchBuffer
+from kstore._native.append.producer_table import ProducerTable
+from kstore._native.compaction.key_indexer import KeyIndexer
+from kstore._native.compaction.offset_map import OffsetMap
+from kstore._native.compaction.record_filter import RecordFilter
+from kstore._native.format import checksum, murmur2, ragged_bytes, status
+from kstore._native.format.converter import Converter
+from kstore._native.index.index_files import OffsetIndex, TimeIndex
+from kstore._native.jit import kernel_addresses
+from kstore._native.read.aborted_transactions import AbortedRanges, TransactionWalk
+from kstore._native.read.decode import Scanner
+from kstore._native.read.dump_lines import LineDumper
+from kstore._native.recovery import salvage
+from kstore._native.recovery.batch_audit import BatchAudit
+from kstore._native.recovery.header_checksums import ChecksumCheck, ChecksumWriter
+from kstore._native.recovery.segment_scan import SegmentScan, walk_tail
+from kstore._native.spark import arrow_batches
+from kstore._native.spark.log_statistics import Survey
+from kstore._native.spark.tally import Tally
+from kstore.bench.data.batches import message
 
 Made = tuple[Action, object]
 TIME = 1_700_000_000_000
@@ -82,44 +86,44 @@ for _name, _function in (("crc32c", checksum.crc32c), ("crc32", checksum.crc32))
 @operation("walk frames of 100 bytes", 2000, "frame")
 def walk_frames(_: Place) -> Made:
     data = message(100) * 2000
-    return lambda: len(batch.walk_frames(data)), 2000
+    return lambda: len(validate_batch.walk_frames(data)), 2000
 
 
 @operation("walk frames of 100 bytes, seeded", 2000, "frame")
 def walk_seeded(_: Place) -> Made:
     data = message(100) * 2000
     seeds = list(range(4100, len(data), 4100))
-    return lambda: len(batch.walk_frames(data, seeds)), 2000
+    return lambda: len(validate_batch.walk_frames(data, seeds)), 2000
 
 
 @operation("check batches of 16 KiB", 16, "batch", by_path=True)
 def check_large(_: Place) -> Made:
     data = batches(150, 16)
-    return lambda: batch.scan(data).bad_crc_count, 0
+    return lambda: validate_batch.scan(data).bad_crc_count, 0
 
 
 @operation("check batches of one record", 200, "batch", by_path=True)
 def check_small(_: Place) -> Made:
     data = batches(1, 200)
-    return lambda: batch.scan(data).bad_crc_count, 0
+    return lambda: validate_batch.scan(data).bad_crc_count, 0
 
 
 @operation("validate a batch as a leader", 150, "record", by_path=True)
 def validate(_: Place) -> Made:
     data = one_batch(150)
-    return lambda: batch.validate_leader(data, now=TIME).ok, True
+    return lambda: validate_batch.validate_leader(data, now=TIME).ok, True
 
 
 @operation("validate a batch with keys and headers", 150, "record")
 def validate_keyed(_: Place) -> Made:
     data = one_batch(150, keyed=True)
-    return lambda: batch.validate_leader(data, now=TIME, key_required=True).ok, True
+    return lambda: validate_batch.validate_leader(data, now=TIME, key_required=True).ok, True
 
 
 @operation("stamp a batch")
 def stamp(_: Place) -> Made:
     data = bytearray(one_batch(1))
-    return lambda: batch.stamp(data, base_offset=7, leader_epoch=3), None
+    return lambda: validate_batch.stamp(data, base_offset=7, leader_epoch=3), None
 
 
 # --- encode and decode --------------------------------------------------------------------------
@@ -242,21 +246,21 @@ def rows(count: int = 1000) -> tuple[bytes, "np.ndarray", "np.ndarray"]:
 @operation("gather rows", 1000, "row")
 def gather(_: Place) -> Made:
     data, positions, lengths = rows()
-    return lambda: len(ragged.gather(data, positions, lengths)), 1000
+    return lambda: len(ragged_bytes.gather(data, positions, lengths)), 1000
 
 
 @operation("pack rows", 1000, "row")
 def pack(_: Place) -> Made:
     data, positions, lengths = rows()
     offsets, out = np.zeros(1001, np.int32), np.zeros(100_000, np.uint8)
-    return lambda: ragged.pack(data, positions, lengths, offsets, out), 0
+    return lambda: ragged_bytes.pack(data, positions, lengths, offsets, out), 0
 
 
 @operation("make binary views", 1000, "row")
 def binary_views(_: Place) -> Made:
     data, positions, lengths = rows()
     out = np.zeros(16_000, np.uint8)
-    return lambda: ragged.binary_views(data, positions, lengths, out), None
+    return lambda: ragged_bytes.binary_views(data, positions, lengths, out), None
 
 
 @operation("count records by key", 1000, "record")
@@ -293,13 +297,13 @@ def survey(_: Place) -> Made:
 def put_rows(_: Place) -> Made:
     data, positions, _lengths = rows()
     places = np.arange(1001, dtype=np.int32) * 100
-    column = staging.ArrowBinary(1000, 0, None, places, data)
+    column = arrow_batches.ArrowBinary(1000, 0, None, places, data)
     order, times = np.arange(1000, dtype=np.int64), np.full(1000, TIME, np.int64)
     buffer = BatchBuffer(1 << 18)
 
     def put() -> int:
         buffer.reset()
-        count = staging.put_rows(buffer, order, times, None, column, None)
+        count = arrow_batches.put_rows(buffer, order, times, None, column, None)
         buffer.sealed()
         return count
 
@@ -309,7 +313,7 @@ def put_rows(_: Place) -> Made:
 @operation("give staged batches their offsets", 10, "batch")
 def place_batches(_: Place) -> Made:
     data = bytearray(batches(150, 10))
-    return lambda: staging.place_batches(data, 0, NO_LIMIT, 70, 2), (len(data), 70 + 1500)
+    return lambda: arrow_batches.place_batches(data, 0, NO_LIMIT, 70, 2), (len(data), 70 + 1500)
 
 
 @operation("hash and partition keys", 1000, "key")
@@ -319,15 +323,16 @@ def partitions(_: Place) -> Made:
     out = np.zeros(1000, np.int32)
 
     def run() -> int:
-        keys.partitions_for_keys(data, positions, short, 12, out)
+        murmur2.partitions_for_keys(data, positions, short, 12, out)
         return int(out[999])
 
-    return run, keys.partition_for_key(data[99_900:99_908], 12)
+    return run, murmur2.partition_for_key(data[99_900:99_908], 12)
 
 
 @operation("partition one key")
 def partition(_: Place) -> Made:
-    return lambda: keys.partition_for_key(b"00000042", 12), keys.murmur2(b"00000042") % 2**31 % 12
+    key = b"00000042"
+    return lambda: murmur2.partition_for_key(key, 12), murmur2.murmur2(key) % 2**31 % 12
 
 
 # --- indexes ------------------------------------------------------------------------------------
@@ -411,15 +416,15 @@ def audit(_: Place) -> Made:
 
 
 @operation("find a run of sound batches", 100, "batch")
-def find_run(_: Place) -> Made:
+def scan_valid_batches(_: Place) -> Made:
     data = batches(10, 100)
-    return lambda: salvage.find_run(data, 0)[1], 100
+    return lambda: salvage.scan_valid_batches(data, 0).batch_count, 100
 
 
 @operation("find a batch in garbage", 16384, "byte")
-def find_batch(_: Place) -> Made:
+def find_valid_batch(_: Place) -> Made:
     data = NOISE[:16384] + batches(10, 20)
-    return lambda: salvage.find_batch(data, 0, 0, 1 << 40), 16384
+    return lambda: salvage.find_valid_batch(data, 0, 0, 1 << 40), 16384
 
 
 @operation("seal batches", 128, "batch")
@@ -427,9 +432,9 @@ def seal(_: Place) -> Made:
     data = batches(10, 128)
 
     def run() -> bool:
-        maker = SealMaker(len(data))
+        maker = ChecksumWriter(len(data))
         maker.feed(data)
-        check = SealCheck(maker.finish(), len(data))
+        check = ChecksumCheck(maker.finish(), len(data))
         return not check.feed(data, 0) and not check.finish()
 
     return run, True
@@ -443,7 +448,7 @@ def keymap(_: Place) -> Made:
     names = [b"%08d" % n for n in range(1000)]
 
     def run() -> int:
-        found = KeyMap(1 << 18, 0.9, SECRET)
+        found = OffsetMap(1 << 18, 0.9, SECRET)
         for offset, name in enumerate(names):
             found.put(name, offset)
         return sum(found.get(name) for name in names)
@@ -451,8 +456,8 @@ def keymap(_: Place) -> Made:
     return run, sum(range(1000))
 
 
-def indexed(data: bytes) -> KeyMap:
-    known = KeyMap(1 << 18, 0.9, SECRET)
+def indexed(data: bytes) -> OffsetMap:
+    known = OffsetMap(1 << 18, 0.9, SECRET)
     indexer = KeyIndexer(known, 0, no_codec)
     indexer.begin("counted", 0)
     indexer.attach(data, 0)
@@ -534,4 +539,4 @@ def status_name(_: Place) -> Made:
 
 @operation("addresses of the kernels")
 def addresses(_: Place) -> Made:
-    return lambda: all(symbols.addresses().values()), True
+    return lambda: all(kernel_addresses.addresses().values()), True

@@ -1,6 +1,6 @@
 """The counted process: ``python -m counted.measure HOW DIRECTORY [operation...]``.
 
-HOW is ``instructions`` or ``calls`` (both under valgrind, which is told by marks.c where an
+HOW is ``instructions`` or ``calls`` (both under valgrind, to which marks.c reports where an
 operation begins and ends) or ``memory`` (behind counters.c). Prints one JSON object.
 """
 
@@ -111,7 +111,7 @@ def main(how: str, library: str, names: Iterable[str]) -> None:
     found = {name: measure(how, loaded, OPERATIONS[name]) for name in names}
     json.dump(found, sys.stdout)
     sys.stdout.flush()
-    os._exit(0)  # what a process does at its end is nobody's operation
+    os._exit(0)  # the exit of the process belongs to no operation
 
 
 if __name__ == "__main__":

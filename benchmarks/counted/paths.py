@@ -6,10 +6,10 @@ from typing import Any
 import kstore
 from counted.kernels import TIME, Made, batches, one_batch, values
 from counted.operation import Place, operation
-from kstore._native.checksum import crc32c
-from kstore._native.encode import BatchBuffer
-from kstore.bench.kernels_batch import message
-from kstore.bench.recovery import kill
+from kstore._native.append.encode import BatchBuffer
+from kstore._native.format.checksum import crc32c
+from kstore.bench.data.batches import message
+from kstore.bench.data.partitions import make_unclean
 from kstore.config import LogConfig, StoreConfig
 
 QUIET = StoreConfig(background=False)
@@ -260,7 +260,7 @@ def open_unclean(place: Place) -> Made:
     root = closed(place)
 
     def run() -> int:
-        kill(root)
+        make_unclean(root)
         with kstore.open(root, config=QUIET) as store:
             return store["counted"][0].end_offset if store.recovery.unclean else -1
 

@@ -1,6 +1,6 @@
 """Slowdowns planted in a copy of kstore, to see that the guard turns red.
 
-Each worsens one kind of count of one operation; kernels are built anew as setup.py builds them.
+Each worsens one kind of count of one operation; kernels are rebuilt as setup.py builds them.
 What it costs is compared with an untouched copy, whose kernels were built the same way, counted
 in the same place: strict bounds hold there, whatever the baseline was made with. That copy has
 to cost what kstore itself does.
@@ -31,31 +31,31 @@ class Slowdown(NamedTuple):
     after: str
     operation: str
     kind: str  # of what is counted
-    build: str = ""  # the extension to build anew
+    build: str = ""  # the extension to rebuild
 
 
 SLOWDOWNS: dict[str, Slowdown] = {
     "a checksum reads half of its bytes twice": Slowdown(
-        "_native/crc.h",
+        "_native/format/crc.h",
         "    return ~crc32c_pclmul_state(",
         "    volatile uint32_t twice = crc32c_pclmul_state(&crc_castagnoli, 0, data, size / 2);\n"
         "    (void)twice;\n"
         "    return ~crc32c_pclmul_state(",
-        "crc32c of 65536 bytes", "instructions", "checksum",
+        "crc32c of 65536 bytes", "instructions", "format/checksum",
     ),
     "an append encodes its record twice": Slowdown(
-        "_native/append.pyx",
-        "            self.buffer.put(value, key, headers, self._timestamp(timestamp))\n",
-        "            self.buffer.put(value, key, headers, self._timestamp(timestamp))\n"
-        "            self.buffer.reset()\n"
-        "            self.buffer.put(value, key, headers, self._timestamp(timestamp))\n",
-        "append one record", "instructions", "append",
+        "_native/append/record_appender.pyx",
+        "        to.buffer.put(value, key, headers, to._timestamp(timestamp))\n",
+        "        to.buffer.put(value, key, headers, to._timestamp(timestamp))\n"
+        "        to.buffer.reset()\n"
+        "        to.buffer.put(value, key, headers, to._timestamp(timestamp))\n",
+        "append one record", "instructions", "append/record_appender",
     ),
     "a read looks for its segment twice": Slowdown(
-        "log/log.py",
-        "            if self._writer is not None:\n                return",
-        "            if self._writer is not None:\n"
-        "                self._writer.segments.read(offset, max_bytes)\n                return",
+        "log/writable_log.py",
+        "            return self._state.segments.read(offset, max_bytes)\n",
+        "            self._state.segments.read(offset, max_bytes)\n"
+        "            return self._state.segments.read(offset, max_bytes)\n",
         "read a slice at an offset", "bytecodes",
     ),
     "a view copies what it reads": Slowdown(
@@ -75,22 +75,22 @@ SLOWDOWNS: dict[str, Slowdown] = {
     ),
     "a flush asks for the file's size": Slowdown(
         "log/durability.py",
-        "            base = self._files.base_offset\n",
-        "            base = self._files.base_offset\n            self.files.size(fd)\n",
+        "                base = opened.base_offset\n",
+        "                base = opened.base_offset\n                state.files.size(fd)\n",
         "append one record and flush", "calls",
     ),
     "a flush reads another file": Slowdown(
         "log/durability.py",
-        "            base = self._files.base_offset\n",
-        "            base = self._files.base_offset\n"
-        "            open(__file__, 'rb', 0).read(100)\n",
+        "                base = opened.base_offset\n",
+        "                base = opened.base_offset\n"
+        "                open(__file__, 'rb', 0).read(100)\n",
         "append one record and flush", "moved",
     ),
     "a read does something long in few bytecodes": Slowdown(
-        "log/log.py",
-        "            if self._writer is not None:\n                return",
-        "            if self._writer is not None:\n"
-        "                sum(range(256))\n                return",
+        "log/writable_log.py",
+        "            return self._state.segments.read(offset, max_bytes)\n",
+        "            sum(range(256))\n"
+        "            return self._state.segments.read(offset, max_bytes)\n",
         "read a slice at an offset", "with_python",
     ),
 }  # fmt: skip
@@ -122,7 +122,7 @@ def copy_sources(base: Path) -> Path:
 
 
 def build(package: Path, name: str) -> None:
-    """Build one extension of the copy anew, in its place."""
+    """Rebuild one extension of the copy in place."""
     native = package / "_native"
     source, made = native / f"{name}.pyx", native / f"{name}.c"
     directives = "boundscheck=True,wraparound=False,cdivision=True,embedsignature=False"
@@ -163,12 +163,14 @@ def count(package: Path, operations: list[str], kinds: set[str]) -> Found:
 
 def differences(before: Found, now: Found) -> dict[str, list[str]]:
     """Between two counts of one place, by operation; empty: green."""
-    told = {name: baseline.differences(before[name], now[name], baseline.BOUNDS) for name in now}
-    return {name: lines for name, lines in told.items() if lines}
+    differing = {
+        name: baseline.differences(before[name], now[name], baseline.BOUNDS) for name in now
+    }
+    return {name: lines for name, lines in differing.items() if lines}
 
 
 def untouched(base: Path) -> Found:
-    """A copy without a slowdown, its kernels built anew: what each slowdown is compared with."""
+    """A copy without a slowdown, with rebuilt kernels: each slowdown is compared with it."""
     package = copy_sources(base)
     for name in sorted({each.build for each in SLOWDOWNS.values() if each.build}):
         build(package, name)

@@ -47,7 +47,7 @@ class Place(NamedTuple):
 
 def has_lines(package: Path) -> bool:
     """Whether the built kernels carry line numbers."""
-    built = sorted((package / "_native").glob("decode.*.so"))
+    built = sorted((package / "_native").rglob("decode.*.so"))
     return bool(built) and b".debug_line" in built[0].read_bytes()
 
 
@@ -75,21 +75,20 @@ def costs(path: Path) -> Iterator[tuple[Place, int]]:
 
 def function_name(mangled: str) -> str:
     """Cython's name of a function without its prefixes."""
-    name = re.sub(r"^__pyx_(?:pw|pf|fuse_\d+|f)_\d*kstore_7_native_\d+", "", mangled)
+    name = re.sub(r"^__pyx_(?:pw|pf|fuse_\d+|f)_\d*kstore_7_native_\d+[a-z]+_\d+", "", mangled)
     return re.sub(r"'\d+$", "", name)
 
 
 def source_line(file: str, line: int) -> str:
     """The text of a line of kstore's; empty if the file is not to be found."""
-    for base in (PACKAGE.parents[1], PACKAGE / "_native"):
-        path = base / file if base != PACKAGE / "_native" else base / Path(file).name
+    for path in (PACKAGE.parents[1] / file, *(PACKAGE / "_native").rglob(Path(file).name)):
         if path.is_file():
             lines = path.read_text().splitlines()
             return lines[line - 1].strip() if 0 < line <= len(lines) else ""
     return ""
 
 
-def told(name: str, path: Path, rounds: int, amount: int) -> list[str]:
+def summarize(name: str, path: Path, rounds: int, amount: int) -> list[str]:
     """A section of the summary."""
     modules: Counter[str] = Counter()
     functions: Counter[tuple[str, str]] = Counter()
@@ -140,7 +139,7 @@ def main(target: Path) -> int:
             kept = target / f"{re.sub(r'[^a-z0-9]+', '-', name)}.callgrind"
             kept.write_bytes(dumps[name].read_bytes())
             operation = OPERATIONS[name]
-            text += told(name, kept, operation.rounds, operation.amount)
+            text += summarize(name, kept, operation.rounds, operation.amount)
     summary = target / "summary.md"
     summary.write_text("\n".join(text))
     print(f"{len(PROFILED)} profiles and {summary}")

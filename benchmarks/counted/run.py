@@ -35,7 +35,7 @@ Found = dict[str, Counts]
 
 
 class MissingToolError(Exception):
-    """What is needed to count is not here; says what to install."""
+    """A tool for counting is missing; the text says what to install."""
 
 
 def check_tools() -> None:
@@ -234,7 +234,7 @@ def read_dump(path: Path) -> dict[str, int]:
 def module_of(path: str) -> str:
     """The module of an object file: ``decode`` of kstore's, else ``other``."""
     parts = Path(path).parts
-    return parts[-1].partition(".")[0] if parts[-3:-1] == ("kstore", "_native") else "other"
+    return parts[-1].partition(".")[0] if parts[-4:-2] == ("kstore", "_native") else "other"
 
 
 def read_calls(lines: Iterable[str]) -> dict[str, tuple[Counter[str], int]]:

@@ -17,8 +17,8 @@ from interop.kafka_jars import CONNECTOR, CONNECTOR_SPARK
 from interop.node import Node
 
 PATIENCE = 120.0  # seconds
-# The port answers a little before the broker has started; one that is told to stop in between may
-# never do so.
+# The port accepts connections shortly before the broker has started; a broker that is stopped in
+# between may hang.
 LEVEL, STARTED = "warn,kafka.server.KafkaRaftServer=info", "Kafka Server started"
 # What kafka-server-start.sh gives the JVM, beside its heap.
 SERVER = (
@@ -60,9 +60,9 @@ def running(root: Path) -> Iterator[Node]:
 
 @contextmanager
 def holding(store: Path, topic: str, partitions: int, root: Path) -> Iterator[Node]:
-    """A running broker whose topic has the segments of a closed store's: the same files.
+    """A running broker whose topic has the segments of a closed store as hard links.
 
-    Indexes are the broker's own: it recovered the partitions when it started.
+    The broker builds its own indexes: it recovers the partitions when it starts.
     """
     with running(root) as node:
         node.create_topic(topic, partitions)
@@ -80,7 +80,7 @@ def holding(store: Path, topic: str, partitions: int, root: Path) -> Iterator[No
 
 
 def wait_for_start(node: Node) -> None:
-    """Until the broker says that it has started."""
+    """Wait until the broker logs that it has started."""
     until = monotonic() + PATIENCE
     while STARTED not in node.said():
         if monotonic() > until:
@@ -89,9 +89,9 @@ def wait_for_start(node: Node) -> None:
 
 
 class Served:
-    """A broker that is started over a directory that was closed cleanly, and asked what is in it.
+    """A stopped broker that can be started over a cleanly closed log dir and asked for its offsets.
 
-    Other programs may have the directory in between.
+    Other programs may use the directory while it is stopped.
     """
 
     def __init__(self, node: Node, topic: str, partitions: int) -> None:
@@ -99,7 +99,7 @@ class Served:
         self._node, self._topic, self._partitions = node, topic, partitions
 
     def serve(self, heap: str) -> dict[str, float | int | str]:
-        """Start, ask for every end offset until all are told, stop: see ``KafkaBroker``."""
+        """Start, ask for every end offset until all are known, stop: see ``KafkaBroker``."""
         self._node.jvm = (f"-Xms{heap}", f"-Xmx{heap}", *SERVER)
         started = perf_counter()
         self._node.start(pause=0.005)
@@ -120,7 +120,7 @@ class Served:
         }
 
     def _ends(self) -> list[int]:
-        """Until every partition has a leader that tells its end."""
+        """Wait until every partition has a leader that returns its end offset."""
         host, port = self._node.address.split(":")
         until = monotonic() + PATIENCE
         with socket.create_connection((host, int(port)), PATIENCE) as connection:
@@ -129,7 +129,7 @@ class Served:
                 if not any(errors):
                     return ends
                 sleep(0.005)
-        raise AssertionError(f"the broker does not tell its end offsets: {self._node.said()}")
+        raise AssertionError(f"the broker does not return its end offsets: {self._node.said()}")
 
 
 def end_offsets(
@@ -151,7 +151,7 @@ def end_offsets(
 
 
 def most_memory(pid: int) -> float:
-    """The most MiB of memory that a running process had."""
+    """The peak memory of a running process in MiB."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) / 1024
@@ -160,7 +160,7 @@ def most_memory(pid: int) -> float:
 
 @contextmanager
 def served(store: Path, topic: str, partitions: int, root: Path) -> Iterator[Served]:
-    """The same broker, stopped; its directory has kstore's segments and Kafka's indexes."""
+    """A stopped broker; its directory has kstore's segments and Kafka's indexes."""
     with holding(store, topic, partitions, root) as node:
         node.stop()
         yield Served(node, topic, partitions)
@@ -170,8 +170,8 @@ def served(store: Path, topic: str, partitions: int, root: Path) -> Iterator[Ser
 def broker(store: Path, topic: str, partitions: int, root: Path) -> Iterator[str]:
     """The address of a broker that serves a topic of a closed store; root is on its file system.
 
-    The segments are the same files, so both are read from the same pages. Indexes are the
-    broker's own: it recovers the partitions when it starts.
+    The segments are the same files, so that both are read from the same pages. The broker builds
+    its own indexes: it recovers the partitions when it starts.
     """
     with holding(store, topic, partitions, root) as node:
         yield node.address

@@ -1,10 +1,10 @@
-"""Kafka's own log layer as a peer: its UnifiedLog called in a JVM that stays warm.
+"""Kafka's log layer as a peer: its UnifiedLog, called in a warm JVM.
 
     python benchmarks/peers/kafka.py                  # every figure, as JSON lines
     python benchmarks/peers/kafka.py --scale 0.01
 
-Real Kafka's jars come from Maven Central, by the pom of tests/interop. The figures are Kafka's
-log without a broker around it: no network, no replication, one thread, batches ready-made.
+Kafka's jars come from Maven Central, by the pom of tests/interop. The figures are those of Kafka's
+log without a broker: no network, no replication, one thread, ready batches.
 """
 
 import argparse
@@ -32,15 +32,15 @@ Result = dict[str, float | int | str]
 
 
 class KafkaMissingError(RuntimeError):
-    """Java or Kafka's jars are not here; the text says what to install."""
+    """Java or Kafka's jars are missing; the text says what to install."""
 
 
 class KafkaLog:
-    """Kafka's log layer in a JVM of its own, over logs below a directory.
+    """Kafka's log layer in its own JVM, over logs below a directory.
 
     Each method returns what `UnifiedLogBench.java` measured: `seconds`, `mb_per_s` (10^6 bytes),
     and where calls were timed one by one `p50_ns`, `p99_ns`, `p999_ns`. It checks every result
-    and fails loudly where one is wrong. The first call of a kind warms the JVM: drop it.
+    and fails if one is wrong. The first call of each kind warms the JVM up and should be dropped.
     """
 
     def __init__(self, directory: str | Path, *, heap: str = "1g") -> None:
@@ -56,7 +56,7 @@ class KafkaLog:
                 "java",
                 f"-Xms{heap}",
                 f"-Xmx{heap}",
-                "-XX:+UseSerialGC",  # one thread works here; G1 was not quicker
+                "-XX:+UseSerialGC",  # there is one thread; G1 was not faster
                 "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
                 "-cp",
                 f"{libs}/*",
@@ -70,11 +70,11 @@ class KafkaLog:
         )
 
     def ask(self, work: str, **arguments: object) -> Result:
-        """Have one piece of work done: see the commands in `UnifiedLogBench.java`."""
+        """Run one command of `UnifiedLogBench.java`."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         words = [work, *(f"{name}={value}" for name, value in arguments.items())]
-        with contextlib.suppress(BrokenPipeError):  # told below, with what it said
+        with contextlib.suppress(BrokenPipeError):  # reported below, with its output
             self._process.stdin.write(" ".join(words) + "\n")
             self._process.stdin.flush()
         line = self._process.stdout.readline()
@@ -87,11 +87,11 @@ class KafkaLog:
         return result
 
     def append(self, records: int, size: int) -> Result:
-        """Append `size` bytes of ready-made batches of `records` x 100 bytes, as leader."""
+        """Append `size` bytes of ready batches of `records` x 100 bytes, as leader."""
         return self.ask("append", records=records, bytes=size)
 
     def fill(self, name: str, records: int, size: int) -> Result:
-        """Make a log that stays; `directory` is the partition's, `end_offset` its end."""
+        """Fill a log that is kept; `directory` is the partition's, `end_offset` its end."""
         return self.ask("fill", name=name, records=records, bytes=size)
 
     def read(self, name: str, count: int, seed: int = 1) -> Result:
@@ -164,7 +164,7 @@ class KafkaLog:
 
 
 def everything(peer: KafkaLog, scale: float = 1.0) -> Iterator[Result]:
-    """Each kind of work for each shape of batch, the second run of each, in JSON's terms."""
+    """The second run of each kind of work for each shape of batch."""
 
     def sized(amount: int) -> int:
         return max(1, int(amount * scale))

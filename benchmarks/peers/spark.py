@@ -1,4 +1,4 @@
-"""What contests with Spark start from: a folder for data, a session, the connector's jars."""
+"""Set-up of the contests with Spark: a folder for data, a session, the connector's jars."""
 
 import os
 import shutil
@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kstore.bench import spark as bench
+import spark_data as bench
 from peers.broker import connector_jars
-from peers.here import MissingError
+from peers.provide_kafka import MissingError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def data_folder() -> Iterator[Path]:
-    """Where contests make their data: KSTORE_BENCH_DIR, where it stays for another run."""
+    """The folder of the contests' data: KSTORE_BENCH_DIR, which is kept for another run."""
     kept = os.environ.get("KSTORE_BENCH_DIR")
     if kept:
         Path(kept).mkdir(parents=True, exist_ok=True)
@@ -31,9 +31,9 @@ def data_folder() -> Iterator[Path]:
 
 @contextmanager
 def session() -> "Iterator[tuple[SparkSession, bool]]":
-    """A session, and whether it knows Spark's own Kafka connector; MissingError without Java.
+    """A session, and whether it has Spark's own Kafka connector; MissingError without Java.
 
-    All contests of a process have the same jars: its one JVM is started with them.
+    All contests of a process share one JVM, and so the same jars.
     """
     if shutil.which("java") is None:
         raise MissingError("there is no java on the path (version 17 or newer)")

@@ -54,7 +54,7 @@ def moment(milliseconds: int) -> str:
 
 
 def load(store: kstore.Store, dataset: datasets.Dataset) -> None:
-    """Produce one file's lines into a topic of its own."""
+    """Produce one file's lines into a separate topic."""
     lines = list(dataset.lines())
     text = sum(len(value) for _, value, _ in lines)
     topic = store.create_topic(dataset.topic, partitions=dataset.partitions)
@@ -114,7 +114,7 @@ def scan_access(topic: kstore.Topic) -> dict[str, np.ndarray | list[bytes]]:
 
 
 def filter_metrics(topic: kstore.Topic) -> None:
-    """A filter of our own, compiled into the scan: one machine's readings on one day."""
+    """A user-defined filter, compiled into the scan: one machine's readings on one day."""
     from kstore import jit
 
     first = int(datetime(2014, 4, 10, tzinfo=UTC).timestamp()) * 1000
@@ -137,14 +137,14 @@ def filter_metrics(topic: kstore.Topic) -> None:
 
 
 def strongest(topic: kstore.Topic) -> None:
-    """Plain iteration over records, where that is the simplest thing."""
+    """Plain iteration over records, the simplest way for a few of them."""
     quakes = []
     for log in topic:
         for record in log:
             properties = json.loads(record.value)["properties"]
             quakes.append((properties["mag"] or 0.0, record.timestamp, properties["place"]))
-    for magnitude, when, place in sorted(quakes, reverse=True)[:3]:
-        print(f"  magnitude {magnitude:.1f}  {moment(when)}  {place}")
+    for magnitude, when, region in sorted(quakes, reverse=True)[:3]:
+        print(f"  magnitude {magnitude:.1f}  {moment(when)}  {region}")
 
 
 def aggregate(found: dict[str, np.ndarray | list[bytes]]) -> tuple:

@@ -10,7 +10,7 @@ QUOTE, SPACE, ZERO, NINE = 34, 32, 48, 57
 
 @njit(cache=True, nogil=True)
 def number_at(data, position, end):
-    """The decimal number at a position and the position after it; -1 where there is none."""
+    """The decimal number at a position and the position after it; -1 if there is none."""
     value = -1
     while position < end and ZERO <= data[position] <= NINE:
         value = max(value, 0) * 10 + (data[position] - ZERO)

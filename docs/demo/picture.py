@@ -1,4 +1,4 @@
-"""The demo's picture: what the log says, and how fast it was read."""
+"""The demo's picture: what the log contains, and how fast it was read."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime

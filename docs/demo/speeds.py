@@ -1,4 +1,4 @@
-"""kstore beside what this machine can do at most: one interleaved run, medians.
+"""kstore compared with the limits of this machine: one interleaved run, medians.
 
 Each pair does the same work on the same bytes: check them against read them, append them against
 write them. Round after round first one, then the other, so that both see the same machine.
@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import kstore
-from kstore._native.checksum import cpu_path, crc32c
+from kstore._native.format.checksum import cpu_path, crc32c
 
 ROUNDS = 31  # of a read: milliseconds each
 WRITES = 7  # each leaves SIZE bytes on the disk
@@ -24,7 +24,7 @@ SIZE = 32 << 20
 
 @dataclass(frozen=True)
 class Speed:
-    """GB/s of kstore, and of the plain operation beside it."""
+    """GB/s of kstore, and of the plain operation that it is compared with."""
 
     what: str
     against: str
@@ -44,7 +44,7 @@ def interleaved(
     theirs: Callable[[], object],
     rounds: int = ROUNDS,
 ) -> Speed:
-    """Run the two in turn, once for warmth and then some rounds; compare the medians."""
+    """Run the two in turn, once to warm up and then some rounds; compare the medians."""
     seconds: tuple[list[float], list[float]] = ([], [])
     for number in range(rounds + 1):
         for run, times in zip((ours, theirs), seconds, strict=True):
@@ -74,12 +74,12 @@ def append(log: kstore.Log, values: list[bytes], path: Path) -> Speed:
     log.extend(values)
     size = log.size - before
     block = memoryview(os.urandom(log.config.batch_size))
-    whole, rest = divmod(size, len(block))
+    blocks, rest = divmod(size, len(block))
 
     def write() -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            for _ in range(whole):
+            for _ in range(blocks):
                 os.write(descriptor, block)
             os.write(descriptor, block[:rest])
         finally:

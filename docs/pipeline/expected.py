@@ -1,4 +1,4 @@
-"""What the pipeline has to come to, worked out over the same files by plain Python."""
+"""The expected results of the pipeline, computed from the same files by plain Python."""
 
 import json
 import sys
@@ -67,12 +67,12 @@ def expect(weeks: int) -> Expected:
                     when = datetime.fromtimestamp(moved / 1000, UTC) + timedelta(week * DAYS)
                     found.hours[f"{dataset.topic} {when:%Y-%m-%dT%H}"].add(amount)
         found.records[dataset.topic] = count
-    found.incidents = sum(number * loads[place] for place, number in errors.items()) * weeks
+    found.incidents = sum(number * loads[window] for window, number in errors.items()) * weeks
     return found
 
 
 def _moved(timestamp: int, first: int) -> int | None:
-    """A time on the days of the replay; None where it lies behind them."""
+    """A time on the days of the replay; None if it lies after them."""
     day = 86_400_000
     start = int(datetime.combine(date.fromisoformat(START), datetime.min.time(), UTC).timestamp())
     offset = timestamp - first // day * day
@@ -80,7 +80,7 @@ def _moved(timestamp: int, first: int) -> int | None:
 
 
 def _take_apart(topic: str, line: bytes) -> tuple[float, bool]:
-    """What counts of a line, and whether it is a request that failed."""
+    """The amount that a line counts for, and whether it is a failed request."""
     if topic == QUAKES:
         return json.loads(line)["properties"]["mag"] or 0.0, False
     if topic == METRICS:

@@ -98,7 +98,7 @@ def create_topics(store: Path) -> None:
 def run_queries(
     spark: SparkSession, store: Path, out: Path, rows: int, step: Callable[[], None]
 ) -> list[report.Batch]:
-    """One query after the other, each until it has read what is there."""
+    """Run one query after the other, each until it has read all input."""
     kstore.spark.register(spark)
     everything = f"{WEB},{METRICS},{QUAKES}"
     found = []
@@ -152,7 +152,7 @@ def read_hours(spark: SparkSession, store: Path) -> dict[str, dict]:
 def check(
     spark: SparkSession, store: Path, out: Path, weeks: int, hours: dict[str, dict]
 ) -> list[report.Check]:
-    """What came out, beside what plain Python finds in the same files."""
+    """Compare the results with what plain Python finds in the same files."""
     wanted = expect(weeks)
     found = []
     for topic in PARTITIONS:
@@ -192,7 +192,7 @@ def verify(store: Path) -> None:
 def run(
     spark: SparkSession, out: Path, weeks: int, rows: int, killer: Killer | None = None
 ) -> bool:
-    """The whole pipeline into a folder; whether its figures are right."""
+    """Run the complete pipeline into a directory; returns whether its figures are right."""
     store = out / "store"
     step = (lambda: None) if killer is None else killer.step
     say(f"1. Lines to records, a batch job for each topic ({spark.sparkContext.master})")
@@ -222,7 +222,7 @@ def run(
 
 
 def clear(out: Path) -> None:
-    """Begin anew, but never in a folder that an earlier run did not make."""
+    """Empty the directory, but only one that an earlier run created."""
     if out.exists():
         if any(out.iterdir()) and not (out / MADE).exists():
             raise SystemExit(f"{out} is not empty, and no earlier run made it: name another --out")

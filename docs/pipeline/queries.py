@@ -74,7 +74,7 @@ def lines(spark: SparkSession, data: Path, topic: str, weeks: int) -> DataFrame:
 
 
 def produce(frame: DataFrame, store: Path, topic: str) -> None:
-    """All of it shows at once; run again under the same writeId it writes nothing."""
+    """Publish all rows at once; a second run under the same writeId writes nothing."""
     kstore.spark.write(frame, store, topic=topic, compression="zstd", writeId=f"load {topic}")
 
 
@@ -99,7 +99,7 @@ def requests(records: DataFrame) -> DataFrame:
 
 
 def start_requests(records: DataFrame, out: Path) -> StreamingQuery:
-    """Parsed requests to Parquet, a folder for each day."""
+    """Parsed requests to Parquet, a directory for each day."""
     return (
         requests(records)
         .withColumn("date", f.to_date("timestamp"))

@@ -27,7 +27,7 @@ img { max-width: 100% } .bad { color: #c44e52 }
 
 @dataclass(frozen=True)
 class Check:
-    """A figure of the pipeline beside the same, worked out by plain Python."""
+    """A figure of the pipeline, and the same figure computed by plain Python."""
 
     what: str
     found: float

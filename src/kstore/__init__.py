@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from kstore.log.repair import plan_repair as plan_repair
     from kstore.log.repair import repair as repair
     from kstore.log.view import LogView as LogView
+    from kstore.open_store import open as open
     from kstore.producer import Delivery as Delivery
     from kstore.producer import Producer as Producer
     from kstore.record import Record as Record
     from kstore.record.columns import Columns as Columns
     from kstore.record.columns import Ragged as Ragged
     from kstore.store import Store as Store
-    from kstore.store import open as open
-    from kstore.topic import Position as Position
     from kstore.topic import Topic as Topic
-    from kstore.topic import TopicPartition as TopicPartition
+    from kstore.topic_partition import Position as Position
+    from kstore.topic_partition import TopicPartition as TopicPartition
     from kstore.transactions import TransactionalProducer as TransactionalProducer
 
 __version__ = "0.1.0"
@@ -58,7 +58,7 @@ _HOME = {
     "Log": "kstore.log.log",
     "LogConfig": "kstore.config",
     "LogView": "kstore.log.view",
-    "Position": "kstore.topic",
+    "Position": "kstore.topic_partition",
     "Producer": "kstore.producer",
     "Ragged": "kstore.record.columns",
     "Record": "kstore.record",
@@ -66,9 +66,9 @@ _HOME = {
     "Store": "kstore.store",
     "StoreConfig": "kstore.config",
     "Topic": "kstore.topic",
-    "TopicPartition": "kstore.topic",
+    "TopicPartition": "kstore.topic_partition",
     "TransactionalProducer": "kstore.transactions",
-    "open": "kstore.store",
+    "open": "kstore.open_store",
     "plan_repair": "kstore.log.repair",
     "repair": "kstore.log.repair",
 }

@@ -6,13 +6,14 @@ unless set, because kstore must never shorten a directory that it did not make.
 """
 
 import math
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 
-from kstore.errors import InvalidConfigError
+from kstore.errors import BackgroundFailure, InvalidConfigError
+from kstore.integers import INT32_MAX, INT64_MAX, check_integer_setting
 
-INT32_MAX = 2**31 - 1
-INT64_MAX = 2**63 - 1
+_MOST_OPEN_LOGS = 256
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _RELEASES = (
     *("0.8.0", "0.8.1", "0.8.2", "0.9.0"),  # message v0
@@ -42,13 +43,13 @@ class LogConfig:
     file_delete_delay_ms: int = 60_000
     flush_messages: int = INT64_MAX
     flush_ms: int = INT64_MAX
-    compression_type: str = "producer"
-    # What the log is written in: messages v0 below 0.10.0, v1 below 0.11.0, else batches v2.
+    compression_type: str = "producer"  # else the codec of all that is appended, not replicated
+    # The format of the log: messages v0 below 0.10.0, v1 below 0.11.0, else batches v2.
     message_format_version: str = "3.0-IV1"
     message_timestamp_type: str = "CreateTime"
     message_timestamp_before_max_ms: int = INT64_MAX
     message_timestamp_after_max_ms: int = INT64_MAX
-    producer_id_expiration_ms: int = 86_400_000  # a setting of the whole broker in Kafka
+    producer_id_expiration_ms: int = 86_400_000  # a setting of the broker in Kafka
     # Not Kafka's topic settings: how kstore's own append and extend build batches
     # (a Kafka producer's batch.size and compression.type).
     batch_size: int = 131_072
@@ -94,17 +95,29 @@ class LogConfig:
         return cls().with_properties(properties)
 
     def with_properties(self, properties: Mapping[str, object]) -> "LogConfig":
-        """A copy with some settings changed, named in Kafka's spelling, values as text or typed."""
-        kinds = {field.name: type(getattr(self, field.name)).__name__ for field in fields(self)}
+        """A copy with some settings changed, in Kafka's spelling or Python's, as text or typed."""
         changes: dict[str, object] = {}
         for name, value in properties.items():
-            attribute = name.replace(".", "_").replace("-", "_")
-            kind = kinds.get(attribute)
-            if kind is None:
-                known = ", ".join(sorted(key.replace("_", ".") for key in kinds))
-                raise InvalidConfigError(f"unknown setting {name!r}; known are: {known}")
-            changes[attribute] = _parse(name, value, kind)
+            attribute = setting_attribute(name)
+            if attribute in changes:
+                raise InvalidConfigError(f"{attribute.replace('_', '.')} is set twice")
+            changes[attribute] = _parse(name, value, type(getattr(self, attribute)).__name__)
         return replace(self, **changes)  # type: ignore[arg-type]
+
+    def merge(
+        self, changes: Mapping[str, object], unset: Iterable[str], default: "LogConfig"
+    ) -> "LogConfig":
+        """A copy with ``changes`` made, and each setting in ``unset`` as ``default`` has it.
+
+        Raises InvalidConfigError for unknown names, values out of range, and a setting that is
+        both changed and unset.
+        """
+        changed = {setting_attribute(name) for name in changes}
+        reset = {setting_attribute(name) for name in unset}
+        for attribute in sorted(changed & reset):
+            raise InvalidConfigError(f"{attribute.replace('_', '.')} is both set and unset")
+        defaults = {attribute: getattr(default, attribute) for attribute in reset}
+        return self.with_properties({**defaults, **changes})
 
     def to_properties(self) -> dict[str, str]:
         """Only what differs from the defaults, in Kafka's spelling."""
@@ -116,18 +129,33 @@ class LogConfig:
         }
 
 
+def default_open_logs() -> int:
+    """How many logs may hold files open, three each, within the process's limit (``ulimit -n``).
+
+    256, or fewer where that leaves less than 128 descriptors, or half of them, to all others.
+    """
+    from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
+
+    limit, _ = getrlimit(RLIMIT_NOFILE)
+    if limit == RLIM_INFINITY:
+        return _MOST_OPEN_LOGS
+    return max(1, min(_MOST_OPEN_LOGS, (limit - min(128, limit // 2)) // 3))
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoreConfig:
-    """Settings of a whole store."""
+    """Settings of a store."""
 
-    log: LogConfig = field(default_factory=LogConfig)  # for topics that set nothing of their own
+    log: LogConfig = field(default_factory=LogConfig)  # for topics without their own settings
     background: bool = True  # one thread for flush.ms and retention, started when first needed
     retention_check_interval_ms: int = 300_000
     recovery: str = "careful"  # "kafka": cut at damage as Kafka does (what is cut is kept aside)
     num_recovery_threads_per_data_dir: int = 2  # partitions recovered at once after an unclean stop
     transaction_max_timeout_ms: int = 900_000  # the longest transaction.timeout.ms of a producer
     transactional_id_expiration_ms: int = 604_800_000  # ids unused for so long are forgotten
-    max_open_logs: int = 256  # beyond this, idle logs give their files back
+    max_open_logs: int = field(  # beyond this, idle logs give their files back
+        default_factory=default_open_logs
+    )
     max_mapped_segments: int = 256  # 0: a reader maps none (a mount that another machine writes)
     log_cleaner_enable: bool = True  # compact topics whose own settings ask for it
     log_cleaner_threads: int = 1
@@ -135,6 +163,8 @@ class StoreConfig:
     log_cleaner_io_buffer_load_factor: float = 0.9  # which part of a map may be used
     log_cleaner_io_max_bytes_per_second: float = math.inf  # read and written, by all threads
     log_cleaner_backoff_ms: int = 15_000  # pause where nothing is to be compacted
+    # Called in a background thread when background work fails, once until it fails differently.
+    on_background_error: Callable[[BackgroundFailure], object] | None = None
 
     def __post_init__(self) -> None:
         _check_range(self, "retention_check_interval_ms", 1, INT64_MAX)
@@ -153,12 +183,42 @@ class StoreConfig:
                 f"log.cleaner.io.max.bytes.per.second must be above 0, not {rate!r}"
             )
         _check_range(self, "log_cleaner_backoff_ms", 0, INT64_MAX)
+        if self.on_background_error is not None and not callable(self.on_background_error):
+            raise InvalidConfigError(
+                f"on_background_error must be callable, not {self.on_background_error!r}"
+            )
+
+
+def codec_of_batches(config: LogConfig, asked: str | None = None) -> str:
+    """The codec in which a topic's log keeps what is appended: one of ``CODECS``.
+
+    ``compression.type`` decides unless it is ``producer``; then what the producer asked for, or
+    the topic's ``batch.compression``. Kafka's LogValidator and BrokerCompressionType.
+    """
+    if config.compression_type == "uncompressed":
+        return "none"
+    if config.compression_type != "producer":
+        return config.compression_type
+    return config.batch_compression if asked is None else asked
+
+
+def warn_of_codec(config: LogConfig, asked: str | None, topic: str) -> None:
+    """Warn (UserWarning) a producer that asks for another codec than the topic's."""
+    kept = codec_of_batches(config, asked)
+    if asked is not None and asked != kept:
+        warnings.warn(
+            f"compression {asked!r} was asked for, but {topic} has compression.type "
+            f"{config.compression_type}: records are kept as {kept!r}. Leave the option out, or "
+            "set the topic's compression.type to producer",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def magic_of(version: str) -> int:
     """The magic of what a broker of that version writes: 0, 1 or 2. Kafka's ApiVersion.
 
-    Digits behind those that name a version, and ``-IV1`` and the like, are not looked at.
+    Digits after those that name a version, and suffixes such as ``-IV1``, are ignored.
     """
     parts = version.split("-")[0].split(".") if isinstance(version, str) else []
     release = ".".join(parts[: 3 if parts[:1] == ["0"] else 2])
@@ -167,6 +227,56 @@ def magic_of(version: str) -> int:
             f"message.format.version must be one of {', '.join(_RELEASES)}, not {version!r}"
         )
     return 0 if release in _RELEASES[:4] else 1 if release in _RELEASES[4:7] else 2
+
+
+def setting_attribute(name: object) -> str:
+    """The attribute of LogConfig that a setting's name in Kafka's or Python's spelling means.
+
+    Raises InvalidConfigError with names that are close, else with all that are known.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"a setting is named by text, not {type(name).__name__}")
+    known = LogConfig.__dataclass_fields__
+    attribute = name.replace(".", "_").replace("-", "_")
+    if attribute in known:
+        return attribute
+    from difflib import get_close_matches
+
+    names = sorted(key.replace("_", ".") for key in known)
+    close = get_close_matches(attribute.replace("_", ".").lower(), names, n=3)
+    hint = f"did you mean {' or '.join(close)}?" if close else f"known are: {', '.join(names)}"
+    raise InvalidConfigError(f"unknown setting {name!r}; {hint}")
+
+
+def check_changes(config: object, unset: object) -> None:
+    """What ``alter`` was given; a TypeError says what would be right."""
+    if isinstance(config, LogConfig):
+        raise TypeError(
+            "alter changes the settings that a mapping names: config={'retention.ms': 3600000}; "
+            "for all that differs from the defaults, config=LogConfig(...).to_properties()"
+        )
+    if config is not None and not isinstance(config, Mapping):
+        raise TypeError(f"config is a mapping of settings, not {type(config).__name__}")
+    if isinstance(unset, str | bytes | Mapping) or not isinstance(unset, Iterable):
+        raise TypeError("unset is a list of settings' names: unset=['retention.ms']")
+
+
+def warn_of_replacing(topic: str, dropped: Mapping[str, str]) -> None:
+    """Warn the caller of ``Store.configure_topic``, who is two frames above."""
+    warnings.warn(
+        "configure_topic replaces all settings of a topic and is deprecated: use "
+        "alter_topic(name, config={...}, unset=[...])",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+    if dropped:
+        values = ", ".join(f"{name}={value}" for name, value in sorted(dropped.items()))
+        warnings.warn(
+            f"configure_topic has reset settings of topic {topic!r} that its LogConfig leaves "
+            f"out: {values}. alter_topic(name, config={{...}}) changes some and leaves the others",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def check_log_config(config: object) -> LogConfig:
@@ -191,10 +301,8 @@ def check_store_config(config: object) -> StoreConfig:
 
 def _check_range(config: object, name: str, low: int, high: int) -> None:
     value = getattr(config, name)
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise InvalidConfigError(
-            f"{name.replace('_', '.')} must be a whole number from {low} to {high}, not {value!r}"
-        )
+    number = check_integer_setting(name.replace("_", "."), value, low, high)
+    object.__setattr__(config, name, number)  # an int also where NumPy's was given
 
 
 def _check_bool(config: object, name: str) -> None:
@@ -228,16 +336,32 @@ def _parse(name: str, value: object, kind: str) -> object:
             raise InvalidConfigError(f"{name} must be true or false, not {value!r}")
         return text.lower() == "true"
     if kind == "int":
-        try:
-            return int(text)
-        except ValueError:
-            raise InvalidConfigError(f"{name} must be a whole number, not {value!r}") from None
+        return parse_whole_number(text, -INT64_MAX - 1, name=name)
     if kind == "float":
         try:
             return float(text)
         except ValueError:
             raise InvalidConfigError(f"{name} must be a number, not {value!r}") from None
     return text
+
+
+def parse_whole_number(text: str, low: int = 0, high: int = INT64_MAX, *, name: str = "") -> int:
+    """The whole number from low to high that a text is; raises ``InvalidConfigError``.
+
+    However long the text is: ``int`` itself raises another error beyond 4,300 digits, and what
+    it returns below that need not fit into any field.
+    """
+    try:
+        number = int(text)
+    except ValueError:
+        number = None
+    if number is None or not low <= number <= high:
+        shown = text if len(text) <= 40 else f"{text[:40]}... ({len(text)} characters)"
+        bounds = "" if low == -INT64_MAX - 1 else f" from {low} to {high}"
+        raise InvalidConfigError(
+            f"{name}{' must be ' if name else ''}a whole number{bounds}, not {shown!r}"
+        )
+    return number
 
 
 def _text(value: object) -> str:

@@ -3,40 +3,27 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
-from os.path import basename, dirname
 from threading import Event, RLock
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from kstore.config import LogConfig
 from kstore.errors import (
     ClosedError,
-    CorruptFileError,
+    GroupConflictError,
     InvalidConfigError,
-    InvalidGroupError,
-    NewerFormatError,
     OffsetOutOfRangeError,
-    StoreLockedError,
+    UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
-from kstore.group.fields import partition_for_name
 from kstore.group.messages import METADATA_MAX_BYTES, OffsetCommit
-from kstore.group.offsets import (
-    FILE_PREFIX,
-    MAX_FILE_SIZE,
-    OFFSETS_PARTITIONS,
-    OFFSETS_PROPERTIES,
-    OFFSETS_TOPIC,
-    Commits,
-    GroupOffsets,
-    OffsetsTable,
-    parse,
-)
-from kstore.log.files import TEMPORARY_SUFFIX
+from kstore.group.offsets import TopicIds
+from kstore.integers import check_integer, check_integer_setting
 from kstore.log.transactions import Outcomes, check_isolation
-from kstore.topic import TopicPartition, as_place
+from kstore.topic import MetadataView
+from kstore.topic_partition import TopicPartition, as_place
 
 if TYPE_CHECKING:
+    from kstore.committed_offsets import StoreGroup
     from kstore.log.log import Log
     from kstore.log.view import LogView
     from kstore.record import Record
@@ -47,81 +34,9 @@ _LOGGER = logging.getLogger("kstore")
 RESETS = ("earliest", "latest", "none")
 _PAUSE_MIN = 0.0005  # between looks at several partitions, growing to the maximum while idle
 _PAUSE_MAX = 0.02
+_RETRIES = 3  # where a topic was deleted, and made again, in the middle of a poll
 
 Place = TopicPartition | tuple[str, int]
-
-
-class StoreGroup:
-    """A group's committed offsets in a store: its log where this process writes, else its file.
-
-    Not thread-safe: each consumer has one of its own.
-    """
-
-    def __init__(self, store: "Store", group: str, directory: str | None = None) -> None:
-        if not isinstance(group, str) or not group or len(group.encode()) > 0x7FFF:
-            raise InvalidGroupError(f"a group is named by 1 to 32767 bytes of text, not {group!r}")
-        self.name = group
-        self._store = store
-        self._offsets = GroupOffsets(store._files, directory or min(store.paths), group)
-        self._table: OffsetsTable | None = None
-        self.claims = self._offsets.claims
-
-    def fetch(self) -> Commits:
-        return self._offsets.fetch(self._find_table())
-
-    def commit(self, commits: Mapping[tuple[str, int], OffsetCommit]) -> None:
-        if self._store.writable:
-            self.make_topic()
-        self._offsets.commit(commits, self._find_table(), to_log=self._store.writable)
-
-    def fold(self) -> int:
-        """Move the group's file into ``__consumer_offsets``; returns how many commits."""
-        self.make_topic()
-        table = self._find_table()
-        return 0 if table is None else self._offsets.fold(table)
-
-    def transactional_records(
-        self, offsets: Iterable[tuple[tuple[str, int], int]]
-    ) -> list["Record"]:
-        """The records of a commit that a transaction brings to the group's log."""
-        return self._offsets.records(
-            {place: OffsetCommit(offset, -1) for place, offset in offsets},
-            self._find_table(),
-        )
-
-    def make_topic(self) -> int:
-        """Make ``__consumer_offsets`` where there is none; returns the group's partition of it."""
-        if OFFSETS_TOPIC not in self._store:
-            self._store.create_topic(
-                OFFSETS_TOPIC,
-                OFFSETS_PARTITIONS,
-                config=LogConfig.from_properties(OFFSETS_PROPERTIES),
-                exist_ok=True,
-            )
-        return partition_for_name(self.name, len(self._store.topic(OFFSETS_TOPIC)))
-
-    def _find_table(self) -> OffsetsTable | None:
-        """None where there is no ``__consumer_offsets``, or not the group's partition of it."""
-        if self._table is None and OFFSETS_TOPIC in self._store:
-            topic = self._store.topic(OFFSETS_TOPIC)
-            partition = partition_for_name(self.name, len(topic))
-            if partition in topic.partitions:
-                self._table = OffsetsTable(topic[partition])
-        return self._table
-
-
-def fold_files(store: "Store", paths: Iterable[str]) -> None:
-    """Move files of committed offsets into ``__consumer_offsets``; what fails is left and told."""
-    for path in paths:
-        if not basename(path).startswith(FILE_PREFIX) or path.endswith(TEMPORARY_SUFFIX):
-            continue
-        try:
-            group, _ = parse(store._files.read(path, MAX_FILE_SIZE), path)
-            moved = StoreGroup(store, group, dirname(path)).fold()
-        except (CorruptFileError, NewerFormatError, StoreLockedError) as error:
-            _LOGGER.warning("committed offsets were left where they are: %s", error)
-        else:
-            _LOGGER.info("group %s: %d committed offsets moved from %s", group, moved, path)
 
 
 class ConsumerBatch:
@@ -130,10 +45,14 @@ class ConsumerBatch:
     Iterating gives :class:`kstore.Record`; ``view`` is the same window as columns or Arrow.
     As a context manager it is at-least-once delivery: leaving the block commits ``stop_offset``;
     leaving it by an exception commits nothing and puts the consumer back to ``start_offset``.
+    Where the topic was deleted since, and made again, the batch stays one of the old topic:
+    committing it and ``view`` raise UnknownTopicIdError.
     Immutable; safe to share between threads.
     """
 
-    __slots__ = ("_consumer", "_records", "partition", "start_offset", "stop_offset", "topic")
+    __slots__ = (
+        "_consumer", "_records", "_topic_id", "partition", "start_offset", "stop_offset", "topic",
+    )  # fmt: skip
 
     def __init__(
         self, consumer: "Consumer", place: TopicPartition, records: list["Record"],
@@ -141,6 +60,7 @@ class ConsumerBatch:
     ) -> None:  # fmt: skip
         self._consumer = consumer
         self._records = records
+        self._topic_id = consumer._topic_ids[place.topic]
         self.topic, self.partition = place
         self.start_offset = start_offset
         self.stop_offset = stop_offset
@@ -149,6 +69,12 @@ class ConsumerBatch:
     def view(self) -> "LogView":
         """The records as a view of the log: ``scan()``, ``to_arrow()``."""
         log = self._consumer._log(TopicPartition(self.topic, self.partition))
+        if not self._consumer._is_same_topic(self.topic, self._topic_id):  # once the log is there
+            raise UnknownTopicIdError(
+                f"topic {self.topic!r} was deleted since this batch was read: what has its name "
+                "now is another topic. The batch itself has the records",
+                path=log.path,
+            )
         return log.view(
             self.start_offset, self.stop_offset, isolation=self._consumer.isolation_level
         )
@@ -165,9 +91,9 @@ class ConsumerBatch:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         place = TopicPartition(self.topic, self.partition)
         if kind is None:
-            self._consumer.commit({place: self.stop_offset})
+            self._consumer._commit({place: self.stop_offset}, "", {self.topic: self._topic_id})
         else:
-            self._consumer._rewind(place, self.start_offset, self.stop_offset)
+            self._consumer._rewind(place, self.start_offset, self.stop_offset, self._topic_id)
 
     def __repr__(self) -> str:
         return (
@@ -190,38 +116,42 @@ class Consumer:
         self,
         store: "Store",
         group: "StoreGroup | None",
-        assignment: Iterable[Place],
+        assignment: Iterable[TopicPartition],
         *,
         auto_offset_reset: str,
         max_poll_records: int,
         timeout: float | None,
         isolation_level: str,
+        topics: Iterable[str] = (),
+        metadata_max_age_ms: int = 0,
     ) -> None:
         self._committed_only = check_isolation(isolation_level)
         if auto_offset_reset not in RESETS:
             raise InvalidConfigError(
                 f"auto.offset.reset must be one of {', '.join(RESETS)}, not {auto_offset_reset!r}"
             )
-        if not isinstance(max_poll_records, int) or max_poll_records < 1:
-            raise InvalidConfigError(
-                f"max.poll.records must be a whole number from 1, not {max_poll_records!r}"
-            )
         self._store = store
         self._group = group
+        self._topics = tuple(dict.fromkeys(topics))  # whose later partitions are read as well
+        self._metadata = MetadataView(
+            store, check_integer_setting("metadata.max.age.ms", metadata_max_age_ms, 0) / 1000
+        )
         self._reset = auto_offset_reset
-        self._max_poll_records = max_poll_records
+        self._max_poll_records = check_integer_setting("max.poll.records", max_poll_records, 1)
         self._timeout = timeout
         self.isolation_level = isolation_level
         self._lock = RLock()
         self._stopped = Event()
         self._closed = False
         self._positions: dict[TopicPartition, int | None] = {}  # None: not known yet
+        self._topic_ids: TopicIds = {}  # of the topics that the positions are in
         self._outcomes: dict[TopicPartition, Outcomes] = {}
         self._ends: dict[TopicPartition, int] = {}  # log ends at the last look
         self._paused: set[TopicPartition] = set()
         self._turn = 0
         try:
-            self.assign(assignment)
+            here = [TopicPartition(each, n) for each in self._topics for n in self._here(each)]
+            self._assign(dict.fromkeys([*here, *assignment]))
         except BaseException:
             self.close()
             raise
@@ -233,33 +163,108 @@ class Consumer:
         return frozenset(self._positions)
 
     def assign(self, partitions: Iterable[Place]) -> None:
-        """Read these partitions from now on; positions of those kept stay.
+        """Read these partitions and no others from now on; positions of those kept stay.
 
-        Raises UnknownTopicOrPartitionError, GroupConflictError; then nothing has changed.
+        Partitions that a topic gets later are not added to them. Raises
+        UnknownTopicOrPartitionError, GroupConflictError; then nothing has changed.
         """
         with self._lock:
             self._check()
-            wanted = [as_place(place) for place in partitions]
-            for topic, partition in wanted:
-                if partition not in self._store.topic(topic).partitions:
-                    raise UnknownTopicOrPartitionError(
-                        f"topic {topic!r} has no partition {partition!r} here"
-                    )
-            claimed: list[TopicPartition] = []
-            if self._group is not None:
-                try:
-                    for place in wanted:
-                        if place not in self._positions:
-                            self._group.claims.take(place)
-                            claimed.append(place)
-                except BaseException:
-                    for place in claimed:
-                        self._group.claims.release(place)
-                    raise
-                for place in self._positions.keys() - set(wanted):
+            self._assign(dict.fromkeys(as_place(place) for place in partitions))
+            self._topics = ()
+
+    def _assign(self, wanted: Iterable[TopicPartition]) -> None:
+        here = {topic: frozenset(self._here(topic)) for topic in {each for each, _ in wanted}}
+        for topic, partition in wanted:
+            if partition not in here[topic]:
+                raise UnknownTopicOrPartitionError(
+                    f"topic {topic!r} has no partition {partition!r} here"
+                )
+        claimed: list[TopicPartition] = []
+        if self._group is not None:
+            try:
+                for place in wanted:
+                    if place not in self._positions:
+                        self._group.claims.take(place)
+                        claimed.append(place)
+            except BaseException:
+                for place in claimed:
                     self._group.claims.release(place)
-            self._positions = {place: self._positions.get(place) for place in wanted}
-            self._paused &= self._positions.keys()
+                raise
+            for place in self._positions.keys() - set(wanted):
+                self._group.claims.release(place)
+        self._positions = {place: self._positions.get(place) for place in wanted}
+        self._topic_ids = {
+            topic: self._topic_ids.get(topic, self._store._manager.identities.identity_of(topic))
+            for topic in here
+        }
+        self._paused &= self._positions.keys()
+
+    def _here(self, topic: str) -> tuple[int, ...]:
+        return self._store.topic(topic).partitions
+
+    def _follow_metadata(self) -> None:
+        """Take over what has become of the topics since the last look."""
+        if not self._metadata.has_changed():
+            return
+        replaced = {
+            topic
+            for topic, known in self._topic_ids.items()
+            if topic in self._store._catalog.places
+            and not self._store._manager.identities.is_same(topic, known)
+        }
+        for topic in replaced:
+            self._begin_again(topic)
+        for topic in self._topics:
+            for partition in self._store._catalog.places.get(topic, ()):
+                place = TopicPartition(topic, partition)
+                if place not in self._positions:
+                    self._add(place)
+                    if topic in replaced:
+                        self._positions[place] = None
+
+    def _begin_again(self, topic: str) -> None:
+        """The topic was deleted and made again: positions and offsets of the old one are void.
+
+        Kafka's consumer learns it from UNKNOWN_TOPIC_ID (KIP-516), looks at the metadata again
+        and goes on at its old position, which is reset only where it is out of range; the new
+        topic's records in front of it are missed.
+        """
+        self._topic_ids[topic] = self._store._manager.identities.identity_of(topic)
+        here = self._store._catalog.places[topic]
+        places = [place for place in self._positions if place.topic == topic]
+        _LOGGER.warning(
+            "topic %s was deleted and made again: its partitions %s are read from their committed "
+            "offsets, or by auto.offset.reset=%s",
+            topic, ", ".join(str(place.partition) for place in places), self._reset,
+        )  # fmt: skip
+        for place in places:
+            self._outcomes.pop(place, None)
+            self._ends.pop(place, None)
+            self._positions[place] = None
+            if topic in self._topics and place.partition not in here:
+                del self._positions[place]
+                self._paused.discard(place)
+                if self._group is not None:
+                    self._group.claims.release(place)
+
+    def _add(self, place: TopicPartition) -> None:
+        """Read a partition that its topic got later, from its beginning on.
+
+        Whatever ``auto_offset_reset`` is: all its records came while this consumer was reading
+        the topic. Kafka's consumer goes by ``auto.offset.reset``, and with ``latest`` misses
+        those that came before it saw the partition (KAFKA-12478).
+        """
+        if self._group is not None:
+            try:
+                self._group.claims.take(place)
+            except GroupConflictError as error:
+                _LOGGER.warning("a new partition is left out: %s", error)
+                return
+        start = self.committed(place)
+        if start is None and self._reset != "none":
+            start = self._log(place).start_offset
+        self._positions[place] = start
 
     def pause(self, *partitions: Place) -> None:
         """Leave these out (all, if none is named) until ``resume``; positions stay."""
@@ -292,7 +297,8 @@ class Consumer:
 
     def seek(self, partition: Place, offset: int) -> None:
         """Read on from offset; what lies outside the log is seen when it is read."""
-        if not isinstance(offset, int) or offset < 0:
+        offset = check_integer("offset", offset)
+        if offset < 0:
             raise OffsetOutOfRangeError(f"cannot seek to {offset!r}", path=self._store.paths[0])
         with self._lock:
             (place,) = self._known((partition,))
@@ -328,7 +334,11 @@ class Consumer:
 
         Moves the positions on; commit separately. An empty dict when the time is over.
         """
-        wanted = self._max_poll_records if max_records is None else max_records
+        wanted = self._max_poll_records
+        if max_records is not None:
+            wanted = check_integer("max_records", max_records)
+        if wanted < 1:
+            raise InvalidConfigError(f"max_records is at least 1, as max.poll.records: {wanted!r}")
         found: dict[TopicPartition, list[Record]] = {}
         batch = self._next_batch(wanted, timeout)
         while batch is not None:
@@ -360,16 +370,28 @@ class Consumer:
 
     def _next_batch(self, count: int, timeout: float | None) -> ConsumerBatch | None:
         end = None if timeout is None else monotonic() + timeout
-        pause = _PAUSE_MIN
+        pause, retries = _PAUSE_MIN, _RETRIES
         while True:
             with self._lock:
                 self._check()
+                self._follow_metadata()
                 if not self._positions:
                     raise InvalidConfigError(
                         "nothing to read: give the consumer topics=[...], or partitions by assign()"
                     )
-                batch = self._take_turn(count)
-                alone = self._alone()
+                try:
+                    batch = self._take_turn(count)
+                    alone = self._alone()
+                except (ClosedError, UnknownTopicOrPartitionError):
+                    retries -= 1
+                    if retries < 0 or not self._is_overtaken():
+                        raise
+                    continue
+                if self._metadata.is_old:  # the records may be those of a topic that is gone
+                    if batch is not None:
+                        place = TopicPartition(batch.topic, batch.partition)
+                        self._positions[place] = batch.start_offset
+                    continue
             if batch is not None:
                 return batch
             left = _PAUSE_MAX if end is None else min(_PAUSE_MAX, end - monotonic())
@@ -380,6 +402,15 @@ class Consumer:
             else:
                 self._stopped.wait(min(pause, left))
                 pause = min(pause * 2, _PAUSE_MAX)
+
+    def _is_overtaken(self) -> bool:
+        """Whether an error may be due to a topic that was deleted, and made again, meanwhile."""
+        self._store._check()
+        if self._metadata.is_old:
+            return True
+        before = self._store._catalog.version
+        self._store._look_again()
+        return self._store._catalog.version != before
 
     def _alone(self) -> tuple["Log", int] | None:
         """The log to sleep on and its end, where only one partition is read."""
@@ -455,19 +486,34 @@ class Consumer:
         self._positions[place] = position
         return position
 
-    def _rewind(self, place: TopicPartition, start: int, stop: int) -> None:
+    def _rewind(self, place: TopicPartition, start: int, stop: int, topic_id: str | None) -> None:
         """Read a batch again that was not worked off, unless the caller went elsewhere since."""
         with self._lock:
-            if self._positions.get(place) == stop:
+            if self._positions.get(place) == stop and self._topic_ids[place.topic] == topic_id:
                 self._positions[place] = start
+
+    def _is_same_topic(self, topic: str, topic_id: str | None) -> bool:
+        """Whether the topic of a name is the one that had this identity."""
+        self._store._look_again()
+        return self._store._manager.identities.is_same(topic, topic_id)
 
     # --- committed offsets ----------------------------------------------------------------
 
     def commit(self, offsets: Mapping[Place, int] | None = None, *, metadata: str = "") -> None:
         """Commit the next offset to read, of each partition given or of all that were read.
 
-        Raises InvalidConfigError for a consumer without a group, or metadata beyond 4096 bytes.
+        Raises InvalidConfigError for a consumer without a group, or metadata beyond 4096 bytes;
+        UnknownTopicIdError where a topic was deleted since its records were read, then nothing
+        is committed.
         """
+        self._commit(offsets, metadata, None)
+
+    def _commit(
+        self, offsets: Mapping[Place, int] | None, metadata: str, topic_ids: TopicIds | None
+    ) -> None:
+        """Commit offsets in topics of these identities; None: those that are being read."""
+        from kstore.committed_offsets import check_offset
+
         with self._lock:
             self._check()
             if self._group is None:
@@ -484,12 +530,11 @@ class Consumer:
                 }
             else:
                 self._known(offsets)
-                wanted = {as_place(place): offset for place, offset in offsets.items()}
-            if any(not isinstance(each, int) or each < 0 for each in wanted.values()):
-                raise OffsetOutOfRangeError("a committed offset is a number from 0")
+                wanted = {as_place(place): check_offset(each) for place, each in offsets.items()}
             if wanted:
                 self._group.commit(
-                    {place: OffsetCommit(each, -1, metadata) for place, each in wanted.items()}
+                    {place: OffsetCommit(each, -1, metadata) for place, each in wanted.items()},
+                    self._topic_ids if topic_ids is None else topic_ids,
                 )
 
     def committed(self, partition: Place) -> int | None:

@@ -1,11 +1,12 @@
-"""Every error kstore raises on purpose.
+"""Every error that kstore raises on purpose.
 
-Each class carries Kafka's error code where Kafka has one, derives from the builtin it
-resembles, and says where: ``path``, ``position`` (a byte in that file) and ``offset`` (the
-logical record number), each None where it does not apply.
+Each class carries Kafka's error code if Kafka has one, derives from the builtin it resembles, and
+carries its position: ``path``, ``position`` (a byte in that file) and ``offset`` (the logical
+record number), each None where it does not apply.
 """
 
 from os import PathLike, fspath
+from typing import NamedTuple
 
 
 class KStoreError(Exception):
@@ -14,7 +15,7 @@ class KStoreError(Exception):
     Parameters
     ----------
     reason
-        What is wrong and, where there is one, what to do about it.
+        What is wrong and, if possible, what to do about it.
     path, position, offset
         Where: the file, the byte position in it, the logical offset.
     """
@@ -54,7 +55,7 @@ class KStoreError(Exception):
         position: int | None = None,
         offset: int | None = None,
     ) -> "KStoreError":
-        """Fill in the places that were not known where the error was raised; return self."""
+        """Fill in what was not known where the error was raised; return self."""
         if self.path is None and path is not None:
             self.path = fspath(path)
         if self.position is None:
@@ -89,8 +90,14 @@ class UnknownTopicOrPartitionError(KStoreError, LookupError):
     code = 3
 
 
+class UnknownTopicIdError(UnknownTopicOrPartitionError):
+    """The topic was deleted and created again: the one of that name is another topic."""
+
+    code = 100
+
+
 class TopicExistsError(KStoreError, ValueError):
-    """A topic of that name is there already, or one that Kafka could not tell apart from it."""
+    """A topic of that name exists, or one that Kafka could not distinguish from it."""
 
     code = 36
 
@@ -120,13 +127,14 @@ class RecordListTooLargeError(KStoreError, ValueError):
 
 
 class InvalidTimestampError(KStoreError, ValueError):
-    """A timestamp before 1970, without a time zone, or further from now than the topic allows."""
+    """A timestamp before 1970, beyond the year 9999, without a time zone, or further from now than
+    the topic allows."""
 
     code = 32
 
 
 class UnsupportedForMessageFormatError(KStoreError, ValueError):
-    """Something that the message format has no place for."""
+    """A field that the message format cannot carry."""
 
     code = 43
 
@@ -138,7 +146,7 @@ class OutOfOrderSequenceError(KStoreError, ValueError):
 
 
 class InvalidProducerEpochError(KStoreError, ValueError):
-    """A batch or marker with an older epoch than the producer has by now: somebody took over."""
+    """A batch or marker with an older epoch than the producer's current one: it was fenced."""
 
     code = 47
 
@@ -150,7 +158,7 @@ class InvalidTxnStateError(KStoreError, ValueError):
 
 
 class InvalidProducerIdMappingError(KStoreError, ValueError):
-    """A producer id that does not belong to its transactional id, or does no more."""
+    """A producer id that does not belong to its transactional id, or no longer does."""
 
     code = 49
 
@@ -180,7 +188,7 @@ class ProducerFencedError(KStoreError, RuntimeError):
 
 
 class PolicyViolationError(KStoreError, ValueError):
-    """What the topic's policy forbids, or whose owner is somebody else."""
+    """The topic's policy forbids it, or the topic belongs to a broker."""
 
     code = 44
 
@@ -192,13 +200,13 @@ class UnsupportedCompressionTypeError(KStoreError, ValueError):
 
 
 class InvalidRecordError(KStoreError, ValueError):
-    """A record or batch that Kafka's leader would refuse."""
+    """A record or batch that Kafka's leader would reject."""
 
     code = 87
 
 
 class StorageError(KStoreError, OSError):
-    """The disk said no: full, failed, gone. ``errno`` is the system's."""
+    """The disk failed: full, an I/O error, missing. ``errno`` is the system's."""
 
     code = 56
 
@@ -218,25 +226,32 @@ class StorageError(KStoreError, OSError):
         return type(self), self.args, {**self.__dict__, "errno": self.errno}  # OSError drops it
 
 
+class TooManyOpenFilesError(StorageError):
+    """No file descriptor was free, in the process or in the system: nothing was changed.
+
+    It works again once the limit is raised (``ulimit -n``) or files are closed.
+    """
+
+
 class LogFailedError(StorageError):
     """A sync failed earlier; the log is read-only until it is reopened.
 
-    After a failed fsync nobody knows what is on disk, and asking again does not tell.
+    After a failed fsync the state of the disk is unknown, and a second fsync does not reveal it.
     """
 
 
 class LogDirOfflineError(LogFailedError):
     """The disk of a log directory failed: its logs are read-only until the store is reopened.
 
-    Kafka's KAFKA_STORAGE_ERROR. Logs in other directories of the store go on.
+    Kafka's KAFKA_STORAGE_ERROR. Logs in other directories of the store continue.
     """
 
 
 class UnsyncedError(StorageError):
-    """All was written and shows, but nobody knows whether its last step is on the disk.
+    """All was written and is visible, but its last step may not be on disk.
 
-    A power cut may take it back, as a whole. To do it again is to do it twice, unless it was done
-    under a name by which it is recognised.
+    A power cut may undo it, completely. Repeating it writes it twice, unless it was done under a
+    name by which it is recognised.
     """
 
 
@@ -259,16 +274,16 @@ class ForkedError(KStoreError, RuntimeError):
 
 
 class RecoveryNeededError(KStoreError, OSError):
-    """Damage below the recovery point, or a publication that cannot be undone as things are.
+    """Damage below the recovery point, or a publication that cannot be undone at present.
 
-    kstore never cuts there, nor shows a part of it, without being told.
+    kstore never cuts there, nor publishes a fragment of it, unless the user decides so.
     """
 
     code = 56
 
 
 class CompactionAbandonedError(KStoreError, RuntimeError):
-    """A compaction stopped because its log changed under it; the log is as it was."""
+    """A compaction stopped because its log changed meanwhile; the log is unchanged by it."""
 
 
 class NewerFormatError(KStoreError, ValueError):
@@ -294,16 +309,27 @@ class GroupConflictError(KStoreError, RuntimeError):
 
 
 class SourceError(KStoreError, ConnectionError):
-    """A Kafka cluster that is being mirrored cannot be asked, or refuses."""
+    """A Kafka cluster that is being mirrored does not answer, or refuses."""
 
     code = 13
 
 
 class SourceChangedError(KStoreError, RuntimeError):
-    """A mirrored topic is not any more what the local copy was made of."""
+    """A mirrored topic no longer matches its local copy."""
 
     code = 103
 
 
 class HandoverError(KStoreError, ValueError):
-    """Partitions cannot be handed over as things are; nothing was changed."""
+    """Partitions cannot be handed over at present; nothing was changed."""
+
+
+class BackgroundFailure(NamedTuple):
+    """Background work of a store failed. Not an exception: no caller waits for the work."""
+
+    work: str  # "checkpoint", "compaction", "flush", "producer expiration", "retention", ...
+    topic: str | None  # None: the work is not about one partition
+    partition: int | None
+    error: Exception
+    is_lasting: bool  # retrying is pointless until the cause is removed; else it is tried again
+    since_ms: int  # when the work failed for the first time, ms since 1970

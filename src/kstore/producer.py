@@ -2,18 +2,29 @@
 
 import logging
 import threading
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
 from datetime import datetime
 from time import monotonic, time_ns
 from typing import TYPE_CHECKING, cast
 
-from kstore._native.encode import BatchBuffer
-from kstore.config import CODECS
-from kstore.errors import BufferExhaustedError, ClosedError, ForkedError, InvalidConfigError
+from kstore._native.append.encode import BatchBuffer
+from kstore.config import CODECS, codec_of_batches, warn_of_codec
+from kstore.errors import (
+    BufferExhaustedError,
+    ClosedError,
+    ForkedError,
+    InvalidConfigError,
+)
+from kstore.integers import check_integer_setting
+from kstore.log.append_in_parts import AppendedPart, append_in_parts
+from kstore.partitioner import Partitioner, choose
 from kstore.record import codec
-from kstore.record.timestamp import to_milliseconds
-from kstore.topic import Headers, Partitioner, Position, Topic, choose
+from kstore.record.split import NO_PRODUCER
+from kstore.record.timestamp import to_record_timestamp
+from kstore.topic import Headers, Topic
+from kstore.topic_partition import Position, as_partition
 from kstore.txn.messages import SEQUENCES, new_producer_id, next_sequence
 
 if TYPE_CHECKING:
@@ -22,6 +33,7 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger("kstore")
 MAGIC = 2
 _ERRORS_KEPT = 100
+_LONGEST_WAIT = threading.TIMEOUT_MAX / 2 * 1000  # ms; a lock refuses to wait twice as long
 _RECORD_OVERHEAD = 64  # what a record may take beyond its key, value and headers
 
 Acks = int | str
@@ -43,22 +55,21 @@ class Delivery:
         return self._batch.done
 
     def result(self, timeout: float | None = None) -> Position:
-        """Where the record is; raises what kept it from getting there.
+        """The record's position; raises the error if it was not appended.
 
-        Waits up to timeout seconds (TimeoutError). With ``acks=0`` nobody waits for the log, so
-        the offset is -1, as with Kafka.
+        Waits up to timeout seconds (TimeoutError). With ``acks=0`` the log's answer is not
+        awaited, so the offset is -1, as with Kafka.
         """
         error = self.exception(timeout)
         if error is not None:
             raise error
-        base = self._batch.base_offset
-        return Position(self._batch.partition, base if base < 0 else base + self._index)
+        return Position(self._batch.partition, self._batch.offset_of(self._index))
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """The error, or None for a record that is in the log."""
         self._batch.wait(timeout)
         self._batch.error_seen = True
-        return self._batch.error
+        return self._batch.error_of(self._index)
 
     def add_done_callback(self, callback: Callable[["Delivery"], object]) -> None:
         """Call ``callback(delivery)`` when it is known; at once if it is.
@@ -72,8 +83,18 @@ class _Batch:
     """Records on their way to one partition. Fields are guarded by the producer's condition."""
 
     __slots__ = (
-        "_callbacks", "_changed", "base_offset", "buffer", "deadline", "done", "error",
-        "error_seen", "partition", "size",
+        "_callbacks",
+        "_changed",
+        "base_offset",
+        "buffer",
+        "deadline",
+        "done",
+        "error",
+        "error_seen",
+        "partition",
+        "parts",
+        "size",
+        "sync_error",
     )  # fmt: skip
 
     def __init__(
@@ -85,10 +106,28 @@ class _Batch:
         self.size = 0
         self.base_offset = -1
         self.error: BaseException | None = None
+        self.sync_error: BaseException | None = None
+        self.parts: list[AppendedPart] = []  # where it was appended in smaller batches
         self.error_seen = False
         self.done = False
         self._changed = changed
         self._callbacks: list[tuple[Delivery, Callable[[Delivery], object]]] = []
+
+    def offset_of(self, index: int) -> int:
+        """The offset of a record; -1 where it is not known."""
+        start, base = 0, self.base_offset
+        if self.parts:
+            start, base, _ = self._part_of(index)
+        return base if base < 0 else base + index - start
+
+    def error_of(self, index: int) -> BaseException | None:
+        """What kept a record from the log, or from the disk."""
+        if not self.parts:
+            return self.error
+        return self._part_of(index).error or self.sync_error
+
+    def _part_of(self, index: int) -> AppendedPart:
+        return self.parts[bisect_right(self.parts, index, key=lambda each: each.start) - 1]
 
     def wait(self, timeout: float | None) -> None:
         if self.done:
@@ -105,7 +144,7 @@ class _Batch:
         _call(delivery, callback)
 
     def finish(self) -> None:
-        """Tell everybody; the condition is not held while callbacks run."""
+        """Notify all waiters; the condition is not held while callbacks run."""
         with self._changed:
             self.done = True
             callbacks, self._callbacks = self._callbacks, []
@@ -144,27 +183,26 @@ class Producer:
         enable_idempotence: bool = False,
     ) -> None:
         config = topic.config
-        compression = config.batch_compression if compression is None else compression
-        if compression not in CODECS:
+        if compression is not None and compression not in CODECS:
             raise InvalidConfigError(
                 f"compression must be one of {', '.join(CODECS)}, not {compression!r}"
             )
-        if acks not in (0, 1, "all", -1):
+        warn_of_codec(config, compression, topic.name)
+        if isinstance(acks, bool) or acks not in (0, 1, "all", -1):
             raise InvalidConfigError(f"acks must be 0, 1 or 'all', not {acks!r}")
-        if linger_ms < 0 or max_block_ms < 0 or buffer_memory < 1:
-            raise InvalidConfigError("linger_ms, max_block_ms and buffer_memory must be positive")
-        size = config.batch_size if batch_size is None else batch_size
-        if not isinstance(size, int) or size < 1:
-            raise InvalidConfigError(f"batch_size must be a whole number from 1, not {size!r}")
+        if not linger_ms >= 0 or not max_block_ms >= 0:  # NaN too
+            raise InvalidConfigError("linger_ms and max_block_ms must be positive")
+        size = check_integer_setting(
+            "batch_size", config.batch_size if batch_size is None else batch_size, 1
+        )
         self.topic = topic
-        self._batch_size = min(size, config.max_message_bytes)
-        self._linger = linger_ms / 1000
-        self._codec = codec.codec_id(compression)
+        self._batch_size = min(size, config.max_message_bytes, config.segment_bytes)
+        self._linger = min(linger_ms, _LONGEST_WAIT) / 1000
+        self._codec = codec.codec_id(codec_of_batches(config, compression))
         self._acks = "all" if acks == -1 else acks
-        self._buffer_memory = buffer_memory
-        self._max_block = max_block_ms / 1000
+        self._buffer_memory = check_integer_setting("buffer_memory", buffer_memory, 1)
+        self._max_block = min(max_block_ms, _LONGEST_WAIT) / 1000
         self._partitioner = partitioner
-        self._count = len(topic)
         self._producer_id = new_producer_id() if enable_idempotence else -1
         self._sequences: dict[int, int] = {}  # of the next batch, by partition
         self._unsure: set[int] = set()  # partitions where a failed append may have come through
@@ -196,17 +234,19 @@ class Producer:
     ) -> Delivery:
         """Put one record into its batch and return its delivery.
 
-        Waits while ``buffer_memory`` bytes are under way, at most ``max_block_ms``
+        Waits while ``buffer_memory`` bytes are in flight, at most ``max_block_ms``
         (BufferExhaustedError). Raises TypeError for text, and ClosedError after ``close``.
         """
         if partition is None:
             if self._partitioner is None:
                 partition = self.topic.partition_for(key, value)
             else:
-                partition = choose(self._partitioner, key, value, self._count)
-        elif partition not in self.topic.partitions:
-            self.topic[partition]  # raises by name
-        when = time_ns() // 1_000_000 if timestamp is None else to_milliseconds(timestamp)
+                partition = choose(
+                    self._partitioner, key, value, self.topic._length or len(self.topic)
+                )
+        elif (partition := as_partition(partition)) not in self.topic._partitions:
+            self.topic.store._log(self.topic.name, partition)  # raises by name
+        when = time_ns() // 1_000_000 if timestamp is None else to_record_timestamp(timestamp)
         pairs = None if headers is None else list(headers)
         size = _RECORD_OVERHEAD + _size(value) + _size(key)
         if pairs is not None:
@@ -215,8 +255,13 @@ class Producer:
             self._wait_for_room(size)
             batch = self._batch_for(partition, size)
             buffer = cast(BatchBuffer, batch.buffer)
-            index = len(buffer)
-            buffer.put(value, key, pairs, when)
+            if not buffer.put_within(value, key, pairs, when, self._batch_size):
+                self._close_batch(batch)  # by its exact size it does not fit any more
+                self._changed.notify_all()
+                batch = self._batch_for(partition, size)
+                buffer = cast(BatchBuffer, batch.buffer)
+                buffer.put(value, key, pairs, when)
+            index = len(buffer) - 1
             batch.size += size
             self._buffered += size
             if buffer.byte_size >= self._batch_size:
@@ -245,7 +290,7 @@ class Producer:
         self._check()
         if not room:
             raise BufferExhaustedError(
-                f"{self._buffered} bytes are under way and the disk did not keep up for "
+                f"{self._buffered} bytes are in flight and the disk did not keep up for "
                 f"{self._max_block} seconds; send less, or give the producer more buffer_memory"
             )
 
@@ -283,7 +328,7 @@ class Producer:
         self._raise_errors()
 
     def close(self) -> None:
-        """Deliver what was sent, and end the thread; raises the first error nobody looked at."""
+        """Deliver what was sent, and end the thread; raises the first error not yet raised."""
         with self._changed:
             if self._forked:
                 return
@@ -342,9 +387,7 @@ class Producer:
         for batch in batches:
             try:
                 log = self._log(batch.partition)
-                batch.base_offset = log.append_as_leader(self._sealed(batch)).first_offset
-                if self._producer_id >= 0:
-                    self._count_up(batch)
+                self._append(batch, log)
                 written[batch.partition] = log
             except Exception as error:
                 batch.error = error
@@ -356,13 +399,13 @@ class Producer:
                 except Exception as error:
                     for batch in batches:
                         if batch.partition == partition:
-                            batch.error = error
+                            batch.error = batch.sync_error = error
         with self._changed:
             for batch in batches:
                 self._unfinished.discard(batch)
                 self._buffered -= batch.size
                 buffer, batch.buffer = batch.buffer, None
-                if buffer is not None and len(self._spare) < self._count:
+                if buffer is not None and len(self._spare) < self.topic._length:
                     buffer.reset()
                     self._spare.append(buffer)
                 if batch.error is not None and len(self._errors) < _ERRORS_KEPT:
@@ -370,14 +413,29 @@ class Producer:
         for batch in batches:
             batch.finish()
 
+    def _append(self, batch: _Batch, log: "Log") -> None:
+        sealed, count = self._sealed(batch), len(cast(BatchBuffer, batch.buffer))
+        producer = NO_PRODUCER
+        if self._producer_id >= 0:
+            producer = (self._producer_id, 0, self._sequences.get(batch.partition, 0))
+        parts = append_in_parts(log, sealed, producer)
+        batch.base_offset = parts[0].base_offset
+        if len(parts) > 1 or parts[0].error is not None:
+            batch.parts = parts
+            refused = [part.error for part in parts if part.error is not None]
+            batch.error = refused[0] if refused else None
+            count -= len(refused)
+        if self._producer_id >= 0:
+            self._count_up(batch, count)
+
     def _log(self, partition: int) -> "Log":
         log = self._logs.get(partition)
-        if log is None:
+        if log is None or log.closed:  # closed: the topic was deleted, and may be there again
             log = self._logs[partition] = self.topic[partition]
         return log
 
     def _sealed(self, batch: _Batch) -> bytes:
-        """The whole batch, compressed; offsets and leader epoch are the log's to give."""
+        """The complete batch, compressed; the log assigns offsets and leader epoch."""
         buffer = cast(BatchBuffer, batch.buffer)
         if self._producer_id >= 0:
             if batch.partition in self._unsure:
@@ -389,9 +447,8 @@ class Producer:
             buffer.replace_records(codec.compress(self._codec, MAGIC, buffer.records))
         return buffer.to_bytes(attributes=self._codec)
 
-    def _count_up(self, batch: _Batch) -> None:
+    def _count_up(self, batch: _Batch, count: int) -> None:
         """Only what is in the log has used its sequence numbers, which wrap at 2^31."""
-        count = len(cast(BatchBuffer, batch.buffer))
         sequence = self._sequences.get(batch.partition, 0)
         self._sequences[batch.partition] = (sequence + count) % SEQUENCES
 

@@ -1,21 +1,29 @@
 """A store: one or several log directories of Kafka, opened by one writer and many readers."""
 
 import os
+import threading
 import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from kstore.config import LogConfig, StoreConfig, check_store_config
+from kstore.config import (
+    LogConfig,
+    StoreConfig,
+    check_changes,
+    check_log_config,
+    check_store_config,
+    warn_of_replacing,
+)
 from kstore.errors import (
+    BackgroundFailure,
     ClosedError,
     ForkedError,
     InvalidConfigError,
-    KStoreError,
     ReadOnlyError,
     TopicExistsError,
 )
+from kstore.integers import INT64_MAX, check_integer
 from kstore.log import lifetime
 from kstore.log.catalog import check_partitions
 from kstore.log.files import DISK, Files
@@ -25,43 +33,18 @@ from kstore.log.manager import LogDirInfo, LogManager, attempt
 from kstore.log.moves import MoveInfo
 from kstore.log.publication import undo_unfinished
 from kstore.log.recover_all import Progress, StoreRecovery
-from kstore.topic import Partitioner, Topic, TopicPartition, as_place
+from kstore.partitioner import Partitioner
+from kstore.topic import Topic, TopicHandles
+from kstore.topic_partition import TopicPartition, as_partition, as_place
 
 if TYPE_CHECKING:
     from kstore.consumer import Consumer
+    from kstore.group.offsets import OffsetsTable
     from kstore.producer import Producer
-    from kstore.transactions import StoreTransactions, TransactionalProducer
+    from kstore.store_transactions import StoreTransactions
+    from kstore.transactions import TransactionalProducer
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-
-
-def open(
-    path: Paths,
-    mode: str = "a",
-    *,
-    config: StoreConfig | None = None,
-    progress: Progress | None = None,
-) -> "Store":
-    """Open a log directory, or several that make one store.
-
-    Raises StoreLockedError (naming the directory) where somebody else writes, CorruptFileError
-    where two directories have the same partition, NewerFormatError where a newer kstore was
-    here, StorageError for what the system says.
-
-    Parameters
-    ----------
-    path
-        A directory, or a sequence of them (Kafka's ``log.dirs``).
-    mode
-        ``"a"``: create or open for writing; one writer at a time, by Kafka's own ``.lock``.
-        ``"r"``: read beside a writer or a running Kafka broker; no lock, no byte changed.
-    config
-        Settings of the store; those of its topics are given where they are created.
-    progress
-        Called while what was not closed cleanly is recovered, with the bytes looked at and the
-        bytes in all; in one thread or another, one call at a time.
-    """
-    return Store(path, mode, config=config, progress=progress)
 
 
 class Store(Mapping[str, Topic]):
@@ -84,6 +67,9 @@ class Store(Mapping[str, Topic]):
     ) -> None:
         self._closed = True  # until everything stands
         self._forked = False
+        # The source of a ResourceWarning, by which tracemalloc shows where the store was opened.
+        # The store itself would be kept alive, and locked, by whoever records warnings.
+        self._allocation = object()
         if mode not in ("a", "r"):
             raise InvalidConfigError(f"mode must be 'a' or 'r', not {mode!r}")
         self.paths: tuple[str, ...] = absolute_paths(path)
@@ -91,22 +77,31 @@ class Store(Mapping[str, Topic]):
         self.config = StoreConfig() if config is None else check_store_config(config)
         self._files = files
         self._dependants: weakref.WeakSet[lifetime.Closable] = weakref.WeakSet()
-        self._topics: dict[str, Topic] = {}
         self._known_transactions: StoreTransactions | None = None
         self._manager = LogManager(
             files, self.paths, self.config, writable=self.writable, keeper=weakref.ref(self)
         )
+        self._offsets_lock = threading.RLock()  # before the manager's: commits, and deletions
+        self._offsets_tables: dict[int, OffsetsTable] = {}  # by partition, for deletions
         self._lock, self._logs = self._manager.lock, self._manager.logs
         self._catalog = self._manager.catalog
+        self._topics = TopicHandles(self, self._manager)
         self._closed = False
         lifetime.opened(self)
         if self.writable:
             try:
                 self._manager.recover(progress)
                 undo_unfinished(files, self._catalog.loose_files, self._log, self._live)
-                self._take_over_offsets()
+                if files_of_groups := self._manager.loose_files:
+                    from kstore.committed_offsets import fold_files
+
+                    fold_files(self, files_of_groups)
                 if "__transaction_state" in self._catalog.places:
                     self._transactions()  # finishes what a crash interrupted
+                if self._catalog.being_deleted():
+                    from kstore.topic_deletion import finish_deletions
+
+                    finish_deletions(self)
             except BaseException:
                 self.close()
                 raise
@@ -117,17 +112,25 @@ class Store(Mapping[str, Topic]):
 
     @property
     def strangers(self) -> tuple[str, ...]:
-        """Directories that are nobody's partition: a Kafka broker refuses to start on them."""
+        """Unrecognized directories: a Kafka broker refuses to start on them."""
         return self._catalog.strangers
 
     @property
     def recovery(self) -> StoreRecovery:
-        """What became of the partitions opened so far, for a writer; ``str`` tells it.
+        """The recovery of the partitions opened so far, for a writer; ``str`` describes it.
 
         After an unclean stop all of them were opened with the store. One that could not be
         recovered is in ``failed``, and raises its error when it is asked for.
         """
         return self._manager.recovery
+
+    @property
+    def background_failures(self) -> tuple[BackgroundFailure, ...]:
+        """Background work that failed and has not succeeded since, oldest failure first.
+
+        Each was logged, and given to ``config.on_background_error``; callers never get it.
+        """
+        return self._manager.background.current
 
     @property
     def closed(self) -> bool:
@@ -137,50 +140,30 @@ class Store(Mapping[str, Topic]):
 
     def topic(self, name: str) -> Topic:
         """A topic by name; UnknownTopicOrPartitionError (a LookupError) suggests close names."""
+        self._look_again()
+        return self._topics.get(name)
+
+    def _look_again(self) -> None:
+        """A reader follows what a writer elsewhere makes, extends and deletes."""
         self._check()
-        topic = self._topics.get(name)
-        if topic is not None:
-            return topic
-        with self._lock:
-            self._look_again(name)
-            places = self._catalog.places.get(name)
-            if places is None:
-                raise self._catalog.unknown(name)
-            topic = Topic(self, name, places, self._catalog.partition_count(name))
-            return self._topics.setdefault(name, topic)
-
-    def _look_again(self, name: object) -> None:
-        """A reader has no part in what a writer elsewhere makes: it looks when it misses."""
-        if name not in self._catalog.places and not self.writable:
-            self._refresh()
-
-    def _refresh(self) -> None:
-        """List the directories again; a topic that has other partitions now is made anew."""
-        self._catalog.refresh()
-        places = self._catalog.places
-        for name, topic in list(self._topics.items()):
-            if topic.partitions != tuple(sorted(places.get(name, ()))):
-                del self._topics[name]
+        if not self.writable:
+            self._topics.follow()
 
     def __getitem__(self, name: str) -> Topic:
         return self.topic(name)
 
     def __iter__(self) -> Iterator[str]:
-        self._check()
+        self._look_again()
         with self._lock:
-            if not self.writable:
-                self._refresh()
             return iter(sorted(self._catalog.places))
 
     def __len__(self) -> int:
-        self._check()
+        self._look_again()
         return len(self._catalog.places)
 
     def __contains__(self, name: object) -> bool:
-        self._check()
-        with self._lock:
-            self._look_again(name)
-            return name in self._catalog.places
+        self._look_again()
+        return name in self._catalog.places
 
     __eq__ = object.__eq__
     __hash__ = object.__hash__
@@ -209,15 +192,17 @@ class Store(Mapping[str, Topic]):
         config
             The topic's settings, kept in ``kstore.topics``; the store's by default.
         topic_id
-            Kafka's id in 22 characters, where the directory shall be handed over to a broker
-            that knows the topic; random by default.
+            Kafka's id in 22 characters, for handing the directory over to a broker that knows
+            the topic; random by default.
         exist_ok
-            Return the topic that is there, if it has as many partitions.
+            Return the existing topic, if it has as many partitions.
         """
         self._check_writable()
+        if self._catalog.is_being_deleted(name):  # finishing failed before
+            self._finish_delete(name)
         with self._lock:
             if exist_ok and name in self._catalog.places:
-                check_partitions(partitions)
+                partitions = check_partitions(partitions)
                 topic = self.topic(name)
                 if len(topic) == partitions:
                     return topic
@@ -226,39 +211,69 @@ class Store(Mapping[str, Topic]):
                     path=self.paths[0],
                 )
             self._catalog.create(name, partitions, config, topic_id)
-            return self.topic(name)
+            return self._topics.update(name)
 
     def add_partitions(self, name: str, partitions: int) -> Topic:
         """Give a topic more partitions, so that it has this many (Kafka's CreatePartitions).
 
-        Records stay where they are; of later ones a key may go to another partition.
+        Existing records stay in their partitions; later ones with the same key may go to another
+        one. Open handles, producers and consumers continue with the new number.
         """
         self._check_writable()
         with self._lock:
             self._catalog.grow(name, partitions)
-            self._topics.pop(name, None)
-            return self.topic(name)
+            return self._topics.update(name)
 
-    def configure_topic(self, name: str, config: LogConfig) -> None:
-        """Give a topic other settings; a topic of Kafka's becomes one that retention may touch.
+    def alter_topic(
+        self,
+        name: str,
+        *,
+        config: Mapping[str, object] | None = None,
+        unset: Iterable[str] = (),
+    ) -> None:
+        """Change some settings of a topic and leave the others (Kafka's IncrementalAlterConfigs).
 
-        Logs that are open take the settings over at once.
+        Logs that are open take them over at once. A topic that Kafka made gets an entry of its
+        own by this, so that retention and compaction may touch it. Raises InvalidConfigError,
+        then nothing has changed; UnknownTopicOrPartitionError, ReadOnlyError.
+
+        Parameters
+        ----------
+        config
+            Settings by name, Kafka's (``retention.ms``) or Python's (``retention_ms``).
+        unset
+            Names of settings that are to be what the store's ``config.log`` says.
         """
         self._check_writable()
-        with self._lock:
-            self.topic(name)
-        self._manager.configure(name, config)
+        check_changes(config, unset)
+        self._manager.settings.alter(name, config or {}, tuple(unset))
+
+    def configure_topic(self, name: str, config: LogConfig) -> None:
+        """Deprecated: replace all settings of a topic; use :meth:`alter_topic` to change some.
+
+        Warns (UserWarning) where that resets a setting that ``config`` leaves at its default.
+        """
+        self._check_writable()
+        warn_of_replacing(name, self._manager.settings.configure(name, check_log_config(config)))
 
     def delete_topic(self, name: str, *, foreign: bool = False) -> None:
         """Delete a topic: its directories are renamed as Kafka does, then removed.
 
-        A topic that has no entry in ``kstore.topics`` was made by Kafka: it is deleted only with
-        ``foreign=True`` (PolicyViolationError otherwise). Its logs must not be used any more;
-        views of them that are still open keep what they show.
+        Offsets that groups committed in it go, too; a transaction that is open in it can only be
+        aborted. A topic that has no entry in ``kstore.topics`` was made by Kafka: it is deleted
+        only with ``foreign=True`` (PolicyViolationError otherwise). Its logs must not be used any
+        more; views of them that are still open keep what they show.
         """
         self._check_writable()
         self._manager.delete(name, foreign=foreign)
-        self._topics.pop(name, None)
+        with self._lock:
+            self._topics.update(name)
+        self._finish_delete(name)
+
+    def _finish_delete(self, name: str) -> None:
+        from kstore.topic_deletion import finish_delete
+
+        finish_delete(self, name)
 
     # --- log directories ------------------------------------------------------------------
 
@@ -279,13 +294,13 @@ class Store(Mapping[str, Topic]):
     ) -> MoveInfo:
         """Move a partition to another directory of the store (Kafka's alterReplicaLogDirs).
 
-        The partition is read and appended meanwhile; appends wait only for the last piece. A
-        move that was cut short, Kafka's too, is gone on with where it stands. To "move" a
-        partition to where it is drops what an earlier move left.
+        Reads and appends continue meanwhile; appends wait only while the last bytes are copied.
+        An interrupted move, Kafka's too, continues where it stopped. To cancel a move, pass the
+        partition's current directory.
 
-        Returns when the new copy is on disk and counts, and the old one is gone. Raises
+        Returns when the new copy is on disk and in use, and the old one is removed. Raises
         InvalidConfigError for a path that is not the store's, LogDirOfflineError, StorageError;
-        PolicyViolationError where the partition is being moved already.
+        PolicyViolationError if the partition is being moved already.
 
         Parameters
         ----------
@@ -294,14 +309,14 @@ class Store(Mapping[str, Topic]):
         max_bytes_per_second
             How fast to copy, to leave some of the disks for others; None: as fast as it goes.
         progress
-            Called with (bytes in place, bytes of the log) after each piece.
+            Called with (bytes copied, bytes of the log) after each chunk.
         """
         self._check_writable()
-        if max_bytes_per_second is not None and max_bytes_per_second <= 0:
-            raise InvalidConfigError(
-                f"max_bytes_per_second must be above 0, not {max_bytes_per_second!r}"
-            )
-        return self._manager.move(topic, partition, path, max_bytes_per_second, progress)
+        if max_bytes_per_second is not None:
+            rate = check_integer("max_bytes_per_second", max_bytes_per_second, 1, INT64_MAX)
+        else:
+            rate = None
+        return self._manager.move(topic, as_partition(partition), path, rate, progress)
 
     # --- producers and consumers ----------------------------------------------------------
 
@@ -331,7 +346,7 @@ class Store(Mapping[str, Topic]):
             ``"all"``: a record counts when it is on disk; ``1``: when the operating system has
             it; ``0``: at once.
         buffer_memory, max_block_ms
-            How many bytes may be under way, and how long ``send`` waits for room.
+            How many bytes may be in flight, and how long ``send`` waits for room.
         partitioner
             ``(key, value, count) -> partition``; the topic's by default.
         enable_idempotence
@@ -366,11 +381,13 @@ class Store(Mapping[str, Topic]):
         max_poll_records: int = 500,
         timeout: float | None = None,
         isolation_level: str = "read_uncommitted",
+        metadata_max_age_ms: int = 1000,
     ) -> "Consumer":
         """A consumer of all partitions of topics, and of those in assignment.
 
-        Raises GroupConflictError where another consumer of the group, in any process, reads one
-        of the partitions.
+        Partitions that a topic gets later are read from their beginning on. Raises
+        GroupConflictError where another consumer of the group, in any process, reads one of the
+        partitions.
 
         Parameters
         ----------
@@ -386,24 +403,23 @@ class Store(Mapping[str, Topic]):
             Seconds without a record after which iteration ends; None waits for more.
         isolation_level
             ``"read_committed"``: only what transactions have committed, and what belongs to none.
+        metadata_max_age_ms
+            How often a store with ``mode="r"`` looks for partitions that another process made.
         """
         self._check()
-        from kstore.consumer import Consumer, StoreGroup
+        from kstore.committed_offsets import StoreGroup
+        from kstore.consumer import Consumer
 
-        wanted = [
-            TopicPartition(topic, partition)
-            for topic in ([topics] if isinstance(topics, str) else topics)
-            for partition in self.topic(topic).partitions
-        ]
-        wanted += (as_place(place) for place in assignment)
         made = Consumer(
             self,
             None if group is None else StoreGroup(self, group),
-            dict.fromkeys(wanted),
+            [as_place(place) for place in assignment],
+            topics=[topics] if isinstance(topics, str) else topics,
             auto_offset_reset=auto_offset_reset,
             max_poll_records=max_poll_records,
             timeout=timeout,
             isolation_level=isolation_level,
+            metadata_max_age_ms=metadata_max_age_ms,
         )
         self._dependants.add(made)
         return made
@@ -452,18 +468,10 @@ class Store(Mapping[str, Topic]):
         """The transaction coordinator, made when it is first needed."""
         with self._lock:
             if self._known_transactions is None:
-                from kstore.transactions import StoreTransactions
+                from kstore.store_transactions import StoreTransactions
 
                 self._known_transactions = StoreTransactions(self, self._manager)
             return self._known_transactions
-
-    def _take_over_offsets(self) -> None:
-        """What readers committed while nobody could write ``__consumer_offsets`` goes there."""
-        files = self._manager.loose_files
-        if files:
-            from kstore.consumer import fold_files
-
-            fold_files(self, files)
 
     @property
     def _live(self) -> list[str]:
@@ -481,10 +489,6 @@ class Store(Mapping[str, Topic]):
         with self._lock:
             return self._catalog.config(topic)
 
-    def _topic_id(self, topic: str) -> str | None:
-        with self._lock:
-            return self._catalog.topic_id(topic)
-
     def _loaded(self, topic: str) -> list[Log]:
         self._check()
         return self._logs.of_topic(topic)
@@ -492,8 +496,9 @@ class Store(Mapping[str, Topic]):
     def end_offsets(self, topic: str | None = None) -> dict[TopicPartition, int]:
         """The end offset of every partition (of one topic), without keeping files open.
 
-        After a clean stop, and in mode "r", a partition that is not open yet is only looked at.
-        After an unclean one a writer has opened each, which recovered it.
+        After a clean stop, and in mode "r", a closed partition is only read, not opened. After an
+        unclean stop a writer has opened each, which recovered it. One with a corrupt end is
+        opened: the result is the end of its log, or the log's error is raised.
         """
         self._check()
         ends = self._manager.end_offsets(topic)
@@ -519,15 +524,16 @@ class Store(Mapping[str, Topic]):
     def close(self) -> None:
         """Close consumers and producers, then logs, then write checkpoints and the marker.
 
-        Again is harmless. The first error is raised after everything else was closed; a
-        directory in which a log did not close cleanly gets no marker, so that the next to open
-        it recovers. LogDirOfflineError names the records of a directory that went offline of
-        which nobody knows whether they are on its disk.
+        A second call is harmless. The first error is raised after everything else was closed; a
+        directory in which a log did not close cleanly gets no marker, so that the next opening
+        recovers it. LogDirOfflineError names the records of an offline directory that may not
+        be on its disk.
         """
         if self._forked or self._closed:
             self._closed = True
             return
         errors: list[BaseException] = []
+        self._manager.spare.release()
         for dependant in list(self._dependants):
             attempt(errors, dependant.close)
         attempt(errors, self._manager.stop_upkeep)
@@ -547,10 +553,18 @@ class Store(Mapping[str, Topic]):
         self.close()
 
     def __del__(self) -> None:
+        """Warn and release files. A finalizer may interrupt any locked code: nothing is closed.
+
+        The operating system has what was appended; the next opening of the directories recovers.
+        """
         if not self._closed and not self._forked and self.writable:
-            warnings.warn(f"{self!r} was not closed", ResourceWarning, source=self, stacklevel=1)
-            with suppress(KStoreError):
-                self.close()
+            self._manager.let_go()  # first: where warnings are errors, the next line raises
+            warnings.warn(
+                f"{self!r} was not closed: the next to open it recovers it",
+                ResourceWarning,
+                source=self._allocation,
+                stacklevel=1,
+            )
 
     def __repr__(self) -> str:
         state = " closed" if self._closed else ""
@@ -564,7 +578,6 @@ class Store(Mapping[str, Topic]):
             if self._forked:
                 raise ForkedError("this store was opened before a fork; open a new one here")
             raise ClosedError("the store is closed", path=self.paths[0])
-        self._manager.raise_upkeep_error()
 
     def _check_writable(self) -> None:
         self._check()

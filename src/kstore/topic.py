@@ -1,78 +1,21 @@
-"""A topic: a sequence of logs, and the choice of the one that a record goes to."""
+"""A topic: a sequence of logs, one for each partition."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from random import randrange
-from typing import TYPE_CHECKING, NamedTuple
+from time import monotonic
+from typing import TYPE_CHECKING
 
-from kstore._native.keys import partition_for_key
 from kstore.config import LogConfig
-from kstore.errors import UnknownTopicOrPartitionError
+from kstore.partitioner import Partitioner, StickyPartitioner, choose
+from kstore.topic_partition import Position, as_partition
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
+    from kstore.log.manager import LogManager
     from kstore.store import Store
 
 Headers = Sequence[tuple[str | bytes, bytes | None]]
-# (key, value, number of partitions) -> partition
-Partitioner = Callable[[bytes | None, bytes | None, int], int]
-
-
-class Position(NamedTuple):
-    """Where a record is: its partition and its offset there."""
-
-    partition: int
-    offset: int
-
-
-class TopicPartition(NamedTuple):
-    """A partition by name."""
-
-    topic: str
-    partition: int
-
-
-def as_place(place: object) -> TopicPartition:
-    """A partition by name, from any pair (topic, number)."""
-    if isinstance(place, tuple | list) and len(place) == 2:
-        topic, partition = place
-        if isinstance(topic, str) and isinstance(partition, int):
-            return TopicPartition(topic, partition)
-    raise TypeError(f"a partition is named by a pair (topic, number), not {place!r}")
-
-
-class StickyPartitioner:
-    """Java's default: murmur2 of the key; without a key, one partition for a while.
-
-    A record without a key goes where the last one went, until ``batch_size`` bytes are there;
-    then another partition is drawn at random (KIP-794, without its weighing by queue length,
-    which a local directory has no use for). Safe to share between threads: at worst a switch
-    comes a record early or late.
-    """
-
-    def __init__(self, batch_size: int) -> None:
-        self._batch_size = batch_size
-        self._partition = -1
-        self._left = 0
-
-    def __call__(self, key: bytes | None, value: bytes | None, count: int) -> int:
-        if key is not None:
-            if isinstance(key, str):
-                raise TypeError("a key is bytes, not str: encode it first, key.encode()")
-            return partition_for_key(key, count)
-        partition = self._partition
-        if self._left <= 0 or partition >= count:
-            partition = self._partition = _other(partition, count)
-            self._left = self._batch_size
-        self._left -= 1 if value is None else len(value) + 1
-        return partition
-
-
-def _other(partition: int, count: int) -> int:
-    if count <= 1 or not 0 <= partition < count:
-        return randrange(count)
-    drawn = randrange(count - 1)
-    return drawn + 1 if drawn >= partition else drawn
 
 
 class Topic:
@@ -80,9 +23,14 @@ class Topic:
 
     ``topic[2]`` is the log of partition 2, opened on first use; ``len(topic)`` is the number of
     partitions; iterating gives the logs in order. In a directory of a Kafka broker that hosts
-    only some partitions, or where a log directory is offline, the others are missing:
-    ``partitions`` tells which are there, and the length is what ``kstore.topics`` says, else it
-    counts up to the highest that is there. Safe to share between threads.
+    only some partitions, or if a log directory is offline, the others are missing: ``partitions``
+    lists the present ones, and the length is the one in ``kstore.topics``, or else counts up to
+    the highest present one.
+
+    A handle is live: it has the partitions and settings that the topic of its name has now, also
+    after :meth:`Store.add_partitions`, and in a store opened with ``mode="r"`` what a writer in
+    another process has made. While there is no such topic it raises
+    UnknownTopicOrPartitionError. Safe to share between threads.
     """
 
     def __init__(
@@ -90,10 +38,29 @@ class Topic:
     ) -> None:
         self._store = store
         self.name = name
-        self.partitions = tuple(sorted(partitions))
-        """The partitions that are here, ascending."""
-        self._length = max(self.partitions[-1] + 1, count)
         self._partitioner: Partitioner | None = None
+        self._partitions: tuple[int, ...]
+        self._length: int
+        self._update(partitions, count)
+
+    def _update(self, partitions: Iterable[int], count: int) -> None:
+        """The store calls this where the topic's partitions change; none: the topic is gone."""
+        here = tuple(sorted(partitions))
+        self._partitions, self._length = here, max(here[-1] + 1, count) if here else 0
+        if not here:
+            self._partitioner = None
+
+    def _check(self) -> None:
+        """Raise where there is no such topic now."""
+        self._store._look_again()
+        if not self._length:
+            raise self._store._catalog.unknown(self.name)
+
+    @property
+    def partitions(self) -> tuple[int, ...]:
+        """The present partitions, ascending."""
+        self._check()
+        return self._partitions
 
     @property
     def store(self) -> "Store":
@@ -102,14 +69,22 @@ class Topic:
     @property
     def config(self) -> LogConfig:
         """The topic's settings; those of the store where it has none of its own."""
+        self._check()
         return self._store._log_config(self.name)
 
     @property
     def topic_id(self) -> str | None:
         """Kafka's id of the topic (22 characters), None where the directory has none."""
-        return self._store._topic_id(self.name)
+        return self._store._manager.identities.topic_id_of(self.name)
+
+    def alter(
+        self, *, config: Mapping[str, object] | None = None, unset: Iterable[str] = ()
+    ) -> None:
+        """Change some settings and leave the others; as :meth:`Store.alter_topic`."""
+        self._store.alter_topic(self.name, config=config, unset=unset)
 
     def __len__(self) -> int:
+        self._check()
         return self._length
 
     def __iter__(self) -> Iterator["Log"]:
@@ -122,12 +97,11 @@ class Topic:
     def __getitem__(self, partition: int) -> "Log":
         """The log of a partition; -1 is the last one.
 
-        Raises UnknownTopicOrPartitionError for a partition that is not here.
+        Raises UnknownTopicOrPartitionError for a missing partition.
         """
-        if not isinstance(partition, int):
-            raise TypeError(f"a partition is a number, not {type(partition).__name__}")
+        partition = as_partition(partition)
         if partition < 0:
-            partition += self._length
+            partition += len(self)
         return self._store._log(self.name, partition)
 
     def append(
@@ -139,15 +113,14 @@ class Topic:
         timestamp: datetime | int | None = None,
         partition: int | None = None,
     ) -> Position:
-        """Append one record and return where it is.
+        """Append one record and return its position.
 
         The partition is the given one, else the partitioner's choice: murmur2 of the key as in
         Java's client, and for records without a key one partition at a time
         (:class:`StickyPartitioner`). Errors are those of :meth:`kstore.Log.append`, and
-        UnknownTopicOrPartitionError for a partition that is not here.
+        UnknownTopicOrPartitionError for a missing partition.
         """
-        if partition is None:
-            partition = self.partition_for(key, value)
+        partition = self.partition_for(key, value) if partition is None else as_partition(partition)
         log = self._store._log(self.name, partition)
         return Position(partition, log.append(value, key=key, headers=headers, timestamp=timestamp))
 
@@ -155,7 +128,7 @@ class Topic:
         """The partition that a record would go to."""
         if self._partitioner is None:
             self._partitioner = StickyPartitioner(self.config.batch_size)
-        return choose(self._partitioner, key, value, self._length)
+        return choose(self._partitioner, key, value, self._length or len(self))
 
     def partition_by(self, partitioner: Partitioner | None) -> None:
         """Choose partitions by ``partitioner(key, value, count)``; None is Java's way again."""
@@ -172,17 +145,78 @@ class Topic:
             log.flush()
 
     def __repr__(self) -> str:
-        return f"<kstore.Topic {self.name!r}, {len(self)} partitions>"
+        return f"<kstore.Topic {self.name!r}, {self._length} partitions>"
 
     def __reduce__(self) -> str | tuple[object, ...]:
         raise TypeError("a Topic cannot be pickled; open the store where it is needed")
 
 
-def choose(partitioner: Partitioner, key: bytes | None, value: bytes | None, count: int) -> int:
-    """Ask a partitioner, and hold it to its range."""
-    partition = partitioner(key, value, count)
-    if not isinstance(partition, int) or not 0 <= partition < count:
-        raise UnknownTopicOrPartitionError(
-            f"the partitioner chose {partition!r}; there are partitions 0 to {count - 1}"
-        )
-    return partition
+class TopicHandles:
+    """The handles of a store's topics, one for each name, kept as the catalog has the topics.
+
+    Thread safe: changes are made under the store's lock.
+    """
+
+    def __init__(self, store: "Store", manager: "LogManager") -> None:
+        self._store = store
+        self._manager = manager
+        self._lock, self._catalog = manager.lock, manager.catalog
+        self._handles: dict[str, Topic] = {}
+        self._version = -1  # the catalog's that the handles are of
+
+    def get(self, name: str) -> Topic:
+        """The handle of a topic; UnknownTopicOrPartitionError suggests close names."""
+        topic = self._handles.get(name)
+        if topic is not None and topic._length:
+            return topic
+        with self._lock:
+            if name not in self._catalog.places:
+                raise self._catalog.unknown(name)
+            return self.update(name)
+
+    def update(self, name: str) -> Topic:
+        """Give a handle its partitions as they are now; the lock is held."""
+        places = self._catalog.places.get(name, {})
+        count = self._catalog.partition_count(name) if places else 0
+        topic = self._handles.get(name)
+        if topic is None:
+            topic = self._handles[name] = Topic(self._store, name, places, count)
+        else:
+            topic._update(places, count)
+        return topic
+
+    def follow(self) -> None:
+        """Take over what another process has made, extended or deleted since the last look."""
+        with self._lock:
+            self._manager.follow()
+            if self._version != self._catalog.version:
+                self._version = self._catalog.version
+                for name in self._handles:
+                    self.update(name)
+
+
+class MetadataView:
+    """Whether topics or partitions of a store may have come or gone since the last look."""
+
+    def __init__(self, store: "Store", max_age: float) -> None:
+        self._store = store
+        self._max_age = max_age  # seconds between looks for what another process did
+        self._version = -1
+        self._looked_at = -math.inf
+
+    @property
+    def is_old(self) -> bool:
+        """Whether this process has made, extended or deleted a topic since the last look."""
+        return self._version != self._store._catalog.version
+
+    def expire(self) -> None:
+        """Look at the next opportunity."""
+        self._looked_at = -math.inf
+
+    def has_changed(self) -> bool:
+        """True at the first look; in a writer no system call, in a reader one a directory."""
+        if not self._store.writable and (now := monotonic()) - self._looked_at >= self._max_age:
+            self._store._look_again()
+            self._looked_at = now
+        before, self._version = self._version, self._store._catalog.version
+        return self._version != before

@@ -1,24 +1,17 @@
-"""Transactions of a store: producers that write to several partitions all or nothing.
-
-The coordinator (:mod:`kstore.txn.coordinator`) decides; here are its hands: it keeps its states
-in ``__transaction_state``, and its markers go to the logs of the store.
-"""
+"""A transactional producer: writes to several partitions all or nothing."""
 
 import logging
 import threading
-import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from time import time_ns
 from typing import TYPE_CHECKING
 
-from kstore.config import CODECS, LogConfig
+from kstore.config import CODECS, codec_of_batches, warn_of_codec
 from kstore.errors import (
     ClosedError,
-    CorruptFileError,
-    CorruptRecordError,
     ForkedError,
     InvalidConfigError,
     InvalidProducerEpochError,
@@ -26,259 +19,28 @@ from kstore.errors import (
     InvalidTxnStateError,
     KStoreError,
     ProducerFencedError,
-    RecoveryNeededError,
-    TransactionCoordinatorFencedError,
-    UnknownTopicOrPartitionError,
 )
-from kstore.group.fields import partition_for_name
-from kstore.log.manager import LogManager
-from kstore.log.transactions import last_marker_time
-from kstore.log.upkeep import Chore
+from kstore.integers import check_integer, check_integer_setting
+from kstore.log.append_in_parts import append_all
+from kstore.log.filenames import INTERNAL_TOPICS
 from kstore.record.builder import BatchBuilder
-from kstore.record.timestamp import to_milliseconds
-from kstore.topic import Headers, TopicPartition, as_place
-from kstore.txn.coordinator import Coordinator
+from kstore.record.timestamp import to_record_timestamp
+from kstore.topic import Headers
+from kstore.topic_partition import TopicPartition, as_partition, as_place
+from kstore.transaction_topics import TransactionTopics
 from kstore.txn.messages import (
-    LOWEST_PRODUCER_ID,
     SEQUENCES,
-    Metadata,
-    Place,
     State,
-    decode_key,
-    decode_value,
-    encode_key,
-    encode_value,
-    is_commit,
-    new_producer_id,
     next_sequence,
 )
 
 if TYPE_CHECKING:
     from kstore.consumer import Consumer
-    from kstore.log.log import Log
-    from kstore.log.producer_snapshot import ProducerEntry
     from kstore.store import Store
 
 _LOGGER = logging.getLogger("kstore")
 
-STATE_TOPIC = "__transaction_state"
-STATE_PARTITIONS = 50  # transaction.state.log.num.partitions
-STATE_PROPERTIES = {"cleanup.policy": "compact", "segment.bytes": "104857600"}
-# transaction.abort.timed.out.transaction.cleanup.interval.ms
-CHECK_INTERVAL_MS = 10_000
 _TRANSACTIONAL = 0x10
-_UNREADABLE = (
-    "Until the states of transactions can be read, nothing in this store is written: what was "
-    "decided there might be lost. Reading goes on with mode='r'; restore the folder {0}, or let "
-    "`kstore repair` make a copy of the store without what is damaged; or move {0} away, if what "
-    "was decided and not finished may count as aborted"
-)
-
-
-class StoreTransactions:
-    """The coordinator of a store that is open for writing, with its hands. Thread safe.
-
-    Made when it is first needed: at opening, if the store has ``__transaction_state``.
-    """
-
-    def __init__(self, store: "Store", manager: LogManager) -> None:
-        self._store: Store = weakref.proxy(store)  # which has this, and must not be kept by it
-        self.coordinator = Coordinator(
-            self,
-            max_timeout_ms=store.config.transaction_max_timeout_ms,
-            lowest_producer_id=LOWEST_PRODUCER_ID,
-        )
-        self._epoch = 0  # the coordinator's, in markers
-        self._decided: dict[str, Metadata] = {}  # the last PrepareCommit of each id that was read
-        manager.loaded = self.settle
-        if STATE_TOPIC in store:
-            self._load()
-        for log in manager.logs:
-            self.settle(log)
-        manager.more_chores.append(Chore("transactions", CHECK_INTERVAL_MS, self.do_upkeep))
-
-    def _load(self) -> None:
-        """Read the last state of every id; finish what kstore's own producers had decided.
-
-        What a Kafka broker's producers had decided is the broker's to finish, unless one of its
-        ids is used here.
-        """
-        for place, end in self._store.end_offsets(STATE_TOPIC).items():
-            if end > 0:
-                try:
-                    self._take_states(self._store._log(*place))
-                except (CorruptRecordError, CorruptFileError, RecoveryNeededError) as error:
-                    name = f"{place.topic}-{place.partition}"
-                    raise type(error)(
-                        f"{error.reason}. {_UNREADABLE.format(name)}",
-                        path=error.path or name,
-                        position=error.position,
-                        offset=error.offset,
-                    ) from error
-        self.coordinator.finish()
-        self.do_upkeep()
-
-    def _take_states(self, log: "Log") -> None:
-        """The last state of every id that has its states in this partition."""
-        states: dict[bytes | None, bytes | None] = {}
-        commits: dict[bytes | None, bytes] = {}
-        for columns in log.view().scan():
-            rows = list(zip(columns.keys, columns.values, strict=True))
-            states.update(rows)
-            for key, value in rows:
-                if value is not None and is_commit(value):
-                    commits[key] = value
-        for key, value in states.items():
-            transactional_id = None if key is None else decode_key(key)
-            if transactional_id is not None and value is not None:
-                self.coordinator.load(decode_value(transactional_id, value))
-                if key in commits:
-                    self._decided[transactional_id] = decode_value(transactional_id, commits[key])
-
-    def do_upkeep(self) -> None:
-        """Abort what ran into its timeout; forget ids that were not used for a week."""
-        self.coordinator.abort_timed_out()
-        self.coordinator.expire(self._store.config.transactional_id_expiration_ms)
-
-    def settle(self, log: "Log") -> None:
-        """Abort open transactions of kstore's own producers that no state knows of.
-
-        A power cut may take the state and leave the records. They were never committed, unless
-        what it took is the marker of the last commit, which then is written again. Of a broker's
-        producers neither can be told. Those hang, as they do in Kafka, and are named.
-        """
-        place = (log.topic, log.partition)
-        for entry in log.producers():
-            offset = entry.current_transaction_first_offset
-            if (
-                offset < 0
-                or not self.coordinator.knows(entry.producer_id)
-                or self.coordinator.is_open(entry.producer_id, place)
-            ):
-                continue
-            if entry.producer_id < LOWEST_PRODUCER_ID:
-                _LOGGER.warning(
-                    "%s-%d: a transaction hangs (producer id %d, from offset %d): it has no end "
-                    "in the log, and by the broker's %s it has none open. read_committed stops "
-                    "there until Log.append_end_marker or Kafka's kafka-transactions ends it",
-                    *place, entry.producer_id, offset, STATE_TOPIC,
-                )  # fmt: skip
-                continue
-            lost = [
-                decided
-                for decided in self._decided.values()
-                if decided[1:3] == (entry.producer_id, entry.producer_epoch)
-                and place in decided.partitions
-                and not _is_later(log, entry, decided)
-            ]
-            if lost:
-                _LOGGER.warning(
-                    "%s-%d: the marker of a committed transaction was lost; it is written again "
-                    "(producer id %d, from offset %d)", *place, entry.producer_id, offset,
-                )  # fmt: skip
-                self._end(log, *lost[0][1:3], lost[0].last_update_ms, commit=True)
-                continue
-            _LOGGER.warning(
-                "%s-%d: a transaction that nobody knows of is aborted (producer id %d, from "
-                "offset %d)", *place, entry.producer_id, offset,
-            )  # fmt: skip
-            now = self.now_ms()
-            self._end(log, entry.producer_id, entry.producer_epoch, now, commit=False)
-
-    # --- what the coordinator needs done ----------------------------------------------------
-
-    def now_ms(self) -> int:
-        return time_ns() // 1_000_000
-
-    def new_producer_id(self) -> int:
-        return new_producer_id()
-
-    def store(self, metadata: Metadata) -> None:
-        self._put(metadata.transactional_id, encode_value(metadata))
-
-    def forget(self, transactional_id: str) -> None:
-        self._put(transactional_id, None)
-
-    def _put(self, transactional_id: str, value: bytes | None) -> None:
-        log = self._state_log(transactional_id)
-        log.append(value, key=encode_key(transactional_id))
-
-    def flush_state(self, transactional_id: str) -> None:
-        self._state_log(transactional_id).flush()
-
-    def flush(self, places: Iterable[Place]) -> None:
-        for place in places:
-            log = self._log(place)
-            if log is not None:
-                log.flush()
-
-    def mark(self, place: Place, metadata: Metadata, *, commit: bool) -> None:
-        """As the coordinator says; but where a decision was read from the disk its marker may
-        be there already, and what is open the next transaction, whose state a power cut took.
-        """
-        log = self._log(place)
-        if log is None:
-            return
-        if commit and self._decided.get(metadata.transactional_id) == metadata:
-            commit = not any(
-                entry.producer_id == metadata.producer_id and _is_later(log, entry, metadata)
-                for entry in log.producers()
-            )
-        self._end(log, *metadata[1:3], metadata.last_update_ms, commit=commit)
-
-    def _end(
-        self, log: "Log", producer_id: int, producer_epoch: int, timestamp: int, *, commit: bool
-    ) -> None:
-        """Append a marker, under a coordinator's epoch that the log does not refuse.
-
-        A broker that had the directory in between may have ended this producer's transactions
-        under a higher one. Whoever holds the directory is the coordinator: there is no other
-        to be fenced.
-        """
-        append = partial(
-            log.append_end_marker, producer_id, producer_epoch, commit=commit, timestamp=timestamp
-        )
-        try:
-            append(coordinator_epoch=self._epoch)
-        except TransactionCoordinatorFencedError:
-            seen = [e.coordinator_epoch for e in log.producers() if e.producer_id == producer_id]
-            self._epoch = max(self._epoch, *seen)
-            append(coordinator_epoch=self._epoch)
-
-    def _log(self, place: Place) -> "Log | None":
-        """None where the topic was deleted while the transaction was open.
-
-        With a directory offline nobody can tell: it may be there (LogDirOfflineError).
-        """
-        try:
-            return self._store._log(*place)
-        except UnknownTopicOrPartitionError:
-            for each in self._store._catalog.offline:
-                raise each.refusal() from None
-            return None
-
-    def _state_log(self, transactional_id: str) -> "Log":
-        if STATE_TOPIC not in self._store:
-            self._store.create_topic(
-                STATE_TOPIC,
-                STATE_PARTITIONS,
-                config=LogConfig.from_properties(STATE_PROPERTIES),
-                exist_ok=True,
-            )
-        topic = self._store.topic(STATE_TOPIC)
-        return topic[partition_for_name(transactional_id, len(topic))]
-
-
-def _is_later(log: "Log", entry: "ProducerEntry", decided: Metadata) -> bool:
-    """Whether a producer's open transaction began after one that was decided had ended here.
-
-    A marker has the time of its decision (where the log appends its own times: a later one), and
-    each decision of an id a later time than whatever came before it.
-    """
-    offset = entry.current_transaction_first_offset
-    if offset < 0:
-        return False
-    return last_marker_time(log, entry.producer_id, offset) >= decided.last_update_ms
 
 
 class TransactionalProducer:
@@ -303,18 +65,18 @@ class TransactionalProducer:
         compression: str | None,
         acks: int | str,
     ) -> None:
-        if acks not in (1, "all", -1):
+        if isinstance(acks, bool) or acks not in (1, "all", -1):
             raise InvalidConfigError(f"acks must be 1 or 'all' for transactions, not {acks!r}")
         if compression is not None and compression not in CODECS:
             raise InvalidConfigError(
                 f"compression must be one of {', '.join(CODECS)}, not {compression!r}"
             )
-        if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
-            raise InvalidConfigError(f"batch_size must be a whole number from 1, not {batch_size}")
+        if batch_size is not None:
+            batch_size = check_integer_setting("batch_size", batch_size, 1)
         self.transactional_id = transactional_id
         self._store = store
         self._coordinator = store._transactions().coordinator
-        self._timeout_ms = timeout_ms
+        self._timeout_ms = check_integer("timeout_ms", timeout_ms)
         self._batch_size = batch_size
         self._compression = compression
         self._durable = acks != 1
@@ -324,11 +86,15 @@ class TransactionalProducer:
         self._rewound: Consumer | None = None  # to be put back if the transaction is aborted
         self._builders: dict[TopicPartition, BatchBuilder] = {}
         self._joined: set[TopicPartition] = set()  # partitions of the transaction
+        self._written: dict[TopicPartition, int] = {}  # records of the transaction by now
         self._sequences: dict[TopicPartition, int] = {}  # of the next batch
         self._unsure: set[TopicPartition] = set()  # where the last append may have come through
+        self._topics = TransactionTopics(store)
         self._closed = False
         self._forked = False
-        self.producer_id, self.producer_epoch = self._coordinator.init(transactional_id, timeout_ms)
+        self.producer_id, self.producer_epoch = self._coordinator.init(
+            transactional_id, self._timeout_ms
+        )
 
     # --- the transaction ------------------------------------------------------------------
 
@@ -363,6 +129,7 @@ class TransactionalProducer:
                 raise InvalidTxnStateError(
                     f"the transaction can only be aborted: {self._failed}"
                 ) from self._failed
+            self._topics.check()
             for place in list(self._builders):
                 self._write(place)
             self._end(commit=True)
@@ -415,6 +182,8 @@ class TransactionalProducer:
                 self._rewound.seek_to_committed()
         self._open, self._failed, self._rewound = False, None, None
         self._joined.clear()
+        self._written.clear()
+        self._topics.clear()
 
     # --- what goes into it ----------------------------------------------------------------
 
@@ -437,11 +206,12 @@ class TransactionalProducer:
         with self._lock:
             self._check_open()
             known = self._store.topic(topic)
+            self._topics.add(topic)
             if partition is None:
                 partition = known.partition_for(key, value)
-            elif partition not in known.partitions:
-                known[partition]  # raises by name
-            when = time_ns() // 1_000_000 if timestamp is None else to_milliseconds(timestamp)
+            elif (partition := as_partition(partition)) not in known._partitions:
+                self._store._log(topic, partition)  # raises by name
+            when = time_ns() // 1_000_000 if timestamp is None else to_record_timestamp(timestamp)
             place = TopicPartition(topic, partition)
             self._put(place, value, key, headers, when)
             return place
@@ -461,7 +231,8 @@ class TransactionalProducer:
         group
             Whose offsets; not needed with a consumer.
         """
-        from kstore.consumer import Consumer, StoreGroup
+        from kstore.committed_offsets import StoreGroup, check_offset, check_topic_ids
+        from kstore.consumer import Consumer
         from kstore.group.offsets import OFFSETS_TOPIC
 
         with self._lock:
@@ -471,12 +242,15 @@ class TransactionalProducer:
                 members = offsets._group
                 if members is None or (group is not None and group != members.name):
                     raise InvalidConfigError("the consumer has no group, or another one")
+                check_topic_ids(self._store, offsets._topic_ids, {t for (t, _), _ in wanted})
                 self._rewound = offsets
             else:
                 if group is None:
                     raise InvalidConfigError("offsets are committed for a group: name it")
-                wanted = [(as_place(place), offset) for place, offset in offsets.items()]
+                wanted = [(as_place(at), check_offset(offset)) for at, offset in offsets.items()]
                 members = StoreGroup(self._store, group)
+            for place, _ in wanted:
+                self._topics.add(place.topic)
             partition = members.make_topic()
             for record in members.transactional_records(wanted):
                 place = TopicPartition(OFFSETS_TOPIC, partition)
@@ -506,9 +280,14 @@ class TransactionalProducer:
         if builder is None:
             config = self._store._log_config(place.topic)
             size = config.batch_size if self._batch_size is None else self._batch_size
+            asked = self._compression
+            if place.topic in INTERNAL_TOPICS:  # offsets, which their reader wants as they are
+                config, asked = replace(config, compression_type="producer"), None
+            elif all(place.topic != other.topic for other in self._builders):
+                warn_of_codec(config, asked, place.topic)
             builder = self._builders[place] = BatchBuilder(
-                size_limit=min(size, config.max_message_bytes),
-                compression=self._compression or config.batch_compression,
+                size_limit=min(size, config.max_message_bytes, config.segment_bytes),
+                compression=codec_of_batches(config, asked),
             )
         return builder
 
@@ -528,11 +307,12 @@ class TransactionalProducer:
         sequence = self._sequences.get(place, 0)
         if place in self._unsure:
             sequence = next_sequence(log.producers(), self.producer_id, self.producer_epoch)
-        builder.set_producer(self.producer_id, self.producer_epoch, sequence)
+        producer = (self.producer_id, self.producer_epoch, sequence)
+        builder.set_producer(*producer)
         try:
             batch = builder.build(attributes=_TRANSACTIONAL)
             self._unsure.add(place)
-            log.append_as_leader(batch)
+            append_all(log, batch, producer, self._written.get(place, 0))
         except InvalidProducerEpochError as error:
             self._failed = error
             raise ProducerFencedError(
@@ -543,6 +323,7 @@ class TransactionalProducer:
             self._failed = error
             raise
         self._sequences[place] = (sequence + count) % SEQUENCES
+        self._written[place] = self._written.get(place, 0) + count
         self._unsure.discard(place)
 
     # --- the end --------------------------------------------------------------------------

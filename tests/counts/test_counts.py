@@ -20,7 +20,7 @@ from counted.operation import OPERATIONS
 from counted.run import BEST, PATHS, Counting, Found
 
 NATIVE = planted.SOURCES / "_native"
-CEILINGS = {"limits", "limits_disk", "limits_records", "limits_sockets"}  # C loops, not kernels
+CEILINGS = {path.stem for path in (NATIVE / "bench").glob("*.pyx")}  # C loops, not kernels
 HERE = {
     "python": "3.11.2, GCC 12.2.0",
     "compiler": "gcc (X) 12.2.0",
@@ -100,7 +100,7 @@ def test_where_it_lies_changes_nothing(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.counted
 def test_a_path_that_the_processor_lacks_is_an_import_error() -> None:
-    code = "from kstore._native import checksum"
+    code = "from kstore._native.format import checksum"
     done = subprocess.run(
         ["valgrind", "-q", "--tool=none", sys.executable, "-c", code],
         env={**os.environ, "KSTORE_CPU": "avx512", "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -127,7 +127,7 @@ def test_every_kernel_is_counted() -> None:
     """A new module of the compiled half needs an operation that runs it."""
     known = baseline.load()["operations"].values()
     counted = {module for counts in known for module in counts["modules"]}
-    assert counted == {path.stem for path in NATIVE.glob("*.pyx")} - CEILINGS
+    assert counted == {path.stem for path in NATIVE.rglob("*.pyx")} - CEILINGS
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
@@ -261,11 +261,11 @@ desc: Trigger: Client Request: append one record
 positions: line
 events: Ir
 
-ob=(1) /x/kstore/_native/decode.cpython-311-x86_64-linux-gnu.so
-fl=(1) src/kstore/_native/decode.pyx
-fn=(1) __pyx_f_6kstore_7_native_6decode_walk
+ob=(1) /x/kstore/_native/read/decode.cpython-311-x86_64-linux-gnu.so
+fl=(1) src/kstore/_native/read/decode.pyx
+fn=(1) __pyx_f_6kstore_7_native_4read_6decode_walk
 10 200
-fi=(2) src/kstore/_native/cursor.pxd
+fi=(2) src/kstore/_native/format/cursor.pxd
 7 30
 cob=(2) /usr/lib/libc.so.6
 cfn=(2) memcpy
@@ -292,7 +292,7 @@ def test_a_dump_is_read(tmp_path: Path) -> None:
         ("decode", "cursor.pxd", 7): 30,
         ("other", "???", 0): 900,
     }  # fmt: skip
-    text = "\n".join(profile.told("it", path, rounds=1, amount=10))
+    text = "\n".join(profile.summarize("it", path, rounds=1, amount=10))
     assert "113 instructions, 23 of them in kstore's kernels: decode 23" in text
     assert "| decode | `decode_walk` | 23.0 | 100.0% |" in text
     assert "| decode.pyx:10 | 20.0 |" in text

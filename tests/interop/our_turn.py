@@ -18,7 +18,7 @@ from typing import Any
 import kstore
 from interop.samples import batch_bytes, sample_records
 from interop.workload import OLD, SEGMENT
-from kstore import Log, LogConfig, Store
+from kstore import Log, Store
 from kstore.config import CODECS
 from oracle import writer
 from oracle.plain import PlainRecord
@@ -77,13 +77,14 @@ def now_ms() -> int:
 def configure(store: Store) -> None:
     """The settings that `workload.prepare` gave the broker, which no directory holds."""
     small: dict[str, Any] = {"segment_bytes": SEGMENT, "index_interval_bytes": 256}
-    store.configure_topic("codecs", LogConfig(**small))
-    store.configure_topic("append-time", LogConfig(message_timestamp_type="LogAppendTime", **small))
-    store.configure_topic("rolled", LogConfig(segment_ms=3_600_000, index_interval_bytes=100))
-    store.configure_topic("trimmed", LogConfig(**small))
-    store.configure_topic("transactions", LogConfig(**small))
-    store.configure_topic("recompressed", LogConfig(compression_type="gzip", **small))
-    store.configure_topic("compacted", LogConfig(cleanup_policy="compact", **small))
+    store.alter_topic("codecs", config=small)
+    stamped = {"message_timestamp_type": "LogAppendTime", **small}
+    store.alter_topic("append-time", config=stamped)
+    store.alter_topic("rolled", config={"segment_ms": 3_600_000, "index_interval_bytes": 100})
+    store.alter_topic("trimmed", config=small)
+    store.alter_topic("transactions", config=small)
+    store.alter_topic("recompressed", config={"compression_type": "gzip", **small})
+    store.alter_topic("compacted", config={"cleanup_policy": "compact", **small})
 
 
 def work(store: Store, seed: int) -> None:

@@ -26,7 +26,6 @@ from interop.judged import (
 )
 from interop.node import Node
 from interop.our_turn import OURS, OurProducer, now_ms
-from kstore import LogConfig
 
 ROUNDS = 10
 PLACES = ("turns-0", "turns-1")
@@ -139,7 +138,7 @@ def kafka_turn(java: Clients, promises: Promises, number: int, kill: Node | None
 
 def our_part(store: kstore.Store, number: int) -> list[tuple[str, str, int | None, str]]:
     """Appends of every kind; (place, value, offset, outcome) of each record."""
-    store.configure_topic("turns", LogConfig(**SMALL))  # type: ignore[arg-type]
+    store.alter_topic("turns", config=SMALL)
     logs = list(store["turns"])
     done: list[tuple[str, str, int | None, str]] = []
     idempotent = OurProducer(OURS + 10 * number, transactional=False)

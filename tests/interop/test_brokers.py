@@ -7,7 +7,6 @@ import pytest
 import kstore
 from interop.node import Consumed, Node
 from interop.samples import batch_bytes, sample_records
-from kstore import LogConfig
 from kstore.config import CODECS
 from kstore.log.filenames import MOVED, cut_name, seal_name, unreadable_name
 from oracle import files
@@ -102,7 +101,7 @@ def test_turn_by_turn(node, tmp_path):
     written = {}
     with kstore.open(node.log_dir) as store:
         for partition, codec in enumerate(CODECS):
-            store.configure_topic("codecs", LogConfig(batch_compression=codec))
+            store.alter_topic("codecs", config={"batch_compression": codec})
             fill_codecs(store["codecs"][partition], codec)
         written["codecs"] = [list(log) for log in store["codecs"]]
         shared = store["shared"][0]

@@ -15,7 +15,6 @@ import pytest
 import kstore
 from interop.kafka_jars import java_command
 from interop.node import Node
-from kstore import LogConfig
 
 # It is a client: the newest one, in Kafka's ordinary jars since 4.0, speaks to every broker here.
 TESTER = ("4.3.0", "org.apache.kafka.tools.LogCompactionTester")
@@ -70,7 +69,7 @@ def compact(broker: Node) -> None:
         names = [name for name in store if name.startswith("log-cleaner-test")]
         assert len(names) == 2
         for name in names:
-            store.configure_topic(name, LogConfig(cleanup_policy="compact"))
+            store.alter_topic(name, config={"cleanup_policy": "compact"})
             for log in store[name]:
                 before = log.size
                 log.roll()

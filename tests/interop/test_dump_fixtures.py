@@ -3,6 +3,7 @@
 from collections import Counter
 
 from interop.dump import dump_log
+from support.damage import flip
 
 
 def test_counts_of_every_fixture(kafka, fixtures):
@@ -26,10 +27,9 @@ def test_counts_of_every_fixture(kafka, fixtures):
 def test_a_spoilt_batch_is_reported(kafka, fixtures, tmp_path):
     """The harness can see damage: one bit of a record makes a batch invalid."""
     fixture = next(f for f in fixtures.of_kind("log") if f.expected["batches"] > 3)
-    data = bytearray(fixture.data)
-    data[80] ^= 1
     path = tmp_path / fixture.path.name
-    path.write_bytes(data)
+    path.write_bytes(fixture.data)
+    flip(path, 80)
     batches = dump_log(kafka, [path]).files[str(path)].batches
     assert [batch.valid for batch in batches[:2]] == [False, True]
 

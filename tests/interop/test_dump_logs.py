@@ -7,6 +7,7 @@ from interop.dump import dump_log, usual_complaints
 from interop.samples import batch_bytes, sample_records
 from kstore import LogConfig
 from kstore.config import CODECS
+from support.damage import write_damaged
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -65,6 +66,6 @@ def test_a_spoilt_index_is_reported(kafka, tmp_path):
     data = bytearray(path.read_bytes())
     assert len(data) > 80
     data[8 * 5 + 3] ^= 1
-    path.write_bytes(data)
+    write_damaged(path, data)
     dump = dump_log(kafka, [path])
     assert "Mismatches in" in dump.complaints + " ".join(dump.files[str(path)].lines)

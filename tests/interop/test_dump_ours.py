@@ -4,7 +4,7 @@ import pytest
 
 from interop.dump import DumpedRecord, dump_log
 from interop.samples import SAMPLES, T0, batch_bytes, sample_records
-from kstore._native.encode import BatchBuffer
+from kstore._native.append.encode import BatchBuffer
 from kstore.config import CODECS
 
 

@@ -31,15 +31,15 @@ def write(node: OldNode, formats: tuple[str, ...]) -> int:
     with kstore.open(node.log_dir) as store:
         for codec in OLD_CODECS:
             for turn in range(ROUNDS):
-                store.configure_topic(
+                store.alter_topic(
                     codec,
-                    kstore.LogConfig(
+                    config={
                         # the newest format last: only there does a broker tell offsets by time
-                        message_format_version=formats[(turn + 1) % len(formats)],
-                        batch_compression=codec,
-                        segment_bytes=4000,
-                        index_interval_bytes=300,
-                    ),
+                        "message.format.version": formats[(turn + 1) % len(formats)],
+                        "batch.compression": codec,
+                        "segment.bytes": 4000,
+                        "index.interval.bytes": 300,
+                    },
                 )
                 log = store[codec][0]
                 log.extend(

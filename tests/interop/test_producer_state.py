@@ -81,7 +81,7 @@ def test_a_broker_goes_on_from_our_state(kafka: str, tmp_path: Path) -> None:
         broker.stop()
         with kstore.open(broker.log_dir) as store:
             log = store["t"][0]
-            now = log._writer.now_ms()  # else Kafka forgets producers as idle for years
+            now = log._writer.state.now_ms()  # else Kafka forgets producers as idle for years
             for data in (sent(US, 0, 0, 2, timestamp=now), sent(US, 0, 2, timestamp=now)):
                 log.append_as_leader(data)
             log.append_as_leader(sent(THEM, 0, 0, 3, transactional=True, timestamp=now))

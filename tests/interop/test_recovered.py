@@ -9,9 +9,10 @@ import kstore
 from interop.kafka_jars import run
 from interop.node import Node
 from interop.test_brokers import assert_serves
-from kstore import LogConfig, StoreConfig
+from kstore import StoreConfig
 from kstore.errors import RecoveryNeededError
 from oracle.files import read_offset_index
+from support.damage import write_damaged
 from support.producers import sent
 
 FIRST = f"{0:020}"
@@ -32,7 +33,7 @@ def node(kafka, tmp_path):
 
 def fill(store, topic):
     """Sixty records over three segments, one batch each, a second apart."""
-    store.configure_topic(topic, LogConfig(index_interval_bytes=100))
+    store.alter_topic(topic, config={"index_interval_bytes": 100})
     log = store[topic][0]
     for number in range(60):
         if number in (20, 40):
@@ -86,12 +87,12 @@ def test_mended_and_served(node):
     folder = {topic: node.log_dir / f"{topic}-0" for topic in TOPICS}
     (folder["timed"] / f"{FIRST}.timeindex").unlink()
     index = folder["doubled"] / f"{FIRST}.index"
-    index.write_bytes(index.read_bytes()[:8] + index.read_bytes())
+    write_damaged(index, index.read_bytes()[:8] + index.read_bytes())
     (folder["aborted"] / f"{FIRST}.txnindex").unlink()
     segment = folder["middle"] / f"{20:020}.log"
     data = bytearray(segment.read_bytes())
     data[len(data) // 2] ^= 1
-    segment.write_bytes(data)
+    write_damaged(segment, data)
     (folder["epochs"] / "leader-epoch-checkpoint").write_text("0\n9\n0 0\n")
     (node.log_dir / "recovery-point-offset-checkpoint").write_text("0\n99\n")
     (node.log_dir / MARKER).unlink()
@@ -154,7 +155,7 @@ def test_a_damaged_segment_without_an_index_and_a_marker_written_twice(node, tmp
     segment = folder["bare"] / f"{FIRST}.log"
     data = bytearray(segment.read_bytes())
     data[len(data) // 2] ^= 1
-    segment.write_bytes(data)
+    write_damaged(segment, data)
     segment.with_suffix(".index").unlink()
     copy = tmp_path / "copy"
     shutil.copytree(node.log_dir, copy)

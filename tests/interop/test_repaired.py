@@ -6,7 +6,7 @@ import kstore
 from interop.node import Node
 from interop.test_brokers import assert_serves
 from interop.test_recovered import FIRST, NOW, committed, offset_at
-from kstore import LogConfig
+from support.damage import write_damaged
 from support.producers import sent
 
 LATER = NOW + 3_600_000  # than what the broker is sent
@@ -26,7 +26,7 @@ def node(kafka, tmp_path):
 def flip(path, position, bit=0):
     data = bytearray(path.read_bytes())
     data[position] ^= 1 << bit
-    path.write_bytes(data)
+    write_damaged(path, data)
 
 
 def test_a_whole_directory(node, tmp_path):
@@ -38,7 +38,7 @@ def test_a_whole_directory(node, tmp_path):
     node.produce("plain", [(f"k{n}", f"kafka {n}") for n in range(10)])
     node.stop()
     with kstore.open(node.log_dir) as store:
-        store.configure_topic("plain", LogConfig(index_interval_bytes=100))
+        store.alter_topic("plain", config={"index_interval_bytes": 100})
         log = store["plain"][0]
         first = log.end_offset
         for number in range(60):

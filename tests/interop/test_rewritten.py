@@ -1,5 +1,6 @@
 """A log converted to another format and codec: DumpLogSegments walks it, brokers serve it."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,7 @@ def test_a_broker_serves_what_it_could_not_read(kafka: str, tmp_path: Path, code
             each.unlink()
         told = old_messages(folder)
         log = open_log(folder, segment_bytes=1500, file_delete_delay_ms=0)
-        report = rewrite_log(log, Target(codec, magic=2), files=DISK)
+        report = rewrite_log(log, Target(codec, magic=2, force=True), files=DISK)
         assert report.rewritten == report.segments > 4
         log.close()
         dump = dump_log(kafka, sorted(folder.glob("*.log")), "--deep-iteration")
@@ -67,3 +68,37 @@ def test_a_broker_serves_what_it_could_not_read(kafka: str, tmp_path: Path, code
         node.kill()
     assert [(r.offset, r.timestamp, r.key, r.value) for r in served[:-1]] == told
     assert (served[-1].offset, served[-1].value) == (len(told), "the broker's")
+
+
+def test_kafkas_tool_accepts_merged_batches(kafka: str, tmp_path: Path) -> None:
+    """Small batches become few: it finds each valid, each record, and the indexes sane."""
+    log = open_log(
+        tmp_path / "merged-0", segment_bytes=20_000, file_delete_delay_ms=0,
+        index_interval_bytes=400, max_message_bytes=3000,
+    )  # fmt: skip
+    for n in range(1500):
+        headers = [("name", b"%d" % n), ("none", None)] if n % 3 == 0 else None
+        key = None if n % 7 == 0 else b"key %d" % (n % 9)
+        log.append(b"value %d" % n * 3, key=key, headers=headers, timestamp=WHEN + n * (-1) ** n)
+    log.roll()
+    segments = sorted(Path(log.path).glob("*.log"))[:-1]
+    assert len(segments) > 5
+    before = dump_log(kafka, segments, "--deep-iteration")
+    report = rewrite_log(log, Target("zstd", merge=True), files=DISK)
+    assert report.damages == []
+    assert report.bytes_after < report.bytes_before
+    log.close()
+    after = dump_log(kafka, segments, "--deep-iteration")
+    old, new = [
+        [each for file in dump.files.values() for each in file.batches] for dump in (before, after)
+    ]
+    assert len(new) == len(old) - report.merged_batches < len(old) // 10
+    assert all(each.valid and each.codec.lower() == "zstd" for each in new)
+    assert all(one.last_offset + 1 == other.base_offset for one, other in pairwise(new))
+    records = [
+        [each for file in dump.files.values() for each in file.records] for dump in (before, after)
+    ]
+    assert len(records[0]) == 1500
+    assert records[1] == records[0]
+    indexes = sorted([*tmp_path.rglob("*.index"), *tmp_path.rglob("*.timeindex")])
+    assert dump_log(kafka, indexes, "--index-sanity-check").complaints == ""

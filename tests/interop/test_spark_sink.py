@@ -52,10 +52,11 @@ def test_a_broker_serves_what_was_published(
 ) -> None:
     """Adopted: large files become segments, where kilobytes are large."""
     from kstore.log import adoption
-    from kstore.spark import staging
-    from kstore.spark.publishing import publish
-    from kstore.spark.sink_options import parse_sink
-    from kstore.spark.staging import stage
+    from kstore.spark.sink import stager
+    from kstore.spark.sink.commit import publish
+    from kstore.spark.sink.options import parse_sink
+    from kstore.spark.sink.stager import stage
+    from kstore.spark.sink.write_identity import of_query
 
     node = Node(kafka, tmp_path)
     try:
@@ -71,10 +72,10 @@ def test_a_broker_serves_what_was_published(
         frame = rows()
         halves = [frame.slice(0, 250), frame.slice(250)]
         if adopted:
-            monkeypatch.setattr(staging, "_PIECE", 1000)
+            monkeypatch.setattr(stager, "_PIECE", 1000)
             monkeypatch.setattr(adoption, "_LARGE", 1000)
         messages = [replace(stage(options, "job", [half]), task=n) for n, half in enumerate(halves)]
-        assert publish(options, "job", messages, "a query", 0)
+        assert publish(options, "job", messages, of_query("a query", 0))
         assert (len(list(place.glob("orders-*/*.log"))) > 2) == adopted
         indexes = [*place.glob("orders-*/*.index"), *place.glob("orders-*/*.timeindex")]
         for flag in ("--index-sanity-check", "--verify-index-only"):

@@ -1,7 +1,9 @@
 """What read_committed shows of a log, worked out the slow way: every batch, from the first one.
 
 A batch is (base offset, last offset, producer id or -1, kind), kind one of "plain", "data",
-"commit" and "abort". The rules are those of Kafka's partition leader and consumer.
+"commit", "abort" and "emptied". The rules are those of Kafka's partition leader and consumer, but
+for "emptied", a control batch whose record the cleaner has removed: Kafka's leader passes over it
+and lets the transaction hang. It has ended, and nothing says that its records were committed.
 """
 
 from collections.abc import Iterable
@@ -33,7 +35,7 @@ def read_committed(batches: Iterable[Batch], end_offset: int) -> Shown:
             waiting.setdefault(batch.producer_id, []).append(batch)
         else:
             ended = waiting.pop(batch.producer_id, [])
-            if ended and batch.kind == "abort":
+            if ended and batch.kind != "commit":
                 aborted.append((batch.producer_id, ended[0].base_offset, batch.last_offset))
             if batch.kind == "commit":
                 for each in ended:

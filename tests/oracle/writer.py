@@ -160,6 +160,22 @@ def marker(
     )
 
 
+def emptied(offset: int, *, timestamp: int, producer_id: int, producer_epoch: int) -> bytes:
+    """What Kafka's cleaner leaves of a marker: MemoryRecords.writeEmptyHeader, with a horizon."""
+    return batch(
+        [],
+        base_offset=offset,
+        last_offset=offset,
+        base_timestamp=timestamp,
+        max_timestamp=timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transactional=True,
+        control=True,
+        delete_horizon=True,
+    )
+
+
 def offset_index(entries: Sequence[tuple[int, int]], base_offset: int) -> bytes:
     return b"".join(struct.pack(">ii", offset - base_offset, at) for offset, at in entries)
 

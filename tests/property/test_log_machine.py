@@ -223,13 +223,14 @@ class LogMachine(RuleBasedStateMachine):
         self.forget(gone)
         self.end = offset
         self.start = min(self.start, offset)
+        if self.log.size == 0:  # inside the first batch: the log begins at offset
+            self.start = offset
         assert self.log.recovery_point <= offset
         self.reread_epoch()
 
     def reread_epoch(self) -> None:
         """A cut may take epochs back, never below that of a record that is still there."""
-        assert self.log._writer is not None
-        latest = self.log._writer.epochs.latest
+        latest = self.log._writer.state.epochs.latest
         epoch = 0 if latest is None else latest.epoch
         assert max((row[3] for row in self.rows.values()), default=0) <= epoch <= self.epoch
         self.epoch = epoch

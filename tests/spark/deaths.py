@@ -10,8 +10,8 @@ from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter, Wri
 
 import kstore.log.publication as publication
 from kstore.spark.data_source import KStoreDataSource
-from kstore.spark.sink import KStoreStreamWriter, KStoreWriter
-from kstore.spark.sink_options import prepare_sink
+from kstore.spark.sink.options import prepare_sink
+from kstore.spark.sink.spark_writers import KStoreStreamWriter, KStoreWriter
 
 
 def source(point: str) -> type[KStoreDataSource]:

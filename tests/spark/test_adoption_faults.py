@@ -13,9 +13,10 @@ import pytest
 import kstore
 from kstore.errors import KStoreError, StorageError
 from kstore.log.files import Files
-from kstore.spark.publishing import publish
-from kstore.spark.sink_options import Staged, parse_sink
-from kstore.spark.staging import stage
+from kstore.spark.sink.commit import publish
+from kstore.spark.sink.options import Staged, parse_sink
+from kstore.spark.sink.stager import stage
+from kstore.spark.sink.write_identity import of_query
 from support.disks import FaultyDisk
 
 OLD = 1_400_000_000_000
@@ -116,7 +117,7 @@ def one_failure(
     disk.removed = removed
     try:
         try:
-            assert publish(options(place), "job", messages, "q", 0, files=disk)
+            assert publish(options(place), "job", messages, of_query("q", 0), files=disk)
         finally:
             disk.fail_at = -1
     except (KStoreError, OSError, KeyboardInterrupt):
@@ -137,7 +138,7 @@ def one_failure(
             assert len(log.segments.views) == len(list(each.glob("orders-0/*.log"))), where
         assert shown(each) == expected, where
         again = staged(each, "again")
-        assert publish(options(each), "again", again, "q", 0) != switched, where
+        assert publish(options(each), "again", again, of_query("q", 0)) != switched, where
         values = shown(each)
         assert values == [b"before", *ROWS], (where, Counter(values).most_common(3))
         with kstore.open(each) as store:

@@ -10,7 +10,11 @@ import pytest
 
 import kstore
 from kstore.errors import CorruptRecordError, InvalidConfigError
-from kstore.spark import aggregate, aggregates, merging, read
+from kstore.spark import aggregate, read
+from kstore.spark.source import aggregates, merge_partial_results
+from oracle import writer
+from oracle.plain import PlainRecord
+from support.damage import write_damaged
 from support.stores import QUIET
 
 FIRST = 1_700_000_000_000
@@ -83,7 +87,7 @@ def test_as_spark_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Put together by the driver, and by Spark where that would be too much for it."""
-    monkeypatch.setattr(merging, "_MOST", most)
+    monkeypatch.setattr(merge_partial_results, "_MOST", most)
     names = (by,) if isinstance(by, str) else by
     width = aggregates.to_width(window) if window is not None else 0
     shape = aggregates._Shape(names, width, tuple(aggregates.MEASURES))
@@ -100,7 +104,7 @@ def test_as_spark_says(
 def test_distinct_keys(
     registered: Any, place: Path, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(merging, "_MOST", most)
+    monkeypatch.setattr(merge_partial_results, "_MOST", most)
     frame = read(registered, place, topics="orders")
     for by, window, measures in (
         (("window",), 60_000, ("distinct_keys", "count", "min_key_size")),
@@ -114,16 +118,49 @@ def test_distinct_keys(
         assert in_order(found) == expected(frame, shape)
 
 
+class WithoutContext:
+    """A session as Spark Connect has it: no ``sparkContext``."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("sparkContext", "_sc"):
+            raise AttributeError(name)
+        return getattr(self._session, name)
+
+
+def test_a_session_without_a_context_has_the_same_numbers(registered: Any, place: Path) -> None:
+    of = {"topics": "orders", "by": "key", "measures": ["count"]}
+    found = aggregate(WithoutContext(registered), place, **of)
+    assert in_order(found) == in_order(aggregate(registered, place, **of))
+
+
+def recording(method: Any, session: Any, changed: list[str]) -> Any:
+    """A RuntimeConfig.set that notes what is set in this session, and not in another one."""
+
+    def set_and_note(conf: Any, name: str, value: Any) -> None:
+        if conf._jconf.equals(session._jsparkSession.conf()):
+            changed.append(name)
+        method(conf, name, value)
+
+    return set_and_note
+
+
 def test_many_rows_are_no_part_of_a_plan(
     registered: Any, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And what the session was told of Arrow stays as it was."""
+    """And no setting of the session changes, at no time: other threads use it."""
     expected_rows = in_order(aggregate(registered, place, topics="orders", by="key"))
-    monkeypatch.setattr(merging, "_FEW", 10)
-    names = (merging._THRESHOLD, merging._BATCH)
-    before = [registered.conf.get(name) for name in names]
+    monkeypatch.setattr(merge_partial_results, "_FEW", 10)
+    changed: list[str] = []
+    monkeypatch.setattr(
+        type(registered.conf), "set", recording(type(registered.conf).set, registered, changed)
+    )
     found = aggregate(registered, place, topics="orders", by="key")
-    assert [registered.conf.get(name) for name in names] == before
+    assert changed == []
+    found.createOrReplaceTempView("keys_of_orders")
+    assert registered.sql("select * from keys_of_orders").count() == len(expected_rows)
     assert in_order(found) == expected_rows
     assert found.rdd.getNumPartitions() == registered.sparkContext.defaultParallelism
     assert len(expected_rows) > 10
@@ -169,8 +206,8 @@ def test_times_that_spark_does_not_hold(registered: Any, tmp_path: Path) -> None
     times = [FIRST, 2**62, 2**63 - 1]
     with kstore.open(tmp_path, config=QUIET) as store:
         log = store.create_topic("far", 1)[0]
-        for time in times:
-            log.extend([kstore.Record(0, time, None, b"x")])
+        for time in times:  # a client may send such ones
+            log.append_as_leader(writer.batch([PlainRecord(0, time, None, b"x")]))
     found = aggregate(registered, tmp_path, topics="far", by="window", window="1 hour")
     in_us = [f"unix_micros({name}) {name}" for name in ("min_timestamp", "max_timestamp")]
     rows = found.selectExpr(
@@ -200,7 +237,7 @@ def test_damage_fails_or_is_left_out(registered: Any, place: Path, tmp_path: Pat
         segment = Path(log.path) / "00000000000000000000.log"
     data = bytearray(segment.read_bytes())
     data[len(data) // 2] ^= 1
-    segment.write_bytes(data)
+    write_damaged(segment, data)
     with pytest.raises(Exception, match=CorruptRecordError.__name__):
         aggregate(registered, tmp_path / "data", topics="orders").collect()
     bad = tmp_path / "bad"

@@ -16,6 +16,7 @@ import pytest
 import kstore
 from spark.driver import JAVA, SRC, Driver
 from spark.scenarios import OLD
+from support.damage import write_damaged
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.timeout(1100)
@@ -248,7 +249,7 @@ def test_a_job_is_submitted(master: str, place: Path, tmp_path: Path) -> None:
     path = place / "from-1" / f"{0:020}.log"
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
-    path.write_bytes(data)
+    write_damaged(path, data)
     status, said = submit()
     assert status == 1, said
     assert "from-0: ok" in said

@@ -11,8 +11,9 @@ import kstore
 from kstore.cli import main
 from kstore.log.files import DISK
 from kstore.log.staged import STAGED
-from kstore.log.writer import LogWriter
+from kstore.log.writer_state import WriterState
 from kstore.spark.jobs import compact as job
+from support.damage import write_damaged
 from support.jobs import fill, logs, side_files
 from support.stores import QUIET
 from support.transactions import WHEN
@@ -23,7 +24,7 @@ NOW = WHEN + 86_400_000
 @pytest.fixture(autouse=True)
 def one_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Horizons of deletion are written into batches: both sides have to see the same time."""
-    monkeypatch.setattr(LogWriter, "now_ms", lambda self: NOW)
+    monkeypatch.setattr(WriterState, "now_ms", lambda self: NOW)
 
 
 @pytest.fixture
@@ -160,7 +161,7 @@ def test_damage_and_nothing_to_do(spark: Any, place: Path, capsys: Any) -> None:
     chosen = sorted((place / "accounts-1").glob("*.log"))[1]
     data = bytearray(chosen.read_bytes())
     data[80] ^= 1
-    chosen.write_bytes(data)
+    write_damaged(chosen, data)
     before = {name: data for name, data in logs(place).items() if "accounts-1" in name}
     assert main(["spark", "compact", "--log-dir", str(place)]) == 1
     said = capsys.readouterr().out

@@ -13,7 +13,7 @@ import pytest
 import kstore
 from kstore.errors import CorruptRecordError, KStoreError, StorageError
 from kstore.spark.jobs.command import main
-from kstore.spark.jobs.running import run_tasks
+from kstore.spark.jobs.task_runner import run_tasks
 
 
 def full(task: int) -> None:

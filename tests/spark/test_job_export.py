@@ -12,8 +12,8 @@ import kstore
 from kstore.cli import main
 from kstore.errors import InvalidConfigError, StorageError
 from kstore.spark import read
-from kstore.spark.exporting import FOLDER
 from kstore.spark.jobs import export as job
+from kstore.spark.jobs.export_target import FOLDER
 from support.stores import QUIET
 
 DAY = 86_400_000
@@ -127,7 +127,7 @@ def test_a_driver_that_dies_goes_on(registered: Any, place: Path, tmp_path: Path
 import os, sys
 from kstore.log.files import Files
 from kstore.spark.jobs import export as job
-from kstore.spark.jobs.running import open_session
+from kstore.spark.jobs.task_runner import open_session
 rename, seen = Files.rename, []
 def dying(self, source, target):
     rename(self, source, target)
@@ -174,7 +174,7 @@ def test_the_command(registered: Any, place: Path, tmp_path: Path, capsys: Any) 
         (["--since", "yesterday"], "is no time"),
         (["--since", "2024-05-01"], "time zone"),
         (["--topic", "x"], "here are"),
-        (["--file-size", "0"], "1 or more"),
+        (["--file-size", "0"], "a whole number from 1"),
     ):
         assert main([*words, *wrong]) == 1
         assert said in capsys.readouterr().err

@@ -10,8 +10,10 @@ import pytest
 import kstore
 from kstore.cli import main
 from kstore.log.staged import STAGED
+from kstore.spark.jobs import partition_job, task_runner
 from kstore.spark.jobs import reindex as job
-from kstore.spark.jobs import running
+from kstore.spark.jobs.partition_job import Task
+from support.damage import write_damaged
 from support.jobs import logs, lose_side_files, make_store, rebuilt_by_recovery, side_files
 from support.stores import QUIET, snapshot
 
@@ -37,8 +39,8 @@ def expected(made: tuple[Path, dict[str, bytes]]) -> dict[str, bytes]:
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "LEAST_TASK", 9000)
-    monkeypatch.setattr(running, "MOST_TASK", 9000)
+    monkeypatch.setattr(task_runner, "LEAST_TASK", 9000)
+    monkeypatch.setattr(task_runner, "MOST_TASK", 9000)
 
 
 def test_the_files_that_recovery_makes(spark: Any, place: Path, expected: dict[str, bytes]) -> None:
@@ -70,7 +72,7 @@ def test_damage_and_the_command(spark: Any, place: Path, capsys: Any) -> None:
     chosen = sorted((place / "clicks-1").glob("*.log"))[1]
     data = bytearray(chosen.read_bytes())
     data[90] ^= 1
-    chosen.write_bytes(data)
+    write_damaged(chosen, data)
     assert main(["spark", "reindex", "--log-dir", str(place)]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert any(
@@ -83,12 +85,13 @@ def test_damage_and_the_command(spark: Any, place: Path, capsys: Any) -> None:
     assert [each["written"] for each in tree["partitions"]] == [[], []]
 
 
-def fail_once(task: Any) -> Any:
+def fail_once(task: Task) -> Any:
     """The first attempt of each task dies when half of its work is staged."""
-    mark = Path(task[0][0]).parent / f"failed-{task[1][0].number}-{task[1][0].base_offset}"
+    first = task.pieces[0]
+    mark = Path(task.paths[0]).parent / f"failed-{first.number}-{first.key}"
     if not mark.exists():
         mark.touch()
-        job._index_one(task[1][0])
+        job._index_one(task.files, first)
         raise RuntimeError("this attempt dies")
     return job._index(task)
 
@@ -106,7 +109,7 @@ def test_a_task_that_is_tried_again(
 ) -> None:
     lose_side_files(place)
     with monkeypatch.context() as patched:
-        patched.setattr(job, "run_tasks", replacing(fail_once))
+        patched.setattr(partition_job, "run_tasks", replacing(fail_once))
         assert all(each.ok for each in job.reindex(spark, place))
     assert side_files(place) == expected
     assert not list(place.rglob(STAGED + "*"))  # what the attempts left that died
@@ -115,7 +118,7 @@ def test_a_task_that_is_tried_again(
 
 def replacing(work: Any) -> Any:
     """run_tasks with other work for the first wave."""
-    original = job.run_tasks
+    original = partition_job.run_tasks
 
     def run(spark: Any, tasks: Any, given: Any, description: str) -> Any:
         return original(spark, tasks, work if given is job._index else given, description)
@@ -127,7 +130,7 @@ def test_a_job_that_fails_leaves_the_store_as_it_was(
     spark: Any, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = snapshot(place)
-    monkeypatch.setattr(job, "run_tasks", replacing(fail_always))
+    monkeypatch.setattr(partition_job, "run_tasks", replacing(fail_always))
     with pytest.raises(Exception, match="never"):
         job.reindex(spark, place)
     assert snapshot(place) == before

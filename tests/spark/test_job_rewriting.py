@@ -12,8 +12,8 @@ from kstore.cli import main
 from kstore.log.files import DISK
 from kstore.log.rewriting import Target, rewrite_log
 from kstore.log.staged import STAGED
-from kstore.spark.jobs import rewriting as job
-from kstore.spark.jobs import running
+from kstore.spark.jobs import partition_job, task_runner
+from kstore.spark.jobs import rewrite as job
 from kstore.spark.jobs.recompress import recompress
 from oracle.writer import message
 from support.jobs import batches, logs, make_store, side_files
@@ -22,8 +22,8 @@ from support.stores import QUIET, snapshot
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "LEAST_TASK", 15_000)
-    monkeypatch.setattr(running, "MOST_TASK", 15_000)
+    monkeypatch.setattr(task_runner, "LEAST_TASK", 15_000)
+    monkeypatch.setattr(task_runner, "MOST_TASK", 15_000)
 
 
 @pytest.fixture
@@ -50,8 +50,8 @@ def retired(place: Path) -> list[Path]:
 
 
 def test_what_one_machine_writes(spark: Any, place: Path, tmp_path: Path, capsys: Any) -> None:
-    alone = on_one_machine(place, tmp_path / "alone", Target("zstd"))
-    words = ["--compression", "zstd", "--log-dir", str(place)]
+    alone = on_one_machine(place, tmp_path / "alone", Target("zstd", force=True))
+    words = ["--compression", "zstd", "--force", "--log-dir", str(place)]
     assert main(["spark", "recompress", "--dry-run", *words]) == 0
     assert "sealed segments anew" in capsys.readouterr().out
     assert main(["spark", "recompress", "--json", *words]) == 0
@@ -61,7 +61,7 @@ def test_what_one_machine_writes(spark: Any, place: Path, tmp_path: Path, capsys
     assert not retired(place)
     assert all(each["rewritten"] for each in tree["partitions"])
     before = logs(place)
-    again = recompress(spark, place, "zstd")
+    again = recompress(spark, place, "zstd", force=True)
     assert [each.rewritten for each in again] == [0, 0]
     assert logs(place) == before
     with kstore.open(place, "r") as store:
@@ -93,10 +93,10 @@ def test_the_active_segment_too_and_old_messages(
 def fail_once(task: Any) -> Any:
     """The first attempt of each task dies when a part of its work is staged."""
     mark = Path(task.paths[0]).parent / f"failed-{task.pieces[0].path[-1]}"
-    mark = mark.with_name(f"{mark.name}-{task.pieces[0].base_offset}")
+    mark = mark.with_name(f"{mark.name}-{task.pieces[0].key}")
     if not mark.exists():
         mark.touch()
-        job._rewrite_one(task.pieces[0], task.target)
+        job._rewrite_one(task.files, task.pieces[0], task.options)
         raise RuntimeError("this attempt dies")
     return job._work(task)
 
@@ -104,14 +104,14 @@ def fail_once(task: Any) -> Any:
 def test_a_task_that_is_tried_again(
     spark: Any, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alone = on_one_machine(place, tmp_path / "alone", Target("gzip"))
-    original = job.run_tasks
+    alone = on_one_machine(place, tmp_path / "alone", Target("gzip", force=True))
+    original = partition_job.run_tasks
 
     def run(spark: Any, tasks: Any, given: Any, description: str) -> Any:
         return original(spark, tasks, fail_once if given is job._work else given, description)
 
-    monkeypatch.setattr(job, "run_tasks", run)
-    assert all(each.ok for each in recompress(spark, place, "gzip"))
+    monkeypatch.setattr(partition_job, "run_tasks", run)
+    assert all(each.ok for each in recompress(spark, place, "gzip", force=True))
     assert list(tmp_path.glob("failed-*"))
     assert same(place, alone)
     assert not retired(place)
@@ -125,12 +125,14 @@ def test_a_job_that_fails_changes_nothing(
     spark: Any, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = logs(place)
-    original = job.run_tasks
+    original = partition_job.run_tasks
     monkeypatch.setattr(
-        job, "run_tasks", lambda spark, tasks, work, text: original(spark, tasks, fail_always, text)
+        partition_job,
+        "run_tasks",
+        lambda spark, tasks, work, text: original(spark, tasks, fail_always, text),
     )
     with pytest.raises(Exception, match="never"):
-        recompress(spark, place, "gzip")
+        recompress(spark, place, "gzip", force=True)
     assert logs(place) == before
 
 
@@ -142,7 +144,7 @@ def test_a_driver_killed_between_two_swaps(
     spark: Any, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a kill leaves it: copied away in the middle of the third swap, between two renames."""
-    alone = on_one_machine(place, tmp_path / "alone", Target("lz4"))
+    alone = on_one_machine(place, tmp_path / "alone", Target("lz4", force=True))
     records = {name: [b.records for b in found] for name, found in batches(place).items()}
     crash = tmp_path / "crash"
     original, count = DISK.rename, 0
@@ -158,7 +160,7 @@ def test_a_driver_killed_between_two_swaps(
     with monkeypatch.context() as patched:
         patched.setattr(DISK, "rename", rename)
         with pytest.raises(Dead):
-            recompress(spark, place, "lz4")
+            recompress(spark, place, "lz4", force=True)
     (crash / ".kafka_cleanshutdown").unlink(missing_ok=True)
     assert list(crash.rglob("*.swap"))
     with kstore.open(crash, "r") as store:  # a reader beside what the driver left
@@ -169,7 +171,7 @@ def test_a_driver_killed_between_two_swaps(
                 for record in log:
                     assert record.offset > last
                     last = record.offset
-    assert all(each.ok for each in recompress(spark, crash, "lz4"))
+    assert all(each.ok for each in recompress(spark, crash, "lz4", force=True))
     assert {name: [b.records for b in found] for name, found in batches(crash).items()} == records
     assert logs(crash) == logs(alone)
     assert not retired(crash)

@@ -14,10 +14,11 @@ import kstore
 from kstore.cli import main
 from kstore.log.files import DISK
 from kstore.log.stats import Stats, survey_log
-from kstore.spark.jobs import running
+from kstore.spark.jobs import partition_job, task_runner
 from kstore.spark.jobs import stats as job
 from kstore.spark.jobs.stats_page import html
 from kstore.spark.jobs.stats_report import PartitionStats, as_tree, tell, when
+from support.damage import write_damaged
 from support.jobs import kept, make_store, overwrite
 from support.stores import QUIET, snapshot
 
@@ -33,8 +34,8 @@ def place(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of about two segments, so that parts of a partition come from several."""
-    monkeypatch.setattr(running, "LEAST_TASK", 9000)
-    monkeypatch.setattr(running, "MOST_TASK", 9000)
+    monkeypatch.setattr(task_runner, "LEAST_TASK", 9000)
+    monkeypatch.setattr(task_runner, "MOST_TASK", 9000)
 
 
 def single(path: Path) -> list[Stats]:
@@ -47,7 +48,7 @@ def damage(path: Path) -> tuple[Path, int]:
     chosen = sorted((path / "orders-1").glob("*.log"))[1]
     data = bytearray(chosen.read_bytes())
     data[70] ^= 1
-    chosen.write_bytes(data)
+    write_damaged(chosen, data)
     return chosen, int(chosen.stem)
 
 
@@ -103,7 +104,7 @@ def test_resume_does_not_walk_again(
     spark: Any, place: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("LEAST_TASK", "MOST_TASK"):  # one task: its partitions come in order
-        monkeypatch.setattr(running, name, 1 << 20)
+        monkeypatch.setattr(task_runner, name, 1 << 20)
     damage(place)
     whole = job.stats(spark, place)
     state = tmp_path / "state.json"
@@ -116,8 +117,6 @@ def test_resume_does_not_walk_again(
         job.stats(spark, place, resume=str(state), progress=stop)
     left = [each for each in whole if each.path not in kept(state)]
     assert [(each.topic, each.partition) for each in left] == [("orders", 1)]
-    for each in whole[:3]:
-        overwrite(each.path)  # would be found if it were walked
     words = ["spark", "stats", "--resume", str(state), "--log-dir", str(place)]
     assert main([*words, "--dry-run"]) == 0
     stats = left[0].stats
@@ -140,8 +139,8 @@ def test_a_partition_that_goes_while_it_is_walked(
 ) -> None:
     found = job._partitions
 
-    def with_one_that_goes(paths: tuple[str, ...], topic: str | None) -> Any:
-        places = found(paths, topic)
+    def with_one_that_goes(*planned: Any) -> Any:
+        places = found(*planned)
         (place / "clicks-1").rename(place / "clicks-9")
         return places
 
@@ -169,9 +168,9 @@ def fail_on_orders(task: Any) -> Any:
 def test_a_partition_whose_disk_fails(
     spark: Any, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = job.run_tasks
+    original = partition_job.run_tasks
     monkeypatch.setattr(
-        job, "run_tasks",
+        partition_job, "run_tasks",
         lambda spark, tasks, work, text: original(spark, tasks, fail_on_orders, text),
     )  # fmt: skip
     state = tmp_path / "state.json"
@@ -211,10 +210,10 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         log = store.create_topic("a", config=kstore.LogConfig(segment_bytes=2000))[0]
         for n in range(300):
             log.append(b"value %d" % n * 3, key=b"%d" % n)
-    monkeypatch.setattr(running, "LEAST_TASK", 1)
-    monkeypatch.setattr(running, "MOST_TASK", 1)
-    monkeypatch.setattr(job, "check_executors", lambda spark, paths: None)
-    monkeypatch.setattr(job, "cores", lambda spark: 2)
+    monkeypatch.setattr(task_runner, "LEAST_TASK", 1)
+    monkeypatch.setattr(task_runner, "MOST_TASK", 1)
+    monkeypatch.setattr(partition_job, "check_executors", lambda spark, paths: None)
+    monkeypatch.setattr(partition_job, "cores", lambda spark: 2)
     return tmp_path / "data"
 
 
@@ -248,7 +247,8 @@ def in_order(
             else:
                 yield number, work(tasks[number])
 
-    monkeypatch.setattr(job, "run_tasks", run_tasks)
+    for module in (job, partition_job):
+        monkeypatch.setattr(module, "run_tasks", run_tasks)
 
 
 @pytest.mark.parametrize(
@@ -324,7 +324,7 @@ def test_a_partition_without_a_segment(
 
 def interrupted(place: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The report of the first run, which the file still holds."""
-    monkeypatch.setattr(job.Finished, "end", lambda self: None)
+    monkeypatch.setattr(partition_job.ResumeFile, "end", lambda self: None)
     in_order(monkeypatch, range, lambda: None)
     (report,) = job.stats(NO_SPARK, place, resume=str(state))
     assert list(kept(state)) == [report.path]
@@ -336,7 +336,6 @@ def test_what_is_as_it_was_comes_from_the_file(
     alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = interrupted(alone, tmp_path / "state", monkeypatch)
-    overwrite(alone / "a-0")
     (report,) = job.stats(NO_SPARK, alone, resume=str(tmp_path / "state"))
     assert report == before
     assert re.match(r"\d{4}-\d\d-\d\dT", report.from_file)
@@ -365,12 +364,18 @@ def same_size(place: Path) -> None:
     first = logs(place)[0]
     other = first.with_suffix(".swap")
     data = bytearray(first.read_bytes())
-    data[70] ^= 1
     other.write_bytes(data)
+    data[70] ^= 1
+    write_damaged(other, data)
     other.rename(first)
 
 
-@pytest.mark.parametrize("change", [grown, merge, made_anew, same_size])
+def same_file(place: Path) -> None:
+    """Other bytes in the same file."""
+    overwrite(place / "a-0")
+
+
+@pytest.mark.parametrize("change", [grown, merge, made_anew, same_size, same_file])
 def test_what_differs_is_walked_again(
     alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Any
 ) -> None:
@@ -426,7 +431,7 @@ def test_a_last_line_that_was_not_written_whole(
 ) -> None:
     state = tmp_path / "state"
     before = interrupted(alone, state, monkeypatch)
-    state.write_bytes(state.read_bytes()[:-20])
+    write_damaged(state, state.read_bytes()[:-20])
     for _ in range(2):
         (report,) = job.stats(NO_SPARK, alone, resume=str(state))
         assert report == before

@@ -8,7 +8,7 @@ import pytest
 
 import kstore
 import kstore.spark
-from kstore._native.keys import partition_for_key
+from kstore._native.format.murmur2 import partition_for_key
 from kstore.spark import read
 
 
@@ -180,3 +180,59 @@ def test_a_stream_is_written_once_however_often_it_runs(
         store["in"][0].extend([b"%d" % n for n in range(100, 150)])
     run()
     assert there() == list(range(150))
+
+
+def test_a_write_id_in_foreach_batch_is_that_of_one_query(
+    registered: Any, place: Path, tmp_path: Path
+) -> None:
+    """Its tasks know the query: a new checkpoint is refused, as is a thread that knows none."""
+    with kstore.open(tmp_path / "from") as store:
+        store.create_topic("in")[0].extend([b"%d" % n for n in range(15)])
+
+    def run(write: Any, checkpoint: str) -> None:
+        frame = (
+            registered.readStream.format("kstore")
+            .option("subscribe", "in")
+            .option("startingOffsets", "earliest")
+            .load(str(tmp_path / "from"))
+        )
+        query = (
+            frame.select("value")
+            .writeStream.foreachBatch(write)
+            .option("checkpointLocation", str(tmp_path / checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(120)
+
+    def write_batch(batch: Any, number: int) -> None:
+        kstore.spark.write(batch, place, topic="orders", writeId="w", writeBatch=number)
+
+    def write_in_thread(batch: Any, number: int) -> None:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(write_batch, batch, number).result()
+
+    def there() -> int:
+        with kstore.open(place, mode="r") as store:
+            return sum(store["orders"].end_offsets().values())
+
+    run(write_batch, "one")
+    for commit in (tmp_path / "one").glob("commits/*0*"):
+        commit.unlink()  # as if the driver had died behind the sink's commit
+    run(write_batch, "one")
+    assert there() == 15
+    with pytest.raises(Exception, match="the writeId is that of the streaming query"):
+        run(write_batch, "two")
+    with pytest.raises(Exception, match="no query is known here"):
+        run(write_in_thread, "three")
+    assert there() == 15
+
+
+def test_rows_that_differ_under_a_write_id_are_refused(registered: Any, place: Path) -> None:
+    frame = registered.range(0, 15, 1, 3).selectExpr("string(id) value")
+    for each in (frame, frame.repartition(2).orderBy("value")):
+        kstore.spark.write(each, place, topic="orders", writeId="w")
+    with pytest.raises(Exception, match=r"rows are others.*rebindWriteId"):
+        kstore.spark.write(frame.selectExpr("'x' value"), place, topic="orders", writeId="w")
+    with kstore.open(place, mode="r") as store:
+        assert sum(store["orders"].end_offsets().values()) == 15

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import kstore
-from kstore._native.checksum import crc32c
+from kstore._native.format.checksum import crc32c
 from kstore.errors import (
     CorruptRecordError,
     InvalidConfigError,
@@ -29,9 +29,10 @@ from kstore.errors import (
 from kstore.log.adoption import place_file
 from kstore.log.files import Files
 from kstore.log.segment_scan import scan_segment
-from kstore.spark.publishing import abort, publish, sweep
-from kstore.spark.sink_options import Staged, parse_sink
-from kstore.spark.staging import stage
+from kstore.spark.sink.commit import abort, publish, sweep
+from kstore.spark.sink.options import Staged, parse_sink
+from kstore.spark.sink.stager import stage
+from kstore.spark.sink.write_identity import of_query
 from support.segments import batches
 
 BATCH = batches(0, 1)[0]
@@ -39,7 +40,7 @@ OLD = 1_400_000_000_000  # more than ten years ago
 CHILD = """
 import os, pickle, signal, sys
 from kstore.log.files import Files
-from kstore.spark.publishing import publish
+from kstore.spark.sink.commit import publish
 
 class Deadly(Files):
     native = False
@@ -131,7 +132,7 @@ class Watched(Files):
 
 
 def test_rows_come_out_as_they_went_in(place: Path) -> None:
-    assert publish(options(place), "job", staged(place), None, 0)
+    assert publish(options(place), "job", staged(place), None)
     with kstore.open(place) as store:
         for number, log in enumerate(store["orders"]):
             got = [record.value for record in log]
@@ -146,7 +147,7 @@ def test_large_files_become_segments(place: Path) -> None:
     """By a rename: the inode stays; with the bytes and indexes that appending would have made."""
     messages = staged(place)
     inodes = {path.stat().st_ino for path in place.glob("kstore.staged.*")}
-    assert publish(options(place), "job", messages, None, 0)
+    assert publish(options(place), "job", messages, None)
     logs = list(place.rglob("*.log"))
     assert len(inodes & {path.stat().st_ino for path in logs}) >= 3  # one of each partition
     assert all(path.stat().st_size <= 4096 for path in logs)
@@ -180,7 +181,7 @@ def test_a_file_that_is_not_like_a_log_s_is_copied(place: Path, change: Any) -> 
     for path in own:
         if change is stricter or path == own[0]:
             change(path)
-    assert publish(options(place), "job", messages, None, 0)
+    assert publish(options(place), "job", messages, None)
     logs = [path.stat() for path in place.rglob("*.log")]
     left_out = before if change is stricter else {own_inode(place)}
     assert left_out
@@ -208,7 +209,7 @@ def test_indexes_of_what_is_adopted_are_there_at_once(place: Path, tmp_path: Pat
                 written = log.with_suffix(".index").read_bytes()
                 assert written[: len(scan.index)] == scan.index
 
-    assert publish(options(place), "job", messages, None, 0, files=Watched(told))
+    assert publish(options(place), "job", messages, None, files=Watched(told))
     assert len(seen) > 6
 
 
@@ -235,7 +236,7 @@ def test_a_manifest_that_nobody_could_read_is_not_written(
 ) -> None:
     monkeypatch.setattr("kstore.log.publication.LARGEST_MANIFEST", 100)
     with pytest.raises(KStoreError, match="write it in several jobs"):
-        publish(options(place), "job", staged(place), None, 0)
+        publish(options(place), "job", staged(place), None)
     assert ends(place) == [1, 1, 1]
     assert not any("publishing" in name or "fence" in name for name in left(place))
 
@@ -249,7 +250,7 @@ def test_what_executors_wrote_is_not_mapped(place: Path) -> None:
             mapped.append(os.readlink(f"/proc/self/fd/{fd}"))
             return super().map(fd, size)
 
-    assert publish(options(place), "job", staged(place), None, 0, files=Mapping())
+    assert publish(options(place), "job", staged(place), None, files=Mapping())
     assert [path for path in mapped if "kstore.staged" in path] == []
 
 
@@ -270,7 +271,7 @@ def test_what_a_segment_may_not_be_is_copied(tmp_path: Path, config: dict[str, A
     messages = [stage(given, "job", [rows])]
     inodes = {path.stat().st_ino for path in tmp_path.glob("kstore.staged.*")}
     assert (len(inodes) > 1) == ("segment_ms" in config or "segment_index_bytes" in config)
-    assert publish(given, "job", messages, None, 0)
+    assert publish(given, "job", messages, None)
     assert left(tmp_path) == []
     logs = list(tmp_path.rglob("*.log"))
     assert not inodes & {path.stat().st_ino for path in logs}
@@ -289,7 +290,7 @@ def test_another_file_system_is_copied_to(place: Path) -> None:
                 raise StorageError("planted", errno=errno.EXDEV)
             super().rename(source, target)
 
-    assert publish(options(place), "job", staged(place), None, 0, files=Elsewhere())
+    assert publish(options(place), "job", staged(place), None, files=Elsewhere())
     assert ends(place) == [301] * 3
     assert left(place) == []
     with kstore.open(place) as store:
@@ -314,7 +315,7 @@ def test_readers_that_were_there_see_all_or_nothing(place: Path) -> None:
         switched += found[0] > 1
 
     with reader:
-        assert publish(options(place), "job", messages, "q", 0, files=Watched(look))
+        assert publish(options(place), "job", messages, of_query("q", 0), files=Watched(look))
         assert [log.end_offset for log in logs] == [301, 301, 301]
     assert {tuple(each) for each in seen} == {(1, 1, 1), (301, 301, 301)}
     assert len(seen) > 20
@@ -339,7 +340,9 @@ def test_a_publication_that_fails_is_undone_at_once(place: Path) -> None:
 
     for number in range(1, 60):
         try:
-            publish(options(place), "job", messages, "q", 0, files=Watched(fail_at(number)))
+            publish(
+                options(place), "job", messages, of_query("q", 0), files=Watched(fail_at(number))
+            )
         except (StorageError, OSError):
             with kstore.open(place):  # what a failing disk left, the next writer takes back
                 pass
@@ -363,7 +366,9 @@ def test_killed_at_many_steps(place: Path, tmp_path: Path) -> None:
     for step in (1, 3, 6, *range(9, 400, 8)):
         messages = staged(place, job=f"job{step}")
         name = tmp_path / "arguments"
-        name.write_bytes(pickle.dumps((options(place), f"job{step}", messages, "q", step)))
+        name.write_bytes(
+            pickle.dumps((options(place), f"job{step}", messages, of_query("q", step)))
+        )
         ran = subprocess.run(
             [sys.executable, "-c", CHILD, str(name), str(step)],
             env=env, capture_output=True, text=True, timeout=120, check=False,
@@ -376,9 +381,9 @@ def test_killed_at_many_steps(place: Path, tmp_path: Path) -> None:
             with kstore.open(place) as store:
                 assert list(store["orders"].end_offsets().values()) == now
                 assert not [n for n in left(place) if n.startswith("kstore.publishing")]
-        assert publish(options(place), f"r{step}", staged(place, job=f"r{step}"), "q", step) == (
-            not whole
-        )
+        assert publish(
+            options(place), f"r{step}", staged(place, job=f"r{step}"), of_query("q", step)
+        ) == (not whole)
         assert ends(place) == [n + 300 for n in before]
         before = [n + 300 for n in before]
         if ran.returncode == 0:
@@ -396,11 +401,11 @@ def test_killed_at_many_steps(place: Path, tmp_path: Path) -> None:
 
 
 def test_a_batch_is_published_once(place: Path) -> None:
-    assert publish(options(place), "a", staged(place, "a"), "q", 4)
-    assert not publish(options(place), "b", staged(place, "b"), "q", 4)
-    assert not publish(options(place), "c", staged(place, "c"), "q", 3)
-    assert publish(options(place), "d", staged(place, "d"), "q", 5)
-    assert publish(options(place), "e", staged(place, "e"), "other", 4)
+    assert publish(options(place), "a", staged(place, "a"), of_query("q", 4))
+    assert not publish(options(place), "b", staged(place, "b"), of_query("q", 4))
+    assert not publish(options(place), "c", staged(place, "c"), of_query("q", 3))
+    assert publish(options(place), "d", staged(place, "d"), of_query("q", 5))
+    assert publish(options(place), "e", staged(place, "e"), of_query("other", 4))
     assert ends(place) == [901] * 3
     assert left(place) == ["kstore.published.other", "kstore.published.q"]
     document = json.loads((place / "kstore.published.q").read_text())
@@ -428,7 +433,7 @@ def test_what_another_program_appended_behind_is_never_cut(place: Path) -> None:
             for each in (manifest, *place.glob("kstore.staged.*"), *place.rglob("kstore.fence")):
                 kept[str(each)] = each.read_bytes()
 
-    assert publish(options(place), "job", messages, "q", 0, files=Watched(keep))
+    assert publish(options(place), "job", messages, of_query("q", 0), files=Watched(keep))
     for name, data in kept.items():  # as it was just before the switch
         Path(name).write_bytes(data)
     # a broker, which knows nothing of fences, goes on in one partition
@@ -456,7 +461,7 @@ def test_staged_bytes_that_changed_are_refused(place: Path, alone: bool) -> None
         path = own[1] if alone else shared
         path.write_bytes(change(path.read_bytes()))
         with pytest.raises(CorruptRecordError, match="damaged" if job == "cut" else said):
-            publish(options(place), job, messages, None, 0)
+            publish(options(place), job, messages, None)
         assert ends(place) == [1, 1, 1]
 
 
@@ -469,7 +474,7 @@ def test_a_job_that_is_not_whole_is_refused(place: Path) -> None:
     assert one is not None
     for messages in ([one, None], [one, one]):
         with pytest.raises(InvalidConfigError, match="not whole"):
-            publish(options(place), "job", messages, None, 0)
+            publish(options(place), "job", messages, None)
     assert ends(place) == [1, 1, 1]
 
 
@@ -479,7 +484,7 @@ def test_abort_before_the_last_task_and_after_a_publish(place: Path) -> None:
     abort(options(place), "job")
     assert {name.split(".")[2] for name in left(place)} == {"other"}
     late = staged(place)  # its task had not ended
-    assert publish(options(place), "other", staged(place, job="other"), "q", 0)
+    assert publish(options(place), "other", staged(place, job="other"), of_query("q", 0))
     abort(options(place), "other")
     assert ends(place) == [301] * 3
     path = place / late[0].file  # type: ignore[union-attr]
@@ -494,7 +499,7 @@ def test_abort_before_the_last_task_and_after_a_publish(place: Path) -> None:
     with pytest.raises(
         StorageError, match=f"on host {socket.gethostname()}.*nothing was published"
     ):
-        publish(options(place), "job", messages, None, 0)
+        publish(options(place), "job", messages, None)
     assert ends(place) == [301] * 3
 
 
@@ -528,7 +533,7 @@ def test_log_append_time_is_stamped_at_the_commit(place: Path) -> None:
     rows = batch(30, partition=pa.array([0] * 30, pa.int32()))
     given = options(place, topic="stamped", compression="zstd")
     now = time.time_ns() // 1_000_000
-    assert publish(given, "job", [stage(given, "job", [rows])], None, 0)
+    assert publish(given, "job", [stage(given, "job", [rows])], None)
     with kstore.open(place) as store:
         log = store["stamped"][0]
         assert log.verify().ok
@@ -550,7 +555,7 @@ def test_one_of_several_directories_alone_is_not_written(tmp_path: Path) -> None
                 kept[each] = each.read_bytes()
 
     messages = [stage(given, "job", [rows])]
-    assert publish(given, "job", messages, "q", 0, files=Watched(keep))
+    assert publish(given, "job", messages, of_query("q", 0), files=Watched(keep))
     for path, data in kept.items():
         path.write_bytes(data)
     with kstore.open(paths[1]) as alone, pytest.raises(RecoveryNeededError, match="one"):
@@ -564,10 +569,10 @@ def test_one_of_several_directories_alone_is_not_written(tmp_path: Path) -> None
 @pytest.fixture(autouse=True)
 def _closed() -> Iterator[None]:
     yield
-    from kstore.spark import reading
+    from kstore.spark.source import range_reader
 
-    while reading._open_stores:
-        reading._open_stores.popitem()[1].close()
+    while range_reader._open_stores:
+        range_reader._open_stores.popitem()[1].close()
 
 
 def test_what_cannot_be_cleared_away_does_not_fail_what_shows(
@@ -581,10 +586,10 @@ def test_what_cannot_be_cleared_away_does_not_fail_what_shows(
                 raise StorageError("planted", errno=errno.EIO, path=path)
             super().remove(path)
 
-    assert publish(options(place), "job", staged(place), "q", 0, files=Kept())
+    assert publish(options(place), "job", staged(place), of_query("q", 0), files=Kept())
     assert "left behind by a publication that is over: planted" in caplog.text
     assert ends(place) == [301, 301, 301]
-    assert not publish(options(place), "again", staged(place, "again"), "q", 0)
+    assert not publish(options(place), "again", staged(place, "again"), of_query("q", 0))
     assert ends(place) == [301, 301, 301]
     with kstore.open(place) as store:
         assert [log.append(b"after") for log in store["orders"]] == [301, 301, 301]

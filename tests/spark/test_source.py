@@ -9,6 +9,7 @@ import pytest
 import kstore
 from kstore.spark import read
 from strangers.sets import MadeSet
+from support.damage import write_damaged
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +28,41 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
             )
         store.create_topic("clicks")[0].extend([None, b"", b"x" * 5000])
     return path
+
+
+def test_a_table_is_refused_with_the_view_that_works(registered: Any, place: Path) -> None:
+    options = f"options (path '{place}', subscribe 'orders')"
+    for statement in (
+        f"create table t using kstore {options}",
+        f"create table t using kstore options (subscribe 'orders') location '{place}'",
+    ):
+        with pytest.raises(Exception, match="Make a view instead"):
+            registered.sql(statement)
+    registered.sql(f"create table declared (value binary) using kstore {options}")
+    try:
+        with pytest.raises(Exception, match="Make a view instead"):
+            registered.sql("select * from declared").collect()
+    finally:
+        registered.sql("drop table declared")
+    registered.sql(f"create temporary view orders_view using kstore {options}")
+    assert registered.sql("select count(*) from orders_view").collect()[0][0] == 1000
+
+
+def test_the_latest_offset_of_a_view_is_that_of_its_making(registered: Any, tmp_path: Path) -> None:
+    with kstore.open(tmp_path / "data") as store:
+        log = store.create_topic("t")[0]
+        log.append(b"before")
+        path = tmp_path / "data"
+        registered.sql(
+            f"create temporary view frozen using kstore options (path '{path}', subscribe 't')"
+        )
+        log.append(b"after")
+        assert registered.sql("select count(*) from frozen").collect()[0][0] == 1
+        registered.sql(
+            "create or replace temporary view frozen using kstore "
+            f"options (path '{path}', subscribe 't')"
+        )
+        assert registered.sql("select count(*) from frozen").collect()[0][0] == 2
 
 
 TYPES = {"NoTimestampType": -1, "CreateTime": 0, "LogAppendTime": 1}
@@ -183,7 +219,7 @@ def test_a_damaged_batch_fails_the_task_with_its_place_or_is_left_out(
     path = tmp_path / "store" / "t-0" / f"{0:020}.log"
     data = bytearray(path.read_bytes())
     data[hurt.position + 70] ^= 1
-    path.write_bytes(data)
+    write_damaged(path, data)
     with pytest.raises(PySparkException) as error:
         load(registered, tmp_path / "store", subscribe="t").collect()
     assert f"file {path}, position {hurt.position}, offset 7" in str(error.value)

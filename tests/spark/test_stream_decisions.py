@@ -8,19 +8,19 @@ import pytest
 
 import kstore
 from kstore.errors import InvalidConfigError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
-from kstore.spark import reading
-from kstore.spark.options import parse_source
+from kstore.spark.source import range_reader
+from kstore.spark.source.options import parse_source
 
 T0 = 1_700_000_000_000
 
 
 @pytest.fixture(autouse=True)
 def as_in_a_new_process() -> Iterator[None]:
-    reading._open_stores.clear()
+    range_reader._open_stores.clear()
     yield
-    for store in reading._open_stores.values():
+    for store in range_reader._open_stores.values():
         store.close()
-    reading._open_stores.clear()
+    range_reader._open_stores.clear()
 
 
 class Clock:
@@ -31,7 +31,7 @@ class Clock:
 
 
 def stream(path: Path, clock: Clock | None = None, **options: object) -> Any:
-    from kstore.spark.streaming import KStoreStreamReader
+    from kstore.spark.source.stream_reader import KStoreStreamReader
 
     texts = {name: str(value) for name, value in options.items()}
     wanted = parse_source({"path": str(path), "subscribe": "t", **texts}, streaming=True)
@@ -117,7 +117,7 @@ def test_a_limit_is_shared_in_proportion(place: Path) -> None:
 
 
 def test_nobody_starves_and_nobody_gets_more_than_there_is() -> None:
-    from kstore.spark.streaming import share_out
+    from kstore.spark.source.stream_reader import share_out
 
     begins = {("t", n): 0 for n in range(4)}
     ends = {("t", 0): 10**12, ("t", 1): 1, ("t", 2): 0, ("t", 3): 5}
@@ -181,6 +181,16 @@ def test_what_is_gone_is_an_error_or_passed(place: Path) -> None:
     # From "earliest" nothing is lost by a start that has moved.
     first = stream(place, startingOffsets="earliest").initialOffset()
     assert offsets_of(stream(place).partitions(first, end)) == [(0, 40, 100), (1, 0, 10)]
+
+
+def test_a_start_beyond_the_end_is_lost_data(place: Path, caplog: pytest.LogCaptureFixture) -> None:
+    given = {"startingOffsets": '{"t": {"0": 101, "1": 0}}'}
+    first = stream(place, **given).initialOffset()
+    with pytest.raises(OffsetOutOfRangeError, match="startingOffsets lies beyond its end"):
+        stream(place, **given).latestOffset(first, unlimited())
+    careless = stream(place, **given, failOnDataLoss=False)
+    assert careless.latestOffset(first, unlimited()) == of_topic(place, 100, 10)
+    assert "set failOnDataLoss" not in caplog.text  # it is set
 
 
 def test_the_same_batch_again_after_a_restart(place: Path) -> None:

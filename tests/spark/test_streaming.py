@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import kstore
+from kstore.spark import offsets_behind_latest
 
 
 @pytest.fixture
@@ -66,6 +67,8 @@ def test_from_the_earliest_in_batches_then_on_from_the_checkpoint(
     found, progress = run(store, startingOffsets="earliest", maxOffsetsPerTrigger=600)
     assert found == rows(0, 1500)
     assert [each["numInputRows"] for each in progress] == [600, 600, 300]
+    behind = [offsets_behind_latest(each["sources"][0]) for each in progress]
+    assert [each["maxOffsetsBehindLatest"] for each in behind] == [900, 300, 0]
     ends = [json.loads(each["sources"][0]["endOffset"]) for each in progress]
     with kstore.open(store, mode="r") as opened:
         whose = {f"t@{opened['t'].topic_id}": {}}
@@ -148,7 +151,7 @@ def test_a_log_that_was_made_anew_is_no_silent_empty_batch(
     run(store, startingOffsets="earliest")
     with kstore.open(store) as opened:
         opened["t"][0].truncate_to(40)
-    with pytest.raises(StreamingQueryException, match="truncated or made anew"):
+    with pytest.raises(StreamingQueryException, match="truncated or created again"):
         run(store, startingOffsets="earliest")
     found, _ = run(store, startingOffsets="earliest", failOnDataLoss="false")
     assert found == rows(0, 100)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import kstore
-from kstore import LogConfig
 from kstore.log.cleaner import CompactionReport
 from oracle.plain import PlainBatch
 from oracle.reader import read_log
@@ -39,8 +38,8 @@ def copy(made, tmp_path) -> Path:
 def compact(copy: Path, name: str, *, roll: bool = False) -> CompactionReport:
     topic, _, number = name.rpartition("-")
     with kstore.open(copy) as store:
-        config = LogConfig(cleanup_policy="compact", file_delete_delay_ms=0)
-        store.configure_topic(topic, config)
+        config = {"cleanup.policy": "compact", "file.delete.delay.ms": 0}
+        store.alter_topic(topic, config=config)
         log = store[topic][int(number)]
         if roll:
             log.roll()

@@ -1,6 +1,6 @@
 """What Kafka wrote, converted to every message format, still says what that format can say."""
 
-from kstore._native.decode import Scanner
+from kstore._native.read.decode import Scanner
 from kstore.record.codec import decompress
 from kstore.record.convert import convert
 from oracle.plain import NO_TIMESTAMP

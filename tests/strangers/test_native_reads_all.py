@@ -1,8 +1,8 @@
 """kstore's kernels read every stranger's file to exactly the records that the oracle reads."""
 
-from kstore._native.decode import Scanner
-from kstore._native.index import OffsetIndex, TimeIndex
-from kstore._native.recover import SegmentScan
+from kstore._native.index.index_files import OffsetIndex, TimeIndex
+from kstore._native.read.decode import Scanner
+from kstore._native.recovery.segment_scan import SegmentScan
 from kstore.record.codec import decompress
 from kstore.record.columns import ColumnScan
 from oracle import files

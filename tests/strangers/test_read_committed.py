@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import kstore
+from support.damage import cut
 
 COMMITTED = "read_committed"
 
@@ -77,8 +78,10 @@ def test_without_the_side_files(made, copy, pattern, mode):
 
 @pytest.mark.parametrize("keep", [0, 17, 34])
 def test_with_short_transaction_indexes(made, copy, keep):
-    for path in copy.glob("*/*.txnindex"):
-        path.write_bytes(path.read_bytes()[:keep])
+    longer = [path for path in copy.glob("*/*.txnindex") if path.stat().st_size > keep]
+    for path in longer:
+        cut(path, keep)
+    assert longer or made.name in ("zk-0.8.2.2", "zk-0.10.2.2")
     with kstore.open(copy, mode="r") as store:
         for partition in made.partitions:
             log = store[partition.topic][partition.partition]

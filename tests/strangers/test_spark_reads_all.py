@@ -6,8 +6,8 @@ import pytest
 
 import kstore
 from kstore.spark import Plan, plan
-from kstore.spark.options import parse_source
-from kstore.spark.tasks import run_task
+from kstore.spark.source.options import parse_source
+from kstore.spark.source.read_task import run_task
 from strangers.sets import ExpectedPartition, ExpectedRecord, MadeSet
 
 TYPES = {"NoTimestampType": -1, "CreateTime": 0, "LogAppendTime": 1}

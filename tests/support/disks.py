@@ -119,3 +119,48 @@ class HalfDisk(Files):
 
     def arm(self, writes: int = 0) -> None:
         self.left = writes
+
+
+class CountingDisk(HastyDisk):
+    """Counts what is asked of the disk: calls, bytes read, names listed, files open at once."""
+
+    native = False
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.bytes_read = 0
+        self.names_listed = 0
+        self.most_open = 0
+        self._open: set[int] = set()
+
+    def note(self, name: str, arguments: tuple[Any, ...], answer: Any) -> None:
+        self.calls += 1
+        if name == "pread":
+            self.bytes_read += len(answer)
+        elif name == "preadv_into":
+            self.bytes_read += answer
+        elif name == "map":
+            self.bytes_read += arguments[1]
+        elif name == "listdir":
+            self.names_listed += len(answer)
+        elif name in ("open", "duplicate"):
+            self._open.add(answer)
+            self.most_open = max(self.most_open, len(self._open))
+        elif name == "close":
+            self._open.discard(arguments[0])
+
+
+def _counting(name: str) -> Callable[..., Any]:
+    original = getattr(HastyDisk, name)
+
+    def call(self: CountingDisk, *arguments: Any, **named: Any) -> Any:
+        answer = original(self, *arguments, **named)
+        self.note(name, arguments, answer)
+        return answer
+
+    return call
+
+
+for _name, _value in vars(Files).items():
+    if callable(_value) and not _name.startswith("_"):
+        setattr(CountingDisk, _name, _counting(_name))

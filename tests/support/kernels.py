@@ -2,10 +2,10 @@
 
 import ast
 import importlib
-import pkgutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ NATIVE = Path(_native.__path__[0])
 def public() -> set[str]:
     """Every function and class of the compiled half, as ``module.name`` (``jit.name``)."""
     found = set()
-    for stub in NATIVE.glob("*.pyi"):
+    for stub in NATIVE.rglob("*.pyi"):
         for node in ast.parse(stub.read_text()).body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
                 found.add(f"{stub.stem}.{node.name}")
@@ -51,6 +51,10 @@ class _Seen:
         self._seen.add(self._name)
         return self._kernel(*arguments, **named)
 
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """Bind as a function does: a log's methods are kernels."""
+        return self if instance is None else partial(self, instance)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._kernel, name)
 
@@ -71,8 +75,9 @@ def seen() -> Iterator[set[str]]:
     """
     called: set[str] = set()
     stand_ins: dict[int, _Seen] = {}
-    for name in [each.name for each in pkgutil.iter_modules(_native.__path__) if not each.ispkg]:
-        module = importlib.import_module(f"kstore._native.{name}")
+    for path in sorted(NATIVE.rglob("*.pyi")):
+        name = path.stem
+        module = importlib.import_module(f"kstore._native.{path.parent.name}.{name}")
         for attribute, kernel in vars(module).items():
             own = getattr(kernel, "__module__", None) == module.__name__
             if own and callable(kernel) and not attribute.startswith("_"):
@@ -89,9 +94,21 @@ def seen() -> Iterator[set[str]]:
 
 
 def _attributes() -> list[tuple[Any, str, Any]]:
-    return [
-        (module, attribute, value)
+    """Attributes of kstore's modules, and of the Python classes in them."""
+    modules = [
+        module
         for name, module in list(sys.modules.items())
         if name.startswith("kstore") and module is not None
-        for attribute, value in list(vars(module).items())
+    ]
+    classes = {
+        value
+        for module in modules
+        for value in list(vars(module).values())
+        if isinstance(value, type) and value.__module__.startswith("kstore.")
+    }
+    python_classes = [each for each in classes if "_native" not in each.__module__]
+    return [
+        (owner, attribute, value)
+        for owner in (*modules, *python_classes)
+        for attribute, value in list(vars(owner).items())
     ]

@@ -1,15 +1,17 @@
 """A log in a directory of its own, without a store around it."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from kstore.config import LogConfig
 from kstore.log.files import DISK, Files
 from kstore.log.loader import load
-from kstore.log.log import Log
 from kstore.log.maps import MapBudget
-from kstore.log.shared import SharedReader
+from kstore.log.read_only_log import ReadOnlyLog
+from kstore.log.shared import LogReader
+from kstore.log.writable_log import WritableLog
 from kstore.log.writer import LogWriter
 
 
@@ -22,7 +24,7 @@ def open_log(
     log_start_offset: int = 0,
     clock: Any = None,
     **settings: Any,
-) -> Log:
+) -> WritableLog:
     """Open directory as partition 0 of topic "t" for writing."""
     os.makedirs(directory, exist_ok=True)
     config = LogConfig(**settings)
@@ -38,28 +40,39 @@ def open_log(
     writer = LogWriter(
         str(directory), loaded, config=config, files=files, maps=MapBudget(16), clock=clock
     )
-    return Log(
+    return WritableLog(
         "t",
         0,
         path=str(directory),
         config=config,
         files=files,
         writer=writer,
-        reader=None,
         recovery=loaded.recovery,
     )
 
 
-def read_log(directory: Path, *, files: Files = DISK, own: bool = True) -> Log:
+def read_log(
+    directory: Path,
+    *,
+    files: Files = DISK,
+    own: bool = True,
+    log_start_offset: int | Callable[[], int] = 0,
+) -> ReadOnlyLog:
     """Open directory as another process would: for reading, beside a writer."""
-    reader = SharedReader(str(directory), files=files, maps=MapBudget(16), own=own)
-    return Log(
+    start: Any = log_start_offset
+    reader = LogReader(
+        str(directory),
+        files=files,
+        maps=MapBudget(16),
+        own=own,
+        log_start_offset=start if callable(start) else lambda: start,
+    )
+    return ReadOnlyLog(
         "t",
         0,
         path=str(directory),
         config=LogConfig(),
         files=files,
-        writer=None,
         reader=reader,
     )
 

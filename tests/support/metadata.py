@@ -40,6 +40,13 @@ def partition(topic_id: str, number: int, nodes=(1,), directories=()) -> bytes:
     )
 
 
+def setting(topic: str, name: str, value: str | None) -> bytes:
+    """A topic's setting; None: the broker's default again."""
+    texts = (topic, name, value)
+    found = [b"\0" if t is None else _varint(len(t) + 1) + t.encode() for t in texts]
+    return _record(4, 0, b"\2", *found)
+
+
 def remove(topic_id: str) -> bytes:
     return _record(9, 0, uuid_from_text(topic_id))
 

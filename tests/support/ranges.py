@@ -5,9 +5,9 @@ from pathlib import Path
 
 import kstore
 from kstore.spark import Plan
-from kstore.spark.options import parse_source
-from kstore.spark.planning import Piece
-from kstore.spark.tasks import run_task
+from kstore.spark.source.offset_ranges import Piece
+from kstore.spark.source.options import parse_source
+from kstore.spark.source.read_task import run_task
 from support.stores import QUIET
 
 T0 = 1_700_000_000_000

@@ -4,8 +4,9 @@ import gc
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
-from kstore import Log, Store, StoreConfig
+from kstore import Log, StoreConfig
 from kstore.errors import StorageError
 from kstore.log.files import Files
 
@@ -20,6 +21,14 @@ def snapshot(path: Path) -> dict[str, tuple[bytes, int]]:
         for each in path.rglob("*")
         if each.is_file()
     }
+
+
+def make_kafkas_partition(path: Path, topic: str, partition: int = 0) -> Path:
+    """An empty partition as Kafka before 2.8 makes it: without a topic id."""
+    folder = path / f"{topic}-{partition}"
+    folder.mkdir(parents=True)
+    (folder / f"{0:020}.log").touch()
+    return folder
 
 
 def scanned(log: Log) -> int:
@@ -48,6 +57,6 @@ class Broken(Files):
         super().fdatasync(fd)
 
 
-def drop(kept: list[Store]) -> None:
+def drop(kept: list[Any]) -> None:
     kept.clear()
     gc.collect()

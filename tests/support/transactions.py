@@ -3,7 +3,7 @@
 from kstore.log.log import Log
 from oracle.plain import ABORT, COMMIT, PlainRecord
 from oracle.transactions import Batch
-from oracle.writer import batch, marker
+from oracle.writer import batch, emptied, marker
 
 WHEN = 1_700_000_000_000
 
@@ -52,3 +52,11 @@ class Teller:
         )
         kind = "commit" if commit else "abort"
         self.batches.append(Batch(base, base, producer_id, kind))
+
+    def empty(self, producer_id: int) -> None:
+        """The end of a transaction as Kafka's cleaner leaves it: a control batch of no record."""
+        base = self.log.end_offset
+        self.log.append_as_follower(
+            emptied(base, timestamp=WHEN + base, producer_id=producer_id, producer_epoch=0)
+        )
+        self.batches.append(Batch(base, base, producer_id, "emptied"))

@@ -18,7 +18,7 @@ EXECUTABLE = 1
 
 
 def built_modules() -> list[Path]:
-    return sorted(NATIVE.glob(f"*{sysconfig.get_config_var('EXT_SUFFIX')}"))
+    return sorted(NATIVE.rglob(f"*{sysconfig.get_config_var('EXT_SUFFIX')}"))
 
 
 class Elf:
@@ -58,7 +58,7 @@ def elf(request: pytest.FixtureRequest) -> Elf:
 
 
 def test_every_kernel_is_built() -> None:
-    sources = {path.stem for path in NATIVE.glob("*.pyx")}
+    sources = {path.stem for path in NATIVE.rglob("*.pyx")}
     assert {path.name.partition(".")[0] for path in built_modules()} >= sources
 
 

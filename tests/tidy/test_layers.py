@@ -23,7 +23,7 @@ from tidy.sources import (
 )
 
 LAYERS = (
-    (0, ("kstore.errors", "kstore.config")),
+    (0, ("kstore.errors", "kstore.config", "kstore.integers")),
     (1, ("kstore._native",)),
     (2, ("kstore.record",)),
     (3, ("kstore.log",)),
@@ -32,23 +32,37 @@ LAYERS = (
         5,
         (
             "kstore.store",
+            "kstore.open_store",
             "kstore.topic",
+            "kstore.topic_partition",
+            "kstore.partitioner",
+            "kstore.found_logs",
+            "kstore.store_transactions",
+            "kstore.topic_deletion",
             "kstore.producer",
+            "kstore.committed_offsets",
+            "kstore.internal_topics",
             "kstore.consumer",
+            "kstore.transaction_topics",
             "kstore.transactions",
             "kstore.analytics",
             "kstore.jit",
             "kstore.mirror",
             "kstore.handover",
             "kstore.pictures",
+            "kstore.arguments",
         ),
     ),
     (6, ("kstore.spark",)),
     (7, ("kstore.cli", "kstore.bench", "kstore.__main__")),
 )
 
-# A module of _native imports _native only; one function there turns a status into an exception.
-NATIVE_EXCEPTIONS = {("kstore._native.status", "kstore.errors")}
+# A module of _native imports _native only; status turns its codes into exceptions, and integer
+# refuses arguments.
+NATIVE_EXCEPTIONS = {
+    ("kstore._native.format.status", "kstore.errors"),
+    ("kstore._native.format.integer", "kstore.integers"),
+}
 
 # Third parties (and asyncio, which costs as much as one): the only modules that may import them.
 # Importing one for annotations only, under TYPE_CHECKING, is free everywhere.
@@ -66,8 +80,9 @@ HOMES = {
     "pyarrow": ("kstore.record.arrow", "kstore.spark", "kstore.bench"),
     "pyspark": ("kstore.spark", "kstore.bench"),
     "cramjam": ("kstore.record.codec",),
-    "kafka": ("kstore.mirror.source", "kstore.spark.sending"),
-    "crc32c": ("kstore._native.checksum", "kstore.bench"),
+    "regex": ("kstore.spark.java_pattern",),
+    "kafka": ("kstore.mirror.source", "kstore.spark.jobs.cluster_sender"),
+    "crc32c": ("kstore._native.format.checksum", "kstore.bench"),
     "asyncio": ("kstore.log.follow", "kstore.log.view"),
 }
 
@@ -90,12 +105,13 @@ DISK_FREE = ("kstore.cli", "kstore.bench", "kstore.__main__", "kstore.pictures")
 # The steady append is one native call on a descriptor that log/files.py hands out; a located
 # batch is read the same way. frames asks for huge pages for memory of its own: no disk.
 NATIVE_DISK = {
-    "kstore._native.write",
-    "kstore._native.locate",
-    "kstore._native.frames",
-    "kstore._native.pages",
-    "kstore._native.limits_disk",
-    "kstore._native.limits_sockets",
+    "kstore._native.files.owned_descriptor",
+    "kstore._native.files.write_all",
+    "kstore._native.read.segment_view",
+    "kstore._native.format.batch_table",
+    "kstore._native.files.page_cache",
+    "kstore._native.bench.disk_loops",
+    "kstore._native.bench.socket_loops",
 }
 NATIVE_DISK_HEADERS = {"unistd.h", "sys/uio.h", "sys/mman.h", "fcntl.h", "stdio.h"}
 NATIVE_DISK_MODULES = ("posix.unistd", "posix.mman", "posix.fcntl", "posix.stat", "libc.stdio")
@@ -234,7 +250,7 @@ def test_native_code_makes_system_calls_in_one_place() -> None:
 @pytest.mark.parametrize(
     ("importer", "text", "allowed"),
     [
-        ("kstore/record/columns.py", "from kstore._native import decode", True),
+        ("kstore/record/columns.py", "from kstore._native.read import decode", True),
         ("kstore/record/columns.py", "from kstore.log.log import Log", False),
         ("kstore/log/log.py", "def f():\n    from kstore.store import Store", False),
         ("kstore/log/log.py", "import kstore", False),
@@ -243,11 +259,19 @@ def test_native_code_makes_system_calls_in_one_place() -> None:
         ("kstore/log/log.py", "from ..store import Store", False),
         ("kstore/log/log.py", "from .segment import Segment", True),
         ("kstore/cli/topics.py", "import kstore", True),
-        ("kstore/_native/batch.pyx", "from kstore.errors import KStoreError", False),
-        ("kstore/_native/status.pyx", "    from kstore.errors import KStoreError", True),
-        ("kstore/_native/batch.pyx", "from kstore._native.cursor cimport get_i32, get_i64", True),
-        ("kstore/_native/batch.pyx", "cimport kstore.record.columns", False),
-        ("kstore/_native/batch.pyx", '"""\nfrom kstore.log import Log\n"""', True),
+        (
+            "kstore/_native/append/validate_batch.pyx",
+            "from kstore.errors import KStoreError",
+            False,
+        ),
+        ("kstore/_native/format/status.pyx", "    from kstore.errors import KStoreError", True),
+        (
+            "kstore/_native/append/validate_batch.pyx",
+            "from kstore._native.format.cursor cimport get_i32, get_i64",
+            True,
+        ),
+        ("kstore/_native/append/validate_batch.pyx", "cimport kstore.record.columns", False),
+        ("kstore/_native/append/validate_batch.pyx", '"""\nfrom kstore.log import Log\n"""', True),
     ],
 )
 def test_the_layer_check_sees(
@@ -270,5 +294,5 @@ def test_the_disk_check_sees() -> None:
 
 
 def test_the_files_are_found() -> None:
-    assert NATIVE / "cursor.pxd" in cython_files()
+    assert NATIVE / "format" / "cursor.pxd" in cython_files()
     assert PACKAGE / "errors.py" in python_files()

@@ -19,7 +19,7 @@ _INTRINSICS = re.compile(r"^#include <(\w+intrin|cpuid)\.h>|\b_mm\d*_\w+\(", re.
 
 
 def headers() -> list[Path]:
-    return sorted(NATIVE.glob("*.h"))
+    return sorted(NATIVE.rglob("*.h"))
 
 
 def portable_headers() -> list[Path]:

@@ -10,7 +10,7 @@ import pytest
 
 from tidy.sources import NATIVE, ROOT, module_name
 
-SOURCES = sorted(NATIVE.glob("*.pyx"))
+SOURCES = sorted(NATIVE.rglob("*.pyx"))
 
 
 def public(name: str) -> bool:
@@ -107,7 +107,7 @@ def test_stub_tells_the_same(source: Path) -> None:
 
 
 def test_no_stub_without_its_source() -> None:
-    assert {path.stem for path in NATIVE.glob("*.pyi")} - {path.stem for path in SOURCES} == set()
+    assert {path.stem for path in NATIVE.rglob("*.pyi")} - {path.stem for path in SOURCES} == set()
 
 
 def test_differences_are_seen() -> None:

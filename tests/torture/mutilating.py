@@ -418,12 +418,21 @@ SELDOM = 0.01  # of huge files: they take their time
 
 
 def mutilate(tree: Tree, random: Random) -> tuple[Spoilt, list[str]]:
-    """Another tree, and what was done to it."""
+    """Another tree, and what was done to it.
+
+    What changes nothing (a cut at the end, zeros over zeros) is followed by something that does.
+    """
     out: Spoilt = dict(tree)
-    done = []
+    done: list[str] = []
     for _ in range(random.choice((1, 1, 2, 3))):
-        how = _huge if random.random() < SELDOM else random.choice(MUTATIONS)
-        path = _pick(out, random, random.choice((".log", ".log", "index", "", "")))
-        how(out, path, random)
-        done.append(f"{how.__name__[1:]} {path}")
+        _mutilate_once(out, random, done)
+    while out == tree:
+        _mutilate_once(out, random, done)
     return out, done
+
+
+def _mutilate_once(tree: Spoilt, random: Random, done: list[str]) -> None:
+    how = _huge if random.random() < SELDOM else random.choice(MUTATIONS)
+    path = _pick(tree, random, random.choice((".log", ".log", "index", "", "")))
+    how(tree, path, random)
+    done.append(f"{how.__name__[1:]} {path}")

@@ -13,10 +13,10 @@ from contextlib import AbstractContextManager, suppress
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from kstore._native.recover import SegmentScan
+from kstore._native.recovery.segment_scan import SegmentScan
 from kstore.errors import StorageError
 from kstore.log import commit, files, log_dir, manager, mending, recovery, segment, segment_scan
-from kstore.log.durability import DurableWriter
+from kstore.log.durability import Flusher
 from kstore.log.files import Files, Lock
 from kstore.log.topics_file import DELETING, TopicsFile
 from oracle.crc import crc32c
@@ -237,21 +237,21 @@ POWER = ("ordered", "hostile")
 HOSTILE = ("hostile",)
 BUGS: dict[str, Bug] = {
     "flush syncs nothing": Bug(
-        replace(DurableWriter, "_sync", nothing), "crash-states", EACH, POWER
+        replace(Flusher, "sync", nothing), "crash-states", EACH, POWER
     ),
     "flush does not sync the directory": Bug(
-        replace(DurableWriter, "_sync", _sync_with(directory=False)),
+        replace(Flusher, "sync", _sync_with(directory=False)),
         "crash-states", ("roll",), HOSTILE,
     ),
     "a rolled segment is never synced": Bug(
-        replace(DurableWriter, "_sync", _sync_with(sealed=[])), "crash-states", ("roll",), POWER
+        replace(Flusher, "sync", _sync_with(sealed=[])), "crash-states", ("roll",), POWER
     ),
     "a group's commit is acknowledged before its sync": Bug(
         replace(commit.Committer, "wait", lambda _: lambda self, *a, **k: True),
         "crash-states", ("group commit",), POWER,
     ),
     "a failed sync is swallowed": Bug(
-        replace(DurableWriter, "_sync", _sync_swallowing), "io-errors", EACH
+        replace(Flusher, "sync", _sync_swallowing), "io-errors", EACH
     ),
     "a small file is not synced before its rename": Bug(
         replace(Files, "write_atomically", _small_file(sync=False)),

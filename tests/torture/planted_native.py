@@ -41,27 +41,28 @@ class NativeBug(NamedTuple):
 EACH = ("append, sync each",)
 BUGS: dict[str, NativeBug] = {
     "the checksum of a new batch begins a byte late": NativeBug(
-        "header.pxd",
+        "format/batch_header.pxd",
         "put_u32(at + V2_CRC_POSITION, crc32c(0, at + V2_CRC_START, header.size - V2_CRC_START))",
         "put_u32(at + V2_CRC_POSITION, crc32c(0, at + 22, header.size - 22))",
-        "crash-states", EACH, builds=("encode",),
+        "crash-states", EACH, builds=("append/encode",),
     ),
     "recovery looks at no checksum": NativeBug(
-        "recover.pyx", "if state.check_crc and not crc_matches(piece, batch):", "if False:",
+        "recovery/segment_scan.pyx",
+        "if state.check_crc and not crc_matches(piece, batch):", "if False:",
         "crash-states", ("append, no sync",), ("hostile",),
     ),
     "an old block behind the end is taken for new batches": NativeBug(
-        "recover.pyx", "batch.base_offset <= state.last_offset",
+        "recovery/segment_scan.pyx", "batch.base_offset <= state.last_offset",
         "batch.base_offset < state.base_offset",
         "crash-states", EACH, ("hostile",),
     ),
     "recovered index entries point behind their batch": NativeBug(
-        "recover.pyx", "put_i32(at + 4, <int32_t>position)",
+        "recovery/segment_scan.pyx", "put_i32(at + 4, <int32_t>position)",
         "put_i32(at + 4, <int32_t>(position + batch.size))",
         "crash-states", ("append, no sync",),
     ),
     "a batch is published before it is written": NativeBug(
-        "append.pyx",
+        "append/record_appender.pyx",
         "self._write(buffer.data, buffer.size, NULL, 0)\n"
         "        self._publish(buffer.size, last, buffer.max_timestamp)",
         "self._publish(buffer.size, last, buffer.max_timestamp)\n"
@@ -69,15 +70,17 @@ BUGS: dict[str, NativeBug] = {
         "io-errors", EACH,
     ),
     "compaction keeps the oldest of a key": NativeBug(
-        "record_filter.pyx", "stays = offset >= found and", "stays = offset < found and",
+        "compaction/record_filter.pyx", "stays = offset >= found and", "stays = offset < found and",
         "crash-states", ("compaction",), ("kill",),
     ),
     "a sequence does not begin again at 0": NativeBug(
-        "producers.pyx", "(0 if last == INT32_MAX else last + 1)", "(<int64_t>last + 1)",
+        "append/producer_table.pyx",
+        "(0 if last == INT32_MAX else last + 1)", "(<int64_t>last + 1)",
         "unit/test_producer_state.py",
     ),
     "a seal skips the leader epoch": NativeBug(
-        "seal.pyx", "crc32c(self._crc, data + at, PREFIX)", "crc32c(self._crc, data + at, 12)",
+        "recovery/header_checksums.pyx",
+        "crc32c(self._crc, data + at, PREFIX)", "crc32c(self._crc, data + at, 12)",
         "unit/test_seal.py",
     ),
 }  # fmt: skip
@@ -102,7 +105,7 @@ def plant(native: Path, bug: NativeBug) -> None:
     path.write_text(text.replace(bug.before, bug.after))
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     include = sysconfig.get_path("include")
-    for name in bug.builds or (path.stem,):
+    for name in bug.builds or (bug.source.removesuffix(".pyx"),):
         made = native / f"{name}.c"
         made.unlink(missing_ok=True)
         cython = [sys.executable, "-m", "cython", "-3", "-I", str(native.parents[1])]

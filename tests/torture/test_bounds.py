@@ -1,6 +1,7 @@
 """What the parts on damage must be able to see: each planted fault ends in its own violation."""
 
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -73,7 +74,7 @@ FAULTS: dict[str, tuple[object, str, Plant, str]] = {
     "a reader that writes": (Log, "verify", _touches, "a reader changed the directory"),
     "a descriptor left open": (Log, "verify", _leaks, "left open"),
     "a sound record left out": (LogView, "records", _leaves_out, "lost sound records"),
-    "a record twice": (Log, "__iter__", _shows_twice, "shows"),
+    "a record twice": (Log, "__iter__", _shows_twice, "again|a second opening shows"),
     "a file outside written to": (Store, "close", _writes_outside, "a file outside"),
     "an error of another kind": (Log, "offset_at", _fails, "IndexError"),
     "cut bytes that are not kept": (
@@ -87,7 +88,7 @@ def test_mutations_catch(name: str) -> None:
     owner, attribute, make, words = FAULTS[name]
     with patch.object(owner, attribute, make(getattr(owner, attribute))):
         figures = mutations.mutate_all(Budget(3600, until_violation=True), most=400)
-    assert words in "".join(figures.violations[:1])
+    assert re.search(words, "".join(figures.violations[:1]))
 
 
 def test_what_takes_too_long_is_ended() -> None:

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from support.damage import write_damaged
 from support.logs import open_log, read_log
 from support.recording import Op, Recorder, Trace, read_tree
 from torture.crash_disk import CrashDisk
@@ -73,7 +74,7 @@ def test_an_unsynced_index_of_a_rolled_segment_is_built_anew(tmp_path: Path) -> 
     for path in (index, times):
         data = path.read_bytes()
         for kept in (0, len(data) // 3 // 12 * 12 if path is times else 8):
-            path.write_bytes(data[:kept] + bytes(len(data) - kept))
+            write_damaged(path, data[:kept] + bytes(len(data) - kept))
             open_log(tmp_path, clean=False, recovery_point=4, **settings).close()
             assert (index.read_bytes(), times.read_bytes()) == sound
 
@@ -127,7 +128,7 @@ def test_damage_that_moves_an_offset_does_not_hide_later_segments(tmp_path: Path
     segment = tmp_path / f"{0:020d}.log"
     data = bytearray(segment.read_bytes())
     data[len(data) // 3 + 24] ^= 4  # the last offset's delta of the batch in the middle
-    segment.write_bytes(data)
+    write_damaged(segment, data)
     found = [record.offset for record in read_log(tmp_path).view().records(on_damage="skip")]
     assert found == [0, 2, 3]
 

@@ -14,6 +14,7 @@ import pytest
 
 import kstore
 from kstore.errors import CorruptRecordError, KStoreError, StorageError, StoreLockedError
+from support.damage import write_damaged
 from support.logs import open_log, read_log
 
 FILLER = """
@@ -133,7 +134,7 @@ def test_a_file_changed_or_cut_underneath_a_reader(tmp_path: Path) -> None:
     first = sorted(directory.glob("*.log"))[0]
     data = bytearray(first.read_bytes())
     data[100] ^= 4
-    first.write_bytes(data)
+    write_damaged(first, data)
     with pytest.raises(CorruptRecordError) as caught:
         list(read_log(directory, own=False))
     assert (caught.value.path, caught.value.position, caught.value.offset) == (str(first), 0, 0)

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from kstore._native.batch import scan, validate_leader, walk_frames
-from kstore._native.decode import Scanner
-from kstore._native.index import OffsetIndex, TimeIndex
-from kstore._native.locate import find_batch, find_end, find_time
-from kstore._native.recover import SegmentScan
+from kstore._native.append.validate_batch import scan, validate_leader, walk_frames
+from kstore._native.index.index_files import OffsetIndex, TimeIndex
+from kstore._native.read.decode import Scanner
+from kstore._native.read.segment_view import find_batch_reaching, find_end, find_time
+from kstore._native.recovery.segment_scan import SegmentScan
 from kstore.errors import KStoreError
 from kstore.group import messages
 from kstore.log import checkpoint, identity, producer_snapshot, topics_file, transaction_index
@@ -122,7 +122,7 @@ def _recover(data: bytes) -> None:
 def _locate(data: bytes) -> None:
     position, _, _, _ = find_end(data, 0, 0, True)
     assert 0 <= position <= len(data)
-    at, size = find_batch(data, 0, 3)
+    at, size = find_batch_reaching(data, 0, 3)
     assert 0 <= at + size <= len(data)
     find_time(data, 0, 1002)
 

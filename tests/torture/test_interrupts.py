@@ -13,14 +13,17 @@ from pathlib import Path
 import pytest
 
 from kstore.log import (
+    active_segment,
+    delete_segments,
     durability,
     loader,
-    log,
     producer_state,
     segment,
+    segment_access,
     shortening,
+    writable_log,
     writer,
-    writer_base,
+    writer_state,
 )
 from kstore.log.log import Log
 from oracle import writer as oracle
@@ -30,7 +33,19 @@ from support.disks import HastyDisk
 from support.interrupts import Interrupt
 from support.logs import log_bytes, open_log, read_log
 
-MODULES = [writer, writer_base, durability, shortening, producer_state, log, segment, loader]
+MODULES = [
+    active_segment,
+    delete_segments,
+    durability,
+    loader,
+    producer_state,
+    segment,
+    segment_access,
+    shortening,
+    writable_log,
+    writer,
+    writer_state,
+]
 ERRORS: list[type[BaseException]] = [KeyboardInterrupt, MemoryError]
 TORTURE = bool(os.environ.get("KSTORE_TORTURE"))
 DISK = HastyDisk()

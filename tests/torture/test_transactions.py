@@ -15,8 +15,9 @@ import pytest
 
 import kstore
 from kstore.log.log import Log
-from kstore.transactions import StoreTransactions
+from kstore.store_transactions import StoreTransactions
 from kstore.txn.messages import State
+from support.damage import write_damaged
 from support.stores import MARKER, QUIET
 
 STEPS = ("store", "flush_state", "flush", "mark")
@@ -149,7 +150,7 @@ def test_records_without_a_state_are_aborted(tmp_path: Path) -> None:
         )
         producer.abort_transaction()
     copied = tmp_path / "copy" / state.name / path.name
-    copied.write_bytes(copied.read_bytes()[:kept])
+    write_damaged(copied, copied.read_bytes()[:kept])
     for side in copied.parent.glob("*index"):
         side.unlink()
     with kstore.open(tmp_path / "copy", config=QUIET) as store:

@@ -13,8 +13,8 @@ from random import Random
 from typing import Any
 
 from kstore import Log, LogConfig, Store, StoreConfig
-from kstore._native.checksum import crc32
-from kstore._native.encode import BatchBuffer
+from kstore._native.append.encode import BatchBuffer
+from kstore._native.format.checksum import crc32
 from kstore.errors import KStoreError
 from kstore.log.files import DISK, Files
 from kstore.log.publication import Part, Piece, Publication

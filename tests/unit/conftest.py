@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 
-from kstore.spark import reading
-from kstore.spark.reading import RangeReader
+from kstore.spark.source import range_reader
+from kstore.spark.source.range_reader import RangeReader
 
 
 @pytest.fixture
 def no_stores_from_elsewhere() -> Any:
     """As in a worker that has just started."""
-    reading._open_stores.clear()
+    range_reader._open_stores.clear()
     yield
-    for store in reading._open_stores.values():
+    for store in range_reader._open_stores.values():
         store.close()
-    reading._open_stores.clear()
+    range_reader._open_stores.clear()
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from kstore.errors import CorruptRecordError, RecoveryNeededError
 from oracle import writer as oracle
 from oracle.plain import PlainRecord
 from oracle.reader import read_log as oracle_read
+from support.damage import write_damaged
 from support.logs import open_log, read_log
 from support.stores import MARKER, QUIET, snapshot
 
@@ -81,7 +82,7 @@ def test_one_damaged_batch_costs_a_skipping_reader_one_batch(
     data = bytearray(path.read_bytes())
     hurt = oracle_read(bytes(data)).batches[where]
     data[hurt.position + at] ^= bit
-    path.write_bytes(data)
+    write_damaged(path, data)
     sound = [n for n in range(27) if not 3 * where <= n < 3 * where + 3]
     for offsets, notes in all_ways(tmp_path, "r"):
         assert offsets == sound
@@ -100,7 +101,7 @@ def test_one_damaged_message_costs_a_skipping_reader_one_message(
         for bit in (1, 2, 4, 0x40, 0x80):
             data = bytearray(whole)
             data[hurt.position + at] ^= bit
-            path.write_bytes(data)
+            write_damaged(path, data)
             with kstore.open(tmp_path, "r", config=QUIET) as store:
                 records = store["t"][0].view().records(on_damage="skip")
                 assert [r.offset for r in records] == [n for n in range(9) if n != where], bit
@@ -152,7 +153,7 @@ def test_a_clean_stop_lets_nothing_be_cut_below_the_recovery_point(
     data = bytearray(path.read_bytes())
     hurt = oracle_read(bytes(data)).batches[4 if kind == "v1" else 1]
     data[hurt.position + at] ^= bit
-    path.write_bytes(data)
+    write_damaged(path, data)
     if not clean:
         (tmp_path / MARKER).unlink()
     with (
@@ -195,7 +196,7 @@ def test_what_lies_between_two_ruined_headers_is_shown(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     for each in (batches[3], batches[-1]):
         data[each.position : each.position + 20] = b"\x7f" * 20
-    path.write_bytes(data)
+    write_damaged(path, data)
     (path.parent / f"kstore.seal.{FIRST}").unlink(missing_ok=True)
     gone = {*range(9, 12), *range(57, 60)}
     for offsets, notes in all_ways(tmp_path, "r"):
@@ -215,7 +216,7 @@ def test_a_sound_batch_among_damaged_ones_is_shown(tmp_path: Path) -> None:
     data[starts[1] + 70] ^= 1
     data[starts[3] + 9] ^= 2
     data[starts[4] + 70] ^= 1
-    path.write_bytes(data)
+    write_damaged(path, data)
     entry = (20).to_bytes(4, "big") + starts[6].to_bytes(4, "big")
     path.with_suffix(".index").write_bytes(entry)  # all that tells where a batch begins
     with closing(read_log(tmp_path)) as log:

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kstore._native import batch as kernel
-from kstore._native import frames, limits, status
+from kstore._native.append import validate_batch as kernel
+from kstore._native.bench import memory_loops
+from kstore._native.format import batch_table, status
 from oracle.plain import LOG_APPEND_TIME, PlainRecord
 from oracle.writer import batch, marker, message, wrapper
 
@@ -66,7 +67,7 @@ def as_rows(table):
 
 
 def test_every_field_of_every_magic():
-    table = frames.scan(SEGMENT)
+    table = batch_table.scan(SEGMENT)
     assert (len(table), status.name(table.status), table.stop) == (10, "OK", len(SEGMENT))
     assert table.bad_crc_count == 0
     assert table.position.tolist() == STARTS[:-1]
@@ -89,7 +90,7 @@ def test_every_field_of_every_magic():
 
 
 def test_columns_are_views_that_outlive_the_table():
-    table = frames.scan(SEGMENT)
+    table = batch_table.scan(SEGMENT)
     columns = {name: np.asarray(getattr(table, name)) for name in COLUMNS}
     expected = as_rows(table)
     del table
@@ -102,7 +103,7 @@ def test_columns_are_views_that_outlive_the_table():
 
 
 def test_a_column_is_refused_where_it_cannot_be_shown():
-    column = frames.scan(SEGMENT).size
+    column = batch_table.scan(SEGMENT).size
     with pytest.raises(TypeError):
         column[0] = 1
     with pytest.raises(BufferError):
@@ -111,35 +112,35 @@ def test_a_column_is_refused_where_it_cannot_be_shown():
 
 def test_nothing_and_almost_nothing():
     for data in (b"", b"\0" * 16, SEGMENT[:17]):
-        table = frames.scan(data)
+        table = batch_table.scan(data)
         assert (len(table), table.stop) == (0, 0)
         assert status.name(table.status) == ("TRUNCATED" if data else "OK")
         assert np.asarray(table.base_offset).shape == (0,)
-        walked = frames.walk_frames(data)
+        walked = batch_table.walk_frames(data)
         assert (len(walked), walked.stop, walked.status) == (0, 0, table.status)
         assert np.asarray(walked).tolist() == []
 
 
 def test_every_cut_is_a_tail():
     for end in range(len(SEGMENT) + 1):
-        table = frames.scan(SEGMENT[:end])
+        table = batch_table.scan(SEGMENT[:end])
         whole = max(n for n, start in enumerate(STARTS) if start <= end)
         assert (len(table), table.stop) == (whole, STARTS[whole])
         assert status.name(table.status) == ("OK" if end == STARTS[whole] else "TRUNCATED")
         assert table.bad_crc_count == 0
-        again = frames.scan(SEGMENT, end=end)
+        again = batch_table.scan(SEGMENT, end=end)
         assert as_rows(again) == as_rows(table)
-        walked = frames.walk_frames(SEGMENT, end=end)
+        walked = batch_table.walk_frames(SEGMENT, end=end)
         assert np.asarray(walked).tolist() == STARTS[:whole]
         assert (walked.stop, walked.status) == (table.stop, table.status)
 
 
 def test_every_flipped_bit_is_seen_or_outside_the_crc():
-    clean = frames.scan(SEGMENT)
+    clean = batch_table.scan(SEGMENT)
     for bit in range(8 * len(SEGMENT)):
         flipped = bytearray(SEGMENT)
         flipped[bit >> 3] ^= 1 << (bit & 7)
-        table = frames.scan(flipped)
+        table = batch_table.scan(flipped)
         index = max(n for n, start in enumerate(STARTS[:-1]) if start <= bit >> 3)
         inside = (bit >> 3) - STARTS[index]
         version = clean.magic[index]
@@ -149,17 +150,17 @@ def test_every_flipped_bit_is_seen_or_outside_the_crc():
         else:
             seen = table.bad_crc_count > 0 or table.stop < len(SEGMENT)
             assert seen, (index, inside)
-        assert frames.walk_frames(flipped).stop == table.stop
+        assert batch_table.walk_frames(flipped).stop == table.stop
 
 
 def test_a_wrong_checksum_does_not_stop_the_scan():
     data = bytearray(SEGMENT)
     for index in (2, 6):
         data[STARTS[index + 1] - 1] ^= 1
-    table = frames.scan(data)
+    table = batch_table.scan(data)
     assert table.crc_state.tolist() == [1, 1, -1, 1, 1, 1, -1, 1, 1, 1]
     assert (table.bad_crc_count, table.stop) == (2, len(data))
-    unchecked = frames.scan(data, check_crc=False)
+    unchecked = batch_table.scan(data, check_crc=False)
     assert unchecked.crc_state.tolist() == [0] * 10
     assert unchecked.bad_crc_count == 0
 
@@ -182,37 +183,41 @@ def test_a_wrong_checksum_does_not_stop_the_scan():
 def test_what_cannot_be_a_batch_stops_the_scan(position, form, value, expected):
     data = bytearray(SEGMENT)
     struct.pack_into(form, data, STARTS[5] + position, value)
-    for table in (frames.scan(data), frames.scan(data, threads=2), frames.walk_frames(data)):
+    for table in (
+        batch_table.scan(data),
+        batch_table.scan(data, threads=2),
+        batch_table.walk_frames(data),
+    ):
         assert (len(table), table.stop, status.name(table.status)) == (5, STARTS[5], expected)
 
 
 def test_smallest_sizes_of_each_magic():
     small_v1 = bytearray(message(0, None, None, magic=1))
     struct.pack_into(">i", small_v1, 8, 21)
-    assert status.name(frames.scan(small_v1).status) == "BAD_SIZE"
-    assert len(frames.scan(message(0, None, None, magic=0))) == 1
+    assert status.name(batch_table.scan(small_v1).status) == "BAD_SIZE"
+    assert len(batch_table.scan(message(0, None, None, magic=0))) == 1
 
 
 def test_zeroes_behind_the_last_batch():
     """A preallocated tail is no batch; where it starts is where the log ends."""
-    table = frames.scan(SEGMENT + bytes(4096))
+    table = batch_table.scan(SEGMENT + bytes(4096))
     assert (len(table), table.stop, status.name(table.status)) == (10, len(SEGMENT), "BAD_SIZE")
 
 
 def test_range_arguments():
-    table = frames.scan(SEGMENT, STARTS[3], STARTS[7])
+    table = batch_table.scan(SEGMENT, STARTS[3], STARTS[7])
     assert table.position.tolist() == STARTS[3:7]
     assert (table.start, table.stop) == (STARTS[3], STARTS[7])
     for start, end in ((-1, 5), (6, 5), (0, len(SEGMENT) + 1), (len(SEGMENT) + 1, -1), (0, -2)):
         with pytest.raises(ValueError, match="is not inside the buffer"):
-            frames.scan(SEGMENT, start, end)
+            batch_table.scan(SEGMENT, start, end)
         with pytest.raises(ValueError, match="is not inside the buffer"):
-            frames.walk_frames(SEGMENT, start=start, end=end)
+            batch_table.walk_frames(SEGMENT, start=start, end=end)
     for threads in (0, -1, 65):
         with pytest.raises(ValueError, match="threads must be"):
-            frames.scan(SEGMENT, threads=threads)
+            batch_table.scan(SEGMENT, threads=threads)
     with pytest.raises(TypeError):
-        frames.scan("text")
+        batch_table.scan("text")
 
 
 def long_segment(seed, count=3000):
@@ -229,14 +234,14 @@ LONG, LONG_STARTS = long_segment(1)
 
 
 def test_threads_and_chains_change_nothing():
-    expected = as_rows(frames.scan(LONG))
+    expected = as_rows(batch_table.scan(LONG))
     assert expected[2] == LONG_STARTS[:-1]
     for seeds in (None, LONG_STARTS[1:-1:40], np.array(LONG_STARTS), range(0), LONG_STARTS):
         for threads in (1, 2, 3, 64):
-            table = frames.scan(LONG, threads=threads, seeds=seeds)
+            table = batch_table.scan(LONG, threads=threads, seeds=seeds)
             assert as_rows(table) == expected
             assert (table.stop, status.name(table.status)) == (len(LONG), "OK")
-        walked = frames.walk_frames(LONG, seeds)
+        walked = batch_table.walk_frames(LONG, seeds)
         assert np.asarray(walked).tolist() == LONG_STARTS[:-1]
         assert (walked.stop, status.name(walked.status)) == (len(LONG), "OK")
 
@@ -250,22 +255,22 @@ def test_wrong_seeds_never_change_the_result(data):
         )
     )
     end = data.draw(st.integers(0, len(LONG)))
-    plain = frames.scan(LONG, end=end)
-    table = frames.scan(LONG, end=end, threads=3, seeds=seeds)
+    plain = batch_table.scan(LONG, end=end)
+    table = batch_table.scan(LONG, end=end, threads=3, seeds=seeds)
     assert as_rows(table) == as_rows(plain)
     assert (table.stop, table.status) == (plain.stop, plain.status)
-    walked = frames.walk_frames(LONG, seeds, end=end)
+    walked = batch_table.walk_frames(LONG, seeds, end=end)
     assert np.asarray(walked).tolist() == plain.position.tolist()
     assert (walked.stop, walked.status) == (plain.stop, plain.status)
 
 
 def test_unsorted_seeds_and_seeds_of_another_kind():
-    assert len(frames.walk_frames(LONG, [500, 100, 900, -1, 3])) == len(LONG_STARTS) - 1
+    assert len(batch_table.walk_frames(LONG, [500, 100, 900, -1, 3])) == len(LONG_STARTS) - 1
     for seeds in ([None], ["7"], 5, [1.5]):
         with pytest.raises(TypeError):
-            frames.walk_frames(LONG, seeds)
+            batch_table.walk_frames(LONG, seeds)
     with pytest.raises(OverflowError):
-        frames.walk_frames(LONG, [2**70])
+        batch_table.walk_frames(LONG, [2**70])
 
 
 @settings(max_examples=40, deadline=None)
@@ -278,21 +283,23 @@ def test_damage_is_met_the_same_way_by_all(damage):
     data = bytearray(LONG)
     for position, value in damage:
         data[position] = value
-    plain = frames.scan(data)
+    plain = batch_table.scan(data)
     seeds = LONG_STARTS[1:-1:25]
-    table = frames.scan(data, threads=2, seeds=seeds)
+    table = batch_table.scan(data, threads=2, seeds=seeds)
     assert as_rows(table) == as_rows(plain)
     assert (table.stop, table.status) == (plain.stop, plain.status)
-    walked = frames.walk_frames(data, seeds)
+    walked = batch_table.walk_frames(data, seeds)
     assert np.asarray(walked).tolist() == plain.position.tolist()
     assert (walked.stop, walked.status) == (plain.stop, plain.status)
 
 
 @given(data=st.binary(max_size=400))
 def test_any_bytes_end_well(data):
-    table = frames.scan(data)
+    table = batch_table.scan(data)
     assert 0 <= table.stop <= len(data)
-    assert np.asarray(frames.walk_frames(data, [30, 60, 90])).tolist() == table.position.tolist()
+    assert (
+        np.asarray(batch_table.walk_frames(data, [30, 60, 90])).tolist() == table.position.tolist()
+    )
 
 
 def test_chains_over_many_groups():
@@ -300,10 +307,12 @@ def test_chains_over_many_groups():
     frame = message(0, b"k" * 10, b"v" * 60, magic=1)
     count = 200_000
     data = frame * count
-    walked = np.asarray(frames.walk_frames(data, range(len(frame), len(data), 41 * len(frame))))
+    walked = np.asarray(
+        batch_table.walk_frames(data, range(len(frame), len(data), 41 * len(frame)))
+    )
     assert walked.dtype == np.int32
     assert np.array_equal(walked, np.arange(count) * len(frame))
-    few = frames.walk_frames(data, [len(frame) * 5, len(frame) * 100_000])
+    few = batch_table.walk_frames(data, [len(frame) * 5, len(frame) * 100_000])
     assert np.array_equal(np.asarray(few), walked)
 
 
@@ -314,7 +323,7 @@ def test_memory_of_a_large_walk_is_used_again_only_once_it_is_free():
     seeds = range(len(frame) * 1000, len(data), len(frame) * 1000)
 
     def walk(start):
-        found = np.asarray(frames.walk_frames(data, seeds, start=start))
+        found = np.asarray(batch_table.walk_frames(data, seeds, start=start))
         assert np.array_equal(found, expected[start // len(frame) :])
         return found
 
@@ -336,23 +345,23 @@ def test_a_mapping_is_read_in_place(tmp_path):
     path = tmp_path / "segment"
     path.write_bytes(LONG)
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapping:
-        assert as_rows(frames.scan(mapping, threads=2)) == as_rows(frames.scan(LONG))
-        assert np.asarray(frames.walk_frames(mapping)).tolist() == LONG_STARTS[:-1]
+        assert as_rows(batch_table.scan(mapping, threads=2)) == as_rows(batch_table.scan(LONG))
+        assert np.asarray(batch_table.walk_frames(mapping)).tolist() == LONG_STARTS[:-1]
 
 
 def test_the_names_of_the_package():
-    assert kernel.scan is frames.scan
-    assert kernel.walk_frames is frames.walk_frames
-    assert kernel.BatchTable is frames.BatchTable
+    assert kernel.scan is batch_table.scan
+    assert kernel.walk_frames is batch_table.walk_frames
+    assert kernel.BatchTable is batch_table.BatchTable
 
 
 def test_limits_do_what_they_are_measured_for():
-    assert limits.count_frames(LONG) == len(LONG_STARTS) - 1
+    assert memory_loops.count_frames(LONG) == len(LONG_STARTS) - 1
     words = np.frombuffer(LONG[: len(LONG) // 8 * 8], dtype="<u8")
     tail = int.from_bytes(LONG[len(LONG) // 8 * 8 :], "little")
-    assert limits.read_all(LONG) == int(np.bitwise_xor.reduce(words)) ^ tail
+    assert memory_loops.read_all(LONG) == int(np.bitwise_xor.reduce(words)) ^ tail
     target = bytearray(len(LONG))
-    assert limits.copy(target, LONG) == len(LONG)
+    assert memory_loops.copy(target, LONG) == len(LONG)
     assert target == LONG
     with pytest.raises(ValueError, match="do not fit"):
-        limits.copy(bytearray(3), b"four")
+        memory_loops.copy(bytearray(3), b"four")

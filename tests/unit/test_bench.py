@@ -1,4 +1,4 @@
-"""``kstore bench``: statistics, what is compared with what, files that are nobody's but its own."""
+"""``kstore bench``: definitions, statistics, the runner, results, the command, the C loops."""
 
 import errno
 import json
@@ -12,20 +12,21 @@ from importlib.util import find_spec
 
 import pytest
 
-from kstore._native import limits_disk
-from kstore.bench import (
-    environment,
-    latency,
-    noise,
-    page,
-    results,
-    statistic,
-    suite,
-    table,
-)
+from kstore._native.bench import disk_loops
+from kstore.bench import noise, suite
 from kstore.bench.contest import Contest, Timed
-from kstore.bench.raw_files import block_of, check_stamps, fresh, prewrite, sequential, shuffled
-from kstore.bench.runner import run
+from kstore.bench.contests import latency
+from kstore.bench.data.raw_files import (
+    block_of,
+    check_stamps,
+    fresh,
+    prewrite,
+    sequential,
+    shuffled,
+)
+from kstore.bench.report import html_page, results, text_table
+from kstore.bench.runner import environment, estimate
+from kstore.bench.runner.rounds import run
 from kstore.bench.workload import GROUPS, LEVELS, Setting, Workload, workloads
 from kstore.cli import main
 from kstore.errors import KStoreError
@@ -66,7 +67,7 @@ def tree_of(*given, rounds=5, directory):
 # --- definitions ------------------------------------------------------------------------------
 
 
-def test_every_workload_says_what_it_is():
+def test_every_workload_has_a_description():
     found = workloads()
     assert {each.group for each in found} == set(GROUPS)
     assert len({each.title for each in found}) == len(found)
@@ -90,28 +91,28 @@ def test_groups_and_single_workloads_are_chosen():
 # --- statistics -------------------------------------------------------------------------------
 
 
-def test_an_interval_holds_the_median_and_is_the_same_again():
+def test_an_interval_contains_the_median_and_is_repeatable():
     values = [1.0, 1.1, 0.9, 1.3, 1.05, 1.2, 5.0]
-    found = statistic.estimate(values)
+    found = estimate.estimate(values)
     assert found.low <= found.median == 1.1 <= found.high < 5.0
-    assert found == statistic.estimate(values)
+    assert found == estimate.estimate(values)
 
 
-def test_few_values_have_their_range():
-    assert statistic.estimate([3.0, 1.0, 2.0]) == statistic.Estimate(2.0, 1.0, 3.0)
-    assert statistic.quotient([2.0, 4.0], [1.0, 1.0]) == statistic.Estimate(3.0, 2.0, 4.0)
+def test_the_interval_of_few_values_is_their_range():
+    assert estimate.estimate([3.0, 1.0, 2.0]) == estimate.Estimate(2.0, 1.0, 3.0)
+    assert estimate.quotient([2.0, 4.0], [1.0, 1.0]) == estimate.Estimate(3.0, 2.0, 4.0)
 
 
-def test_pairs_cancel_what_slows_both():
+def test_paired_ratios_cancel_what_slows_both():
     slow = [1.0, 7.0, 2.0, 30.0, 4.0]
-    found = statistic.paired([2 * value for value in slow], slow)
+    found = estimate.paired([2 * value for value in slow], slow)
     assert (found.low, found.median, found.high) == (2.0, 2.0, 2.0)
 
 
-def test_percentiles_are_exact_and_leave_anecdotes_out():
-    found = statistic.percentiles([range(1, 501), range(501, 1001)])
+def test_percentiles_are_exact_and_need_ten_samples_beyond_them():
+    found = estimate.percentiles([range(1, 501), range(501, 1001)])
     assert found == {"p50": 501, "p90": 901, "p99": 991, "max": 1000}
-    steps = statistic.curve([range(1, 1001)])
+    steps = estimate.curve([range(1, 1001)])
     assert steps[0] == (0.0, 1.0)
     assert steps[-1][1] == 1000
     assert steps == sorted(steps)
@@ -133,12 +134,14 @@ def test_rounds_end_with_the_time():
 
     contest = Contest(name="a", calls={"slow": slow}, rounds=1000)
     told = []
-    assert len(run(contest, seconds=0.05, progress=lambda *at: told.append(at)).times["slow"]) < 100
+    assert (
+        len(run(contest, seconds=0.05, on_progress=lambda *at: told.append(at)).times["slow"]) < 100
+    )
     assert told[0] == (0, 1000)
     assert len(run(contest, rounds=2).times["slow"]) == 2
 
 
-def test_a_wrong_result_is_no_figure(tmp_path):
+def test_a_contestant_with_a_wrong_result_has_no_figure(tmp_path):
     tree = tree_of(workload(), workload("other", broken), directory=tmp_path)
     assert [result["workload"] for result in tree["results"]] == ["disk/some", "disk/other"]
     assert [entry["name"] for entry in tree["results"][1]["contestants"]] == ["roof"]
@@ -147,7 +150,7 @@ def test_a_wrong_result_is_no_figure(tmp_path):
     assert "wrong gave 2, not 1" in failed["reason"]
 
 
-def test_whatever_a_workload_raises_the_others_run(tmp_path):
+def test_an_error_of_a_workload_does_not_stop_the_others(tmp_path):
     def failing(setting):
         raise subprocess.TimeoutExpired("reader", 120)
         yield
@@ -160,7 +163,7 @@ def test_whatever_a_workload_raises_the_others_run(tmp_path):
 # --- results ----------------------------------------------------------------------------------
 
 
-def test_results_as_data_text_and_page(tmp_path):
+def test_results_as_json_text_and_html(tmp_path):
     tree = tree_of(workload(), directory=tmp_path)
     (result,) = tree["results"]
     assert result["ceiling"] == "roof"
@@ -170,14 +173,14 @@ def test_results_as_data_text_and_page(tmp_path):
     assert (wait["name"], wait["contestant"], wait["median"]) == ("ours wait", "ours", 4.0)
     assert ours["latency_ns"]["p99"] == 1981
     assert (tail["name"], tail["median"]) == ("ours p99", 1.981e-6)  # so that runs can be compared
-    text = "\n".join(table.lines(result))
+    text = "\n".join(text_table.lines(result))
     assert "ours against roof: 0.5x, wanted 0.4x: met" in text
     assert "0.50 ##########.........." in text
     assert "(wait 2.5 B/s, p99 1.98 us)" in text
     written = tmp_path / "a.json"
     results.write(written, tree)
     assert results.read(written) == json.loads(json.dumps(tree))
-    html = page.html(tree)
+    html = html_page.html(tree)
     drawn = find_spec("matplotlib") is not None
     assert html.count("<svg") == 2 * drawn  # fractions and percentiles; one size makes no line
     assert ("Without pictures" in html) is not drawn
@@ -185,7 +188,7 @@ def test_results_as_data_text_and_page(tmp_path):
         assert outside not in html
 
 
-def test_every_kind_of_receiver_has_a_picture():
+def test_every_kind_of_receiver_has_a_plot():
     def one(size, kind):
         entry = {"name": "sendfile", "contestant": "sendfile", "rate": size}
         name = f"chunks of {size >> 10} KiB to a receiver that {kind}"
@@ -193,31 +196,31 @@ def test_every_kind_of_receiver_has_a_picture():
         about = {"contest": name, "size": size, "axis": axis, "unit": "B"}
         return about | {"contestants": [entry]}
 
-    pictures = page._Pictures()
+    pictures = html_page._Pictures()
     copies, drops = ([one(size << 10, kind) for size in (4, 64)] for kind in ("copies", "drops"))
     assert pictures.by_size(copies).count("<svg") == 1
     assert pictures.by_size(copies + drops).count("<svg") == 2
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"a": 1}', '{"kstore_bench": 99}'])
-def test_another_file_is_no_result(tmp_path, text):
+def test_another_json_file_is_refused_as_a_result(tmp_path, text):
     path = tmp_path / "other.json"
     path.write_text(text)
     with pytest.raises(KStoreError, match="is no result"):
         results.read(path)
 
 
-def test_numbers_as_people_read_them():
-    assert [table.duration(value) for value in (2.5, 0.0012, 3.4e-6, 5e-9)] == [
+def test_durations_rates_and_bars_are_readable():
+    assert [text_table.duration(value) for value in (2.5, 0.0012, 3.4e-6, 5e-9)] == [
         "2.5 s",
         "1.2 ms",
         "3.4 us",
         "5 ns",
     ]
-    assert table.rate(2.5e9, "B") == "2.5 GB/s"
-    assert table.rate(1.3e6, "records") == "1.3 M records/s"
-    assert table.bar(0.5, 4) == "##.."
-    assert table.bar(1.2, 4) == "####+"
+    assert text_table.rate(2.5e9, "B") == "2.5 GB/s"
+    assert text_table.rate(1.3e6, "records") == "1.3 M records/s"
+    assert text_table.bar(0.5, 4) == "##.."
+    assert text_table.bar(1.2, 4) == "####+"
 
 
 # --- the command ------------------------------------------------------------------------------
@@ -245,7 +248,7 @@ def test_a_small_run(capsys, tmp_path):
     assert "there is no directory" in capsys.readouterr().err
 
 
-def test_wrong_words_are_named(capsys, tmp_path):
+def test_wrong_arguments_are_named_in_the_error(capsys, tmp_path):
     assert main(["bench", "cheese"]) == 1
     assert "no group cheese" in capsys.readouterr().err
     assert main(["bench", "--rounds", "0"]) == 1
@@ -253,7 +256,7 @@ def test_wrong_words_are_named(capsys, tmp_path):
     assert "there is no directory" in capsys.readouterr().err
 
 
-def test_no_room_is_said_before_anything_is_written(tmp_path):
+def test_too_little_disk_space_is_reported_before_anything_is_written(tmp_path):
     with (
         pytest.raises(KStoreError, match="bytes free and"),
         suite.workspace(tmp_path, 1 << 60),
@@ -263,7 +266,7 @@ def test_no_room_is_said_before_anything_is_written(tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_leaves_nothing(tmp_path, number):
+def test_an_interrupt_leaves_no_files(tmp_path, number):
     (tmp_path / "mine").write_text("stays")
     code = (
         "import sys, time; from pathlib import Path; from kstore.bench import suite\n"
@@ -284,7 +287,7 @@ def test_an_interrupt_leaves_nothing(tmp_path, number):
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
-def test_an_interrupted_run_leaves_nothing_and_says_so(tmp_path):
+def test_an_interrupted_run_leaves_no_files_and_keeps_its_results(tmp_path):
     there, result = tmp_path / "disk", tmp_path / "result.json"
     there.mkdir()
     process = subprocess.Popen(
@@ -305,7 +308,7 @@ def test_an_interrupted_run_leaves_nothing_and_says_so(tmp_path):
     assert tree["results"]
 
 
-def test_a_file_that_came_meanwhile_is_not_replaced(tmp_path):
+def test_a_file_created_during_the_run_is_not_replaced(tmp_path):
     path = tmp_path / "a.json"
     path.write_text("mine")
     assert results.put(path, "ours") == tmp_path / "a.1.json"
@@ -314,13 +317,13 @@ def test_a_file_that_came_meanwhile_is_not_replaced(tmp_path):
     assert path.read_text() == "ours"
 
 
-def test_one_file_cannot_be_both(tmp_path, capsys):
+def test_json_and_html_cannot_be_one_file(tmp_path, capsys):
     path = str(tmp_path / "a")
     assert main(["bench", "memory/chains", "--json", path, "--html", path]) == 1
     assert "name the same file" in capsys.readouterr().err
 
 
-def test_the_environment_is_told_by_subject(tmp_path):
+def test_the_environment_is_listed_by_subject(tmp_path):
     found = environment.environment(tmp_path)
     assert set(found) == {"cpu", "memory", "system", "disk", "network", "software"}
     assert found["disk"]["file system"]
@@ -333,24 +336,24 @@ def test_files_in_memory_are_never_called_a_disk(tmp_path, monkeypatch):
     tree = tree_of(workload(), directory=tmp_path)
     assert "tmpfs is memory" in "\n".join(environment.lines(tree["environment"]))
     assert tree["medium"] == "tmpfs"
-    assert "files in memory (tmpfs), NO DISK" in "\n".join(table.lines(tree["results"][0]))
-    assert "files in memory (tmpfs), NO DISK" in page.html(tree)
+    assert "files in memory (tmpfs), NO DISK" in "\n".join(text_table.lines(tree["results"][0]))
+    assert "files in memory (tmpfs), NO DISK" in html_page.html(tree)
     monkeypatch.setattr(environment, "mount_of", lambda path: ("sda", "/", "ext4", "rw"))
     tree = tree_of(workload(), directory=tmp_path)
     assert tree["medium"] == "disk"
-    assert "memory" not in "\n".join(table.lines(tree["results"][0]))
+    assert "memory" not in "\n".join(text_table.lines(tree["results"][0]))
 
 
-def test_peers_that_do_not_take_part_are_named_with_what_brings_them(tmp_path, monkeypatch):
+def test_missing_peers_are_listed_with_how_to_install_them(tmp_path, monkeypatch):
     monkeypatch.setattr(environment.shutil, "which", lambda name: None)
     tree = tree_of(workload(), directory=tmp_path)
-    assert tree["missing"]["peer fio"] == "not installed: apt-get install fio"
+    assert tree["missing"]["peer nats-server"].startswith("not installed: apt-get install")
     assert "peer numpy" not in tree["missing"]
-    assert "pip install" in environment.peers().get("duckdb", "pip install")
-    assert "peer nats-server" in page.html(tree)
+    assert "pip install" in environment.peers().get("rocksdict", "pip install")
+    assert "peer nats-server" in html_page.html(tree)
 
 
-def test_noise_of_a_thing_against_itself(tmp_path):
+def test_the_noise_is_measured_by_an_a_a_contest(tmp_path):
     found = noise.measure(tmp_path, 3)
     assert set(found) == {"cpu", "memory", "disk"}
     differ = {"cpu": 0.1, "memory": 0.2, "disk": 0.9}
@@ -364,7 +367,7 @@ def test_noise_of_a_thing_against_itself(tmp_path):
 # --- latency ----------------------------------------------------------------------------------
 
 
-def test_a_stall_is_late_for_everyone_behind_it():
+def test_a_stall_delays_every_request_behind_it():
     def call(number):
         if number == 10:
             time.sleep(0.05)
@@ -374,7 +377,7 @@ def test_a_stall_is_late_for_everyone_behind_it():
     assert min(took[11:31]) >= 20e6  # due while the eleventh was under way
 
 
-def test_answers_are_waited_for():
+def test_a_request_ends_with_its_acknowledgement():
     done = []
 
     def submit(number):
@@ -391,12 +394,12 @@ def test_answers_are_waited_for():
 # --- the loops in C ---------------------------------------------------------------------------
 
 
-def test_blocks_arrive_where_they_were_sent(tmp_path):
+def test_blocks_are_written_at_their_positions(tmp_path):
     block, positions = block_of(512), shuffled(7, 512, 8 * 512)
     path = tmp_path / "file"
     took = array("q", [0] * 7)
     with fresh(path) as fd:
-        limits_disk.write_at(fd, block, positions, sync_every=2, pieces=4, salt=9 << 48, each=took)
+        disk_loops.write_at(fd, block, positions, sync_every=2, pieces=4, salt=9 << 48, each=took)
         check_stamps(path, positions, 9 << 48, 100)
         with pytest.raises(AssertionError, match="is not what was put"):
             check_stamps(path, positions, 8 << 48, 100)
@@ -406,12 +409,12 @@ def test_blocks_arrive_where_they_were_sent(tmp_path):
 
 
 @pytest.mark.parametrize("depth", [1, 4, 64])
-def test_blocks_arrive_through_a_ring(tmp_path, depth):
+def test_io_uring_writes_blocks_at_their_positions(tmp_path, depth):
     path, positions = tmp_path / "file", shuffled(50, 4096, 60 * 4096)
     blocks = block_of(depth * 4096)
     with fresh(path) as fd:
         try:
-            limits_disk.write_ring(fd, blocks, 4096, positions, depth=depth, salt=3 << 48)
+            disk_loops.write_ring(fd, blocks, 4096, positions, depth=depth, salt=3 << 48)
         except OSError as refused:
             if refused.errno not in (errno.ENOSYS, errno.EPERM):
                 raise
@@ -421,15 +424,15 @@ def test_blocks_arrive_through_a_ring(tmp_path, depth):
     reader = os.open(os.devnull, os.O_RDONLY)
     try:
         with pytest.raises(OSError, match="Bad file"):
-            limits_disk.write_ring(reader, blocks, 4096, positions, depth=depth)
+            disk_loops.write_ring(reader, blocks, 4096, positions, depth=depth)
     finally:
         os.close(reader)
 
 
-def test_a_ring_refuses_what_does_not_fit():
+def test_io_uring_refuses_sizes_that_do_not_fit():
     for size, depth in ((4096, 3), (4096, 128), (4096, 2), (4, 1), (-8, 1)):
         with pytest.raises(ValueError, match=r"depth|do not fit"):
-            limits_disk.write_ring(-1, bytearray(4096), size, array("q", [0]), depth=depth)
+            disk_loops.write_ring(-1, bytearray(4096), size, array("q", [0]), depth=depth)
 
 
 def test_reads_and_loads_agree(tmp_path):
@@ -440,13 +443,13 @@ def test_reads_and_loads_agree(tmp_path):
         expected ^= int.from_bytes(data[at : at + 8], sys.byteorder)
     fd = os.open(path, os.O_RDONLY)
     try:
-        found = limits_disk.read_at(fd, block_of(4096), sequential(16, 4096), summed=True, pieces=2)
+        found = disk_loops.read_at(fd, block_of(4096), sequential(16, 4096), summed=True, pieces=2)
         with pytest.raises(OSError, match="No data"):
-            limits_disk.read_at(fd, block_of(4096), sequential(17, 4096))
+            disk_loops.read_at(fd, block_of(4096), sequential(17, 4096))
     finally:
         os.close(fd)
-    assert found == expected == limits_disk.load_at(data, 8, sequential(len(data) // 8, 8))
-    assert limits_disk.load_at(data, 64, sequential(len(data) // 64, 64)) == expected
+    assert found == expected == disk_loops.load_at(data, 8, sequential(len(data) // 8, 8))
+    assert disk_loops.load_at(data, 64, sequential(len(data) // 64, 64)) == expected
 
 
 @pytest.mark.parametrize("size", [4, 8, 16, 32, 64, 128, 24, 512])
@@ -456,26 +459,26 @@ def test_stores_fill_memory(size):
         bytes(range(1, size % 251 + 1)) * (size // (size % 251) or 1),
     )
     block = (block * size)[:size]
-    limits_disk.store_at(memory, block, shuffled(8, size, size * 8))
+    disk_loops.store_at(memory, block, shuffled(8, size, size * 8))
     assert memory == block * 8
 
 
 @pytest.mark.parametrize("position", [-1, 57, 1 << 62, -(1 << 63)])
-def test_nothing_is_stored_or_read_outside(position):
+def test_positions_outside_the_memory_are_refused(position):
     at = array("q", [position])
     with pytest.raises(ValueError, match="do not fit"):
-        limits_disk.store_at(bytearray(64), bytes(8), at)
+        disk_loops.store_at(bytearray(64), bytes(8), at)
     with pytest.raises(ValueError, match="do not fit"):
-        limits_disk.load_at(bytes(64), 8, at)
+        disk_loops.load_at(bytes(64), 8, at)
 
 
-def test_a_chain_is_followed_and_kept_inside():
-    assert limits_disk.chase(array("q", [2, 0, 1]), 0, 4) == 2
+def test_a_chain_is_followed_and_its_bounds_are_checked():
+    assert disk_loops.chase(array("q", [2, 0, 1]), 0, 4) == 2
     with pytest.raises(ValueError, match="outside"):
-        limits_disk.chase(array("q", [5]), 0, 2)
+        disk_loops.chase(array("q", [5]), 0, 2)
 
 
-def test_settings_pick_by_level(tmp_path):
+def test_a_setting_picks_the_value_of_its_level(tmp_path):
     assert [Setting(tmp_path, 100, level).pick(1, 2, 3) for level in LEVELS] == [1, 2, 3]
     assert Setting(tmp_path, 100).blocks(30, 10) == 3
     assert Setting(tmp_path, 100).blocks(300, 10) == 1

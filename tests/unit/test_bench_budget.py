@@ -1,4 +1,4 @@
-"""``kstore bench``: its time, and who breaks in the middle of it."""
+"""``kstore bench``: how it keeps to its time, and contestants that fail."""
 
 import os
 import random
@@ -7,9 +7,12 @@ import time
 
 import pytest
 
-from kstore.bench import compare, contest, peers, runner, suite, table
+from kstore.bench import contest, suite
 from kstore.bench.contest import Contest, Timed
-from kstore.bench.runner import NO_TIME, run
+from kstore.bench.peers import availability
+from kstore.bench.report import compare, text_table
+from kstore.bench.runner import rounds
+from kstore.bench.runner.rounds import NO_TIME, run
 from kstore.bench.workload import LEVELS, Workload
 
 
@@ -32,7 +35,7 @@ class Clock:
 @pytest.fixture(name="clock")
 def _clock(monkeypatch):
     clock = Clock()
-    for module in (contest, runner, suite):
+    for module in (contest, rounds, suite):
         monkeypatch.setattr(module, "perf_counter", clock)
     monkeypatch.setattr(suite.noise, "measure", lambda directory, rounds: {"disk": 0.01})
     return clock
@@ -82,14 +85,14 @@ def test_a_contest_has_as_many_rounds_as_fit(clock):
     assert len(run(given).times["a"]) == 15
 
 
-def test_where_no_round_fits_the_checks_are_the_round(clock):
+def test_if_no_round_fits_the_checking_calls_are_the_round(clock):
     calls = {name: lambda: clock.work(1.0) for name in "ab"}
     made = run(Contest(name="a", calls=calls, rounds=15), seconds=1, most=3)
     assert made.times == {"a": [1.0], "b": [1.0]}
     assert clock.now == 2
 
 
-def test_who_would_begin_too_late_is_left_out(clock):
+def test_a_contestant_that_would_start_too_late_is_left_out(clock):
     calls = {name: lambda: clock.work(1.0) for name in "abcd"}
     made = run(Contest(name="a", calls=calls, rounds=15, ceiling="d"), seconds=1, most=1.5)
     assert set(made.times) == {"a", "b"}
@@ -97,9 +100,9 @@ def test_who_would_begin_too_late_is_left_out(clock):
     assert made.ceiling in ("a", "b")
 
 
-def test_rounds_that_were_not_made_are_told():
-    assert table.rounds({"rounds": 3, "rounds_wanted": 3}) == "3 rounds"
-    assert table.rounds({"rounds": 1, "rounds_wanted": 5}) == "1 round of 5, for want of time"
+def test_the_table_shows_how_many_rounds_were_planned():
+    assert text_table.rounds({"rounds": 3, "rounds_wanted": 3}) == "3 rounds"
+    assert text_table.rounds({"rounds": 1, "rounds_wanted": 5}) == "1 round of 5, for want of time"
 
 
 # --- the time of a run ------------------------------------------------------------------------
@@ -123,7 +126,7 @@ def test_a_run_keeps_to_its_time_however_slow_the_machine_is(tmp_path, clock, le
     assert suite.SECONDS[level] + suite.STRICT[level] < {"quick": 120, "default": 600}[level]
 
 
-def test_what_is_under_way_when_the_time_is_over_is_stopped(tmp_path):
+def test_the_running_call_is_stopped_when_the_time_is_over(tmp_path):
     ended = []
 
     def time_is_up():
@@ -145,7 +148,7 @@ def test_what_is_under_way_when_the_time_is_over_is_stopped(tmp_path):
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
-def test_a_part_of_a_size_is_whole_mebibytes():
+def test_a_reduced_size_is_a_multiple_of_a_mebibyte():
     given = workload("some", steady(None, 1, 1, 1))
     object.__setattr__(given, "sizes", (100 << 20,) * 3)
     assert given.size("quick", 0.333) == 33 << 20
@@ -171,7 +174,7 @@ def endless(make):
     return contests
 
 
-def test_a_late_run_is_smaller_and_says_so(tmp_path, clock):
+def test_a_late_workload_is_smaller_and_reports_it(tmp_path, clock):
     first = steady(clock, 1, 2, 0.1, prepared=95)
     given = [workload("first", first), workload("second", steady(clock, 1, 2, 1.0), weight=0.2)]
     tree = suite.Suite(given, tmp_path, "quick").run()
@@ -181,7 +184,7 @@ def test_a_late_run_is_smaller_and_says_so(tmp_path, clock):
     assert not any("full size" in name for name in tree["missing"])
 
 
-def test_contests_that_are_not_begun_are_told(tmp_path, clock):
+def test_contests_that_are_not_started_are_reported(tmp_path, clock):
     given = [workload("slow", steady(clock, 50, 1, 10.0), count=50)]
     tree = suite.Suite(given, tmp_path, "quick").run()
     assert 0 < len(tree["results"]) < 50
@@ -195,7 +198,7 @@ def test_contests_that_are_not_begun_are_told(tmp_path, clock):
     assert own == {"disk/late: all of it"}
 
 
-def test_rounds_that_were_asked_for_are_made(tmp_path, clock):
+def test_rounds_given_by_the_user_are_always_made(tmp_path, clock):
     given = [workload("slow", steady(clock, 1, 1, 60.0))]
     tree = suite.Suite(given, tmp_path, "quick", rounds=7).run()
     assert [result["rounds"] for result in tree["results"]] == [7]
@@ -235,7 +238,7 @@ def breaking(after):
 
 
 @pytest.mark.parametrize("after", [0, 1, 3])
-def test_a_peer_that_breaks_is_named_and_the_others_go_on(tmp_path, after):
+def test_a_failing_peer_is_reported_and_the_others_continue(tmp_path, after):
     def make(setting):
         calls = {
             "kstore": lambda: Timed(1.0, result=1),
@@ -248,7 +251,7 @@ def test_a_peer_that_breaks_is_named_and_the_others_go_on(tmp_path, after):
 
     told = []
     given = suite.Suite([workload("some", make)], tmp_path, "quick", rounds=5)
-    given.listener.failed = lambda title, reason: told.append((title, reason))
+    given.listener.on_failure = lambda title, reason: told.append((title, reason))
     tree = given.run()
     (failed,) = tree["failed"]
     assert failed["reason"] == "one: peer: ConnectionResetError: the server is gone"
@@ -260,7 +263,7 @@ def test_a_peer_that_breaks_is_named_and_the_others_go_on(tmp_path, after):
     assert f"failed: disk/some: {failed['reason']}" in compare.losses(tree, tree)
 
 
-def test_where_everybody_breaks_the_contest_has_failed(tmp_path):
+def test_a_contest_fails_if_all_its_contestants_fail(tmp_path):
     def make(setting):
         yield Contest(name="one", calls={"a": breaking(0)}, rounds=5)
 
@@ -269,17 +272,17 @@ def test_where_everybody_breaks_the_contest_has_failed(tmp_path):
     assert [failed["workload"] for failed in tree["failed"]] == ["disk/some"] * len(tree["failed"])
 
 
-def test_a_contest_that_is_checked_alone_fails_with_whoever_breaks():
+def test_check_raises_the_error_of_a_contestant():
     with pytest.raises(ConnectionResetError):
         Contest(name="one", calls={"a": breaking(0)}).check()
 
 
-def test_a_peer_that_does_not_come_to_stand_is_named(tmp_path):
+def test_a_peer_that_does_not_start_is_reported(tmp_path):
     def make(setting):
         def serve():
             raise OSError("no port")
 
-        assert peers.attempt("Redis", serve) is None
+        assert availability.attempt("Redis", serve) is None
         yield Contest(name="one", calls={"kstore": lambda: Timed(1.0, result=1)}, rounds=5)
 
     tree = suite.Suite([workload("some", make)], tmp_path, "quick", rounds=5).run()
@@ -287,7 +290,7 @@ def test_a_peer_that_does_not_come_to_stand_is_named(tmp_path):
     assert [failed["reason"] for failed in tree["failed"]] == ["Redis: OSError: no port"]
 
 
-def test_servers_of_an_interrupted_workload_end_with_it(tmp_path):
+def test_servers_of_an_interrupted_workload_are_stopped(tmp_path):
     ended = []
 
     def interrupted():

@@ -1,6 +1,8 @@
-"""Workloads that would not notice: every check of a result can fail, and waits end."""
+"""Every check of a result can fail, ceilings are bare loops, and waits end."""
 
 import fcntl
+import itertools
+import math
 import mmap
 import os
 import sys
@@ -10,22 +12,24 @@ from pathlib import Path
 import pytest
 
 import kstore
-from kstore._native import limits
-from kstore.bench import (
+from kstore._native.bench import memory_loops
+from kstore.bench.contests import (
+    batch,
+    committed,
     compaction,
-    disk,
-    environment,
+    fetch,
+    growth,
     latency,
     log_read,
     log_stream,
-    page_cache,
-    peers,
-    raw_files,
-    recovery,
-    sockets,
+    producer,
+    publish,
+    tables,
 )
-from kstore.bench.contests import batch, committed, fetch, growth, producer, publish, tables
-from kstore.bench.contests import log_read as log_read_contests
+from kstore.bench.data import partitions, raw_files
+from kstore.bench.machine import disk, page_cache, sockets
+from kstore.bench.peers import availability
+from kstore.bench.runner import environment
 from kstore.bench.workload import Setting
 from kstore.cli import main
 from kstore.errors import KStoreError
@@ -49,17 +53,17 @@ def refusing(monkeypatch, *names):
     )
 
 
-def test_a_default_that_is_not_allowed_is_told_and_reno_stands_in(monkeypatch, tmp_path):
+def test_reno_replaces_a_default_congestion_control_that_is_not_allowed(monkeypatch, tmp_path):
     monkeypatch.delenv("KSTORE_BENCH_CONGESTION", raising=False)
     refusing(monkeypatch, "cubic")
     missing: dict[str, str] = {}
     assert sockets.congestion(missing) == "reno"
     assert missing == {"congestion control cubic": "not permitted: reno instead"}
-    peers.missing.clear()
+    availability.missing.clear()
     (tmp_path / "file").write_bytes(bytes(MIB))
     for contest in fetch.sending(None, tmp_path / "file", tmp_path, "copies"):
         assert ", reno, " in contest.name
-    assert "congestion control cubic" in peers.missing
+    assert "congestion control cubic" in availability.missing
 
 
 @pytest.mark.parametrize("name", ["no-such-control", ""])
@@ -69,16 +73,14 @@ def test_a_named_congestion_control_that_is_refused_is_an_error(monkeypatch, nam
         sockets.congestion()
 
 
-def test_a_named_congestion_control_is_never_another(monkeypatch):
+def test_a_named_congestion_control_is_never_replaced(monkeypatch):
     monkeypatch.setenv("KSTORE_BENCH_CONGESTION", "cubic")
     refusing(monkeypatch, "cubic")
     with pytest.raises(KStoreError, match="not permitted"):
         sockets.congestion({})
 
 
-def test_a_run_with_another_congestion_control_than_named_is_not_begun(
-    monkeypatch, tmp_path, capsys
-):
+def test_a_run_with_an_unknown_congestion_control_does_not_start(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("KSTORE_BENCH_CONGESTION", "cubik")
     assert main(["bench", "memory/chains", "--dir", str(tmp_path)]) == 1
     assert "KSTORE_BENCH_CONGESTION=cubik" in capsys.readouterr().err
@@ -89,18 +91,19 @@ def test_a_run_with_another_congestion_control_than_named_is_not_begun(
 
 def test_batches_of_about_a_mebibyte_are_synced_one_by_one(monkeypatch, tmp_path):
     syncs = []
+    records = 6 * log_stream.WIDE.records
     monkeypatch.setattr(os, "fdatasync", syncs.append)
-    log_stream.buffered(tmp_path, 6 * log_stream.WIDE.together, MIB)
+    log_stream.write_raw(tmp_path, records, MIB, log_stream.WIDE)
     assert len(syncs) == 6
     syncs.clear()
-    log_stream.buffered(tmp_path, 6 * log_stream.WIDE.together)
+    log_stream.write_raw(tmp_path, records, math.inf, log_stream.WIDE)
     assert len(syncs) == 1
 
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("requests", [1, 30])
 @pytest.mark.parametrize("way", [latency.shared_syncs, latency.group_commits])
-def test_a_sync_that_fails_ends_who_waits_for_it(monkeypatch, tmp_path, way, requests):
+def test_a_failed_sync_ends_the_wait_for_it(monkeypatch, tmp_path, way, requests):
     real = os.fdatasync
 
     def failing(fd):
@@ -117,8 +120,8 @@ def test_a_sync_that_fails_ends_who_waits_for_it(monkeypatch, tmp_path, way, req
 # --- results ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("spoilt", ["limits.read_all", "limits_disk.read_at"])
-def test_bytes_that_were_not_read_are_seen(monkeypatch, spoilt):
+@pytest.mark.parametrize("spoilt", ["memory_loops.read_all", "disk_loops.read_at"])
+def test_unread_bytes_are_detected(monkeypatch, spoilt):
     monkeypatch.setattr(f"kstore.bench.contests.fetch.{spoilt}", lambda *given, **named: 0)
     for contest in fetch.contests():
         if "reads" in contest.name:
@@ -126,7 +129,7 @@ def test_bytes_that_were_not_read_are_seen(monkeypatch, spoilt):
                 contest.check()
 
 
-def test_what_reads_sum_is_what_the_file_has(tmp_path):
+def test_the_sum_of_reads_is_the_sum_of_the_file(tmp_path):
     data = os.urandom(8 * 1000 + 3)
     path = tmp_path / "file"
     path.write_bytes(data)
@@ -136,8 +139,8 @@ def test_what_reads_sum_is_what_the_file_has(tmp_path):
     assert fetch.words_of(path) == words == fetch.by_first_touch(path)
     for cut in range(9):
         assert (
-            fetch.at(0, fetch.limits.read_all(data[:cut]))
-            ^ fetch.at(cut, fetch.limits.read_all(data[cut:]))
+            fetch.rotate(0, memory_loops.read_all(data[:cut]))
+            ^ fetch.rotate(cut, memory_loops.read_all(data[cut:]))
             == words
         )
 
@@ -147,7 +150,7 @@ def test_reads_of_a_log_agree_with_its_file():
         contest.check()
 
 
-def test_committed_records_are_known_beforehand(monkeypatch):
+def test_visible_aborted_records_are_detected(monkeypatch):
     assert len([contest.check() for contest in committed.contests()]) == 4
     real = kstore.Log.view
     monkeypatch.setattr(  # aborted records are not left out
@@ -162,7 +165,7 @@ def test_committed_records_are_known_beforehand(monkeypatch):
     assert failed == 2
 
 
-def test_a_log_of_the_workload_is_gone_before_the_next(monkeypatch, tmp_path):
+def test_each_log_is_deleted_before_the_next_is_made(monkeypatch, tmp_path):
     monkeypatch.setattr(committed, "TemporaryDirectory", lambda: Held(tmp_path))
     for _ in committed.contests():
         assert len(list(tmp_path.iterdir())) == 1
@@ -173,12 +176,12 @@ def test_a_log_of_the_workload_is_gone_before_the_next(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize(
     ("made", "leaving"),
-    [(committed, ()), (producer, ()), (publish, ("confluent_kafka",)), (log_read_contests, ())],
+    [(committed, ()), (producer, ()), (publish, ("confluent_kafka",)), (log_read, ())],
 )
-def test_kstore_is_no_ceiling_of_its_own(monkeypatch, made, leaving):
-    monkeypatch.setattr(peers, "_kafka", [])
-    monkeypatch.setattr("kstore.bench.servers.why_not", lambda name: "not now")
-    monkeypatch.setattr("kstore.bench.servers.why_not_synced", lambda name: "not now")
+def test_kstore_is_never_its_own_ceiling(monkeypatch, made, leaving):
+    monkeypatch.setattr("kstore.bench.peers.kafka._provider", None)
+    monkeypatch.setattr("kstore.bench.peers.brokers.why_not", lambda name: "not now")
+    monkeypatch.setattr("kstore.bench.peers.brokers.why_not_synced", lambda name: "not now")
     for module in leaving:
         monkeypatch.setitem(sys.modules, module, None)
     ceilings = set()
@@ -195,14 +198,14 @@ def test_the_best_way_to_send_is_the_ceiling(tmp_path):
         assert contest.ceiling == ""  # whoever is fastest in the run
 
 
-def test_few_bytes_at_a_known_place(tmp_path):
+def test_load_sums_few_bytes_and_checks_its_bounds(tmp_path):
     data = bytes(range(200))
     for position, size in ((0, 61), (139, 61), (7, 8), (200, 0)):
-        expected = limits.read_all(data[position : position + size])
-        assert limits.load(data, position, size) == expected
+        expected = memory_loops.read_all(data[position : position + size])
+        assert memory_loops.load(data, position, size) == expected
     for position, size in ((140, 61), (-1, 4), (0, -1), (201, 0), (1 << 62, 1 << 62)):
         with pytest.raises(ValueError, match="are not within the memory"):
-            limits.load(data, position, size)
+            memory_loops.load(data, position, size)
 
 
 # --- what a machine cannot do -----------------------------------------------------------------
@@ -220,7 +223,7 @@ def sectors_of(monkeypatch, size):
     monkeypatch.setattr(os, "pwritev", pwritev)
 
 
-def test_blocks_that_are_smaller_than_a_sector_are_missing(monkeypatch, tmp_path):
+def test_blocks_smaller_than_a_sector_are_reported_as_missing(monkeypatch, tmp_path):
     setting = Setting(tmp_path, MIB)
     sectors_of(monkeypatch, 4096)
     direct = next(each for each in disk.SEQUENTIAL if each.name == "O_DIRECT")
@@ -232,21 +235,21 @@ def test_blocks_that_are_smaller_than_a_sector_are_missing(monkeypatch, tmp_path
     assert not any("O_DIRECT" in name for name in contest.calls)
 
 
-def test_what_cannot_be_cold_is_missing(monkeypatch, tmp_path):
+def test_cold_reads_that_are_impossible_are_reported_as_missing(monkeypatch, tmp_path):
     setting = Setting(tmp_path, MIB)
-    peers.missing.clear()
+    availability.missing.clear()
     monkeypatch.setattr(environment, "mount_of", lambda path: ("none", "/", "tmpfs", "rw"))
     assert list(page_cache.cold_reads(setting)) == []
     assert "tmpfs has its files in memory" in setting.missing["cold reads"]
     assert not any("cold" in contest.name for contest in fetch.contests())
-    assert "tmpfs" in peers.missing["cold reads"]
+    assert "tmpfs" in availability.missing["cold reads"]
     monkeypatch.setattr(environment, "mount_of", lambda path: ("sda", "/", "ext4", "rw"))
     monkeypatch.setattr(raw_files, "drop", lambda fd: None)  # the cache forgets nothing
     assert list(page_cache.cold_reads(setting)) == []
     assert setting.missing["cold reads"] == "256 of 256 pages stayed in the cache"
 
 
-def test_advice_that_brings_no_huge_pages_is_missing(monkeypatch, tmp_path):
+def test_huge_pages_that_do_not_come_are_reported_as_missing(monkeypatch, tmp_path):
     for huge in (0, 2 * MIB):
         setting = Setting(tmp_path, MIB)
         monkeypatch.setattr(page_cache, "huge_bytes", lambda mapping, huge=huge: huge)
@@ -256,7 +259,7 @@ def test_advice_that_brings_no_huge_pages_is_missing(monkeypatch, tmp_path):
         assert (name in setting.missing) == (huge == 0)
 
 
-def test_huge_pages_are_those_of_the_mapping():
+def test_huge_pages_of_other_mappings_are_not_counted():
     smaps = [
         "7f0000000000-7f0000400000 r--s 00000000 08:01 12 /a:b-c\n",
         "Size:               4096 kB\n",
@@ -273,16 +276,17 @@ def test_huge_pages_are_those_of_the_mapping():
         assert page_cache.huge_bytes(mapping) == 0
 
 
-def test_sizes_that_are_left_out_are_named(monkeypatch, tmp_path):
-    peers.missing.clear()
+def test_omitted_sizes_are_reported(monkeypatch, tmp_path):
+    availability.missing.clear()
     made = [contest.name for contest in growth.by_partitions(tmp_path)]
     left = [f"extend in turn, {count} partitions" for count in growth.PARTITIONS]
-    assert sorted(made + list(peers.missing)) == sorted(left)
-    assert "extend in turn, 1000 partitions" in peers.missing
+    assert sorted(made + list(availability.missing)) == sorted(left)
+    assert "extend in turn, 1000 partitions" in availability.missing
 
 
 def test_a_full_run_has_more_durable_writes(monkeypatch, tmp_path):
-    monkeypatch.setattr(disk.limits_disk, "write_at", lambda *given, **named: None)
+    monkeypatch.setattr(disk.disk_loops, "write_at", lambda *given, **named: None)
+    monkeypatch.setattr(disk, "perf_counter", itertools.count(step=1e-6).__next__)
     quick, full = (
         disk.Writing(Setting(tmp_path, 64 * MIB, level), 4096) for level in ("quick", "full")
     )
@@ -320,27 +324,27 @@ def files_below(directory):
     return {(each.st_ino, each.st_size) for each in found if each.st_size}
 
 
-def test_segments_are_synced_when_they_are_made(synced, tmp_path):
-    recovery.write_store(tmp_path, 2, 10, 100, 10_000)
+def test_written_segments_are_synced(synced, tmp_path):
+    partitions.write_store(tmp_path, 2, 10, 10_000)
     assert files_below(tmp_path) <= synced
 
 
-def test_tables_are_synced_when_they_are_filled(synced, monkeypatch, tmp_path):
+def test_filled_stores_are_synced(synced, monkeypatch, tmp_path):
     monkeypatch.setattr(tables, "TemporaryDirectory", lambda: Held(tmp_path))
     for contest in tables.contests():
         contest.check()
         assert len(contest.calls) > 4
         assert files_below(tmp_path) <= synced
-        assert not (tmp_path / "sqlite-wal").stat().st_size
+        assert not (tmp_path / "SQLite" / "sqlite-wal").stat().st_size
 
 
 def test_copies_of_partitions_are_synced(synced, tmp_path):
-    compaction.write(tmp_path, 100, 3)
+    compaction.write_keyed_store(tmp_path, 100, 3)
     assert files_below(tmp_path) <= synced
     (tmp_path / "made").mkdir()
     (tmp_path / "made" / "a.log").write_bytes(b"x")
     (tmp_path / "made" / "a.index").write_bytes(b"xy")
-    log_read.adopt(tmp_path, str(tmp_path / "made"))
+    log_read.copy_partition(tmp_path, str(tmp_path / "made"))
     assert (
         len(
             synced
@@ -361,8 +365,8 @@ class Held:
         return None
 
 
-def test_a_checksum_that_is_wrong_is_seen(monkeypatch):
-    contest = batch.leading(1024)
+def test_a_wrong_checksum_is_detected(monkeypatch):
+    contest = batch.validating(1024)
     contest.check()
     monkeypatch.setattr(batch.checksum, "crc32c", lambda data: 1)
     with pytest.raises(AssertionError, match="its CRC alone gave False"):

@@ -1,9 +1,8 @@
-"""``kstore bench`` as a command: terminals of every size, and where its results go."""
+"""``kstore bench`` as a command: terminals, result files, sizes."""
 
 import fcntl
 import os
 import pty
-import shutil
 import struct
 import subprocess
 import sys
@@ -12,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from kstore.bench import noise, programs, results, runner, suite, table
+from kstore.bench import noise, suite
 from kstore.bench.contest import Contest, Timed
+from kstore.bench.report import results, text_table
 from kstore.bench.workload import Workload
 from kstore.cli import bench, main
 
@@ -41,7 +41,7 @@ def resize(terminal, columns):
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 0, columns, 0, 0))
 
 
-def test_a_terminal_of_no_columns_costs_no_figure(tmp_path, terminal):
+def test_a_terminal_without_columns_loses_no_result(tmp_path, terminal):
     result = tmp_path / "result.json"
     words = ["bench", *SMALL, "--dir", str(tmp_path), "--json", str(result)]
     done = subprocess.run(
@@ -65,7 +65,7 @@ def test_a_line_of_progress_is_as_wide_as_its_terminal(monkeypatch, terminal, co
     assert written == ["\r" + "x" * told]
 
 
-def test_progress_on_a_terminal_that_is_gone_is_not_told(monkeypatch, terminal):
+def test_progress_on_a_closed_terminal_is_no_error(monkeypatch, terminal):
     class Gone:
         def isatty(self):
             return True
@@ -99,7 +99,7 @@ def unmeasured(monkeypatch):
 
 @pytest.mark.parametrize("option", ["--json", "--html"])
 @pytest.mark.parametrize("force", [[], ["--force"]])
-def test_what_cannot_be_written_is_said_before_anything_is_measured(
+def test_an_unwritable_file_is_reported_before_anything_runs(
     tmp_path, capsys, unmeasured, option, force
 ):
     for path, told in (
@@ -114,7 +114,7 @@ def test_what_cannot_be_written_is_said_before_anything_is_measured(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_look_whether_it_can_be_written_leaves_the_file_as_it_was(tmp_path):
+def test_the_check_for_writing_does_not_change_the_file(tmp_path):
     there = tmp_path / "there"
     there.write_text("mine")
     bench.refuse_to_replace(there, force=True)
@@ -123,7 +123,7 @@ def test_a_look_whether_it_can_be_written_leaves_the_file_as_it_was(tmp_path):
     assert there.read_text() == "mine"
 
 
-def test_one_file_that_cannot_be_written_costs_not_the_other(tmp_path, capsys, unmeasured):
+def test_an_unwritable_file_does_not_prevent_the_other(tmp_path, capsys, unmeasured):
     html = tmp_path / "a.html"
     words = ["--json", "/dev/full", "--html", str(html), "--force"]
     assert main(["bench", *SMALL, "--dir", str(tmp_path), *words]) == 1
@@ -136,14 +136,14 @@ def test_one_file_that_cannot_be_written_costs_not_the_other(tmp_path, capsys, u
 
 
 @pytest.mark.parametrize("told", ["abc", "", "nan", "inf", "-1", "0", "1e300"])
-def test_a_scale_that_is_none_is_named(monkeypatch, tmp_path, capsys, told):
+def test_an_invalid_scale_is_named_in_the_error(monkeypatch, tmp_path, capsys, told):
     monkeypatch.setenv("KSTORE_BENCH_SCALE", told)
     assert main(["bench", *SMALL, "--dir", str(tmp_path)]) == 1
     assert f"KSTORE_BENCH_SCALE is {told!r}" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_noise_takes_no_more_memory_than_it_needs(monkeypatch, tmp_path):
+def test_the_noise_contest_has_bounded_memory(monkeypatch, tmp_path):
     monkeypatch.setenv("KSTORE_BENCH_SCALE", "1e9")
     sizes = []
     real = noise.block_of
@@ -154,13 +154,13 @@ def test_the_noise_takes_no_more_memory_than_it_needs(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("asked", ["1e9", "1000"])
-def test_a_scale_that_no_disk_has_room_for_is_refused(monkeypatch, tmp_path, capsys, asked):
+def test_a_scale_beyond_the_disk_space_is_refused(monkeypatch, tmp_path, capsys, asked):
     monkeypatch.setenv("KSTORE_BENCH_SCALE", asked)
     assert main(["bench", "disk", "--full", "--dir", str(tmp_path)]) == 1
     assert "bytes free and" in capsys.readouterr().err
 
 
-def test_what_sizes_were_multiplied_by_is_in_each_result(tmp_path):
+def test_each_result_has_the_factors_of_its_size(tmp_path):
     def contests(setting):
         yield Contest(name="one", calls={"a": lambda: Timed(1.0)})
 
@@ -171,7 +171,7 @@ def test_what_sizes_were_multiplied_by_is_in_each_result(tmp_path):
     assert (result["scale"], result["part"]) == (0.001, 1.0)
 
 
-def test_a_figure_of_nothing_is_shown(tmp_path):
+def test_a_figure_of_zero_seconds_is_shown(tmp_path):
     calls = {"a": lambda: Timed(1.0, also={"tail p50": 0.0}), "b": lambda: Timed(0.0)}
 
     def contests(setting):
@@ -184,21 +184,16 @@ def test_a_figure_of_nothing_is_shown(tmp_path):
     assert tree["failed"] == []
     (result,) = tree["results"]
     assert [entry["median"] for entry in result["contestants"]] == [1.0, 0.0, 0.0]
-    assert "tail p50 0 ns" in "\n".join(table.lines(result))
-    outcome = runner.run(Contest(name="one", calls=calls, bars=(("a", "b", 1.0),), rounds=2))
-    assert "a against b" in "\n".join(runner.report(outcome))
+    assert "tail p50 0 ns" in "\n".join(text_table.lines(result))
+    assert "a against b" in "\n".join(text_table.lines(result))
 
 
 # --- where it measures ------------------------------------------------------------------------
 
 
-def test_a_relative_directory_is_where_programs_write_too(tmp_path, monkeypatch):
+def test_the_workspace_has_an_absolute_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with suite.workspace(Path(), 0) as folder:
         assert folder.is_absolute()
         assert folder.parent == tmp_path
-        if shutil.which("fio"):
-            file = folder / "0" / "data"
-            file.parent.mkdir()
-            assert programs.fio_commits(file, 4096, 20).seconds > 0
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""``kstore bench compare``: what is called slower, and what never is."""
+"""``kstore bench compare``: what is called slower, and what is not."""
 
 import json
 import math
@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kstore.bench import compare, ranks, results
+from kstore.bench.report import compare, results
 from kstore.cli import main
 from kstore.errors import KStoreError
 
@@ -39,21 +39,21 @@ def run_like(ours, roof, noise=0.01, level="quick"):
 
 def verdicts(before, after, **options):
     found = compare.compare(before, after, **options)
-    return {change.name: change.verdict for change in found.changes}
+    return {figure.name: figure.verdict for figure in found.figures}
 
 
-def test_a_machine_that_is_slower_slows_nothing():
+def test_a_slower_machine_makes_only_the_ceiling_slower():
     before, after = run_like(2.0, 1.0), run_like(4.0, 2.0)
     assert verdicts(before, after) == {"roof": "slower", "ours": "same"}
     assert verdicts(before, after, absolute=True) == {"roof": "slower", "ours": "slower"}
 
 
-def test_slower_than_its_ceiling_says():
+def test_a_lower_fraction_of_the_ceiling_is_slower():
     assert verdicts(run_like(2.0, 1.0), run_like(2.4, 1.0))["ours"] == "slower"
     assert verdicts(run_like(2.4, 1.0), run_like(2.0, 1.0))["ours"] == "faster"
 
 
-def test_noise_hides_what_is_no_change():
+def test_changes_within_the_noise_are_the_same():
     assert verdicts(run_like(2.0, 1.0), run_like(2.3, 1.0, noise=0.2))["ours"] == "same"
     assert verdicts(run_like(2.0, 1.0), run_like(2.18, 1.0))["ours"] == "same"  # 9 %: never sure
 
@@ -74,7 +74,7 @@ def test_compare_on_the_command_line(tmp_path, capsys):
     assert "compare wants two files" in capsys.readouterr().err
 
 
-def test_what_failed_or_is_gone_is_told(tmp_path, capsys):
+def test_failed_and_missing_contestants_are_listed(tmp_path, capsys):
     before, after = run_like(2.0, 1.0), run_like(2.0, 1.0)
     before["results"].append(before["results"][0] | {"contest": "two"})
     del after["results"][0]["contestants"][1]
@@ -123,40 +123,40 @@ def a_run(seed, slower="", factor=1.0, of=lambda name: True, drift=0.02):
     return tree
 
 
-def test_two_runs_of_the_same_are_red_less_than_once_in_twenty_times():
+def test_two_equal_runs_are_slower_less_than_once_in_twenty_times():
     wrong = doubtful = figures = 0
     for seed in range(40):
         found = compare.compare(a_run(seed), a_run(seed + 1000))
         wrong += found.is_slower
         doubtful += not found.is_slower and found.is_unsure
-        figures = len(found.changes)
+        figures = len(found.figures)
     assert figures > 700
     assert wrong <= 2
     assert doubtful <= 4
 
 
 @pytest.mark.parametrize("group", [group for group, *_ in SHAPE])
-def test_one_group_of_a_third_of_the_speed_is_red(group):
+def test_a_group_at_a_third_of_its_speed_is_slower(group):
     found = compare.compare(a_run(1), a_run(2, group, 3.0))
     assert found.is_slower
-    slower = [each for each in found.together if each.verdict == "slower"]
+    slower = [each for each in found.combined if each.verdict == "slower"]
     assert group in [each.title for each in slower]
     assert all(each.title.startswith(group) for each in slower)
-    assert 0.3 < slower[0].typical < 0.37
+    assert 0.3 < slower[0].speed < 0.37
     assert f"slower, taken together: {group}: typically 0.3" in "\n".join(compare.lines(found))
     better = compare.compare(a_run(1, group, 3.0), a_run(2))
     assert not better.is_slower
-    assert group in [each.title for each in better.together if each.verdict == "faster"]
+    assert group in [each.title for each in better.combined if each.verdict == "faster"]
 
 
-def test_one_contestant_that_is_slower_than_its_ceiling_everywhere_is_red():
+def test_a_contestant_with_lower_fractions_everywhere_is_slower():
     found = compare.compare(a_run(1), a_run(2, "engine/1", 2.0, lambda name: name == "way 2"))
-    slower = {each.title: each for each in found.together if each.verdict == "slower"}
+    slower = {each.title: each for each in found.combined if each.verdict == "slower"}
     assert slower["engine/1: way 2"].against == "ceiling"
     assert "engine/1: way 1" not in slower
 
 
-def test_one_figure_of_many_rounds_is_red_by_itself():
+def test_a_single_figure_of_many_rounds_is_slower():
     found = compare.compare(a_run(1), a_run(2))
     before, after = a_run(1), a_run(2)
     one = next(each for each in after["results"] if len(each["contestants"][0]["seconds"]) == 15)
@@ -164,11 +164,11 @@ def test_one_figure_of_many_rounds_is_red_by_itself():
     own["seconds"] = [2 * value for value in own["seconds"]]
     assert not found.is_slower
     found = compare.compare(before, after)
-    (slower,) = [change for change in found.changes if change.verdict == "slower"]
-    assert (slower.figure.contest, slower.name) == (one["contest"], "way 1")
+    (slower,) = [change for change in found.figures if change.verdict == "slower"]
+    assert (slower.contest, slower.name) == (one["contest"], "way 1")
 
 
-def test_one_figure_of_three_rounds_that_is_far_slower_has_a_status_of_its_own(tmp_path, capsys):
+def test_a_much_slower_figure_of_three_rounds_has_its_own_exit_status(tmp_path, capsys):
     before, after = a_run(1), a_run(2)
     assert not compare.compare(before, after).is_unsure
     one = next(each for each in after["results"] if each["contest"] == "1")
@@ -179,57 +179,65 @@ def test_one_figure_of_three_rounds_that_is_far_slower_has_a_status_of_its_own(t
     assert "unsure, MUCH SLOWER IF SO: way 1: 0.0" in capsys.readouterr().out
 
 
-def test_a_noise_that_hides_everything_is_said(tmp_path, capsys):
+def test_noise_that_hides_everything_is_reported(tmp_path, capsys):
     for name, ours in (("a", 2.0), ("b", 2.6)):
         results.write(tmp_path / name, run_like(ours, 1.0, noise=16.1))
     assert main(["bench", "compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 4
     out = capsys.readouterr().out
-    assert "nothing can be told of disk/some: a thing against itself differed by 1610%" in out
+    assert "nothing can be concluded about disk/some: its A/A noise is 1610%" in out
 
 
-# --- the tests of ranks -----------------------------------------------------------------------
+# --- combined figures -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("n", "m"), [(1, 1), (3, 3), (3, 7), (5, 5), (15, 15)])
-def test_chances_are_those_of_counting_all_orders(n, m):
-    high, low = np.arange(n) + 100.0, np.arange(m) + 1.0
-    assert ranks.chance(high, low, 1.0) == pytest.approx(1 / math.comb(n + m, n))
-    assert ranks.chance(low, high, 1.0) == 1.0
-    assert ranks.chance(high, low, 200.0) == 1.0
-    assert ranks.chance(low, low, 1.0) > 0.4  # ties count for nobody
+def with_contests(count, factor):
+    """A run of contests of three rounds, in which one contestant takes ``factor`` as long."""
+    tree = run_like(2.0, 1.0)
+    tree["results"] = [
+        tree["results"][0]
+        | {
+            "contest": f"{number}",
+            "contestants": [
+                {"name": "roof", "contestant": "roof", "seconds": [1.0] * 3},
+                {"name": "ours", "contestant": "ours", "seconds": [2.0 * factor] * 3},
+            ],
+        }
+        for number in range(count)
+    ]
+    return tree
 
 
-def test_many_rounds_are_as_the_exact_ones():
-    draw = np.random.default_rng(1)
-    a, b = draw.normal(10.3, 1, 60), draw.normal(10, 1, 60)
-    exact = ranks._upper(60, 60)[int((a[:, None] > b).sum())]
-    assert ranks.chance(a, b, 1.0) == pytest.approx(exact, rel=0.05)
+def test_three_contests_of_three_rounds_are_enough_combined():
+    for count, is_slower in ((2, False), (3, True)):
+        found = compare.compare(with_contests(count, 1.0), with_contests(count, 1.5))
+        assert found.is_slower is is_slower
+        assert all(figure.verdict != "slower" for figure in found.figures)
+    found = compare.compare(with_contests(9, 1.0), with_contests(9, 1.2))
+    assert not found.is_slower  # a change of less than 25 %
 
 
-def test_what_is_found_among_many():
-    assert ranks.found([0.001, 0.5, 0.9, 0.04], 0.05) == [True, False, False, False]
-    assert ranks.found([0.02, 0.03, 0.04, 0.05], 0.05) == [True] * 4
-    assert ranks.found([], 0.05) == []
+@pytest.mark.parametrize(("rounds", "figures", "verdict"), [(5, 2, "slower"), (5, 800, "unsure")])
+def test_more_figures_need_more_rounds(rounds, figures, verdict):
+    was, now = np.full(rounds, 1.0), np.full(rounds, 1.5)
+    figure = compare.Figure("a/b", "c", "d", was, now, 0.1, "time", True)
+    assert compare._judge(figure, figures) == verdict
 
 
-def test_few_rounds_of_many_contests_tell_together():
-    one = ranks.Stratum(np.array([[3.1, 3.2, 3.0]]), np.array([[1.0, 1.1, 1.2]]))
-    assert ranks.together([one], 1.25) > compare.RISK / 3
-    assert ranks.together([one] * 2, 1.25) == pytest.approx(1 / 400, abs=0.002)
-    assert ranks.together([one] * 4, 1.25) < 0.001
-    assert ranks.together([one] * 4, 3.5) > 0.5
-    same = ranks.Stratum(np.array([[1.0]]), np.array([[1.0]]))
-    assert ranks.together([same] * 4, 1.0) == 1.0
+def test_one_outlier_among_many_rounds_does_not_hide_a_change():
+    was, now = np.full(30, 1.0), np.full(30, 1.5)
+    now[0] = 0.5
+    figure = compare.Figure("a/b", "c", "d", was, now, 0.1, "time", True)
+    assert compare._judge(figure, 800) == "slower"
 
 
 # --- like with like ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("what", "value"), [("scale", 0.1), ("part", 0.5)])
-def test_other_sizes_are_told_and_not_compared(what, value):
+def test_contests_of_other_sizes_are_listed_and_not_compared(what, value):
     before, after = run_like(2.0, 1.0), run_like(9.0, 1.0)
     after["results"][0][what] = value
-    assert compare.compare(before, after).changes == []
+    assert compare.compare(before, after).figures == []
     (told,) = compare.differences(before, after)
     assert told.startswith("size of disk/some: scale 1, 100% of its size; then scale ")
     assert told.endswith("1 contests not compared")
@@ -245,11 +253,11 @@ def with_figure(name, value, roof):
 
 
 @pytest.mark.parametrize("name", ["memory, MiB", "sender CPU"])
-def test_memory_and_processor_time_are_no_parts_of_the_ceilings_seconds(name):
+def test_memory_and_processor_time_are_compared_directly(name):
     found = verdicts(with_figure(name, 100.0, 1.0), with_figure(name, 100.0, 3.0))
     assert found[f"ours {name}"] == "same"
     worse = compare.compare(with_figure(name, 100.0, 1.0), with_figure(name, 150.0, 3.0))
-    assert [each.verdict for each in worse.changes if each.name.startswith("ours ")] == ["slower"]
+    assert [each.verdict for each in worse.figures if each.name.startswith("ours ")] == ["slower"]
     assert f"ours {name}: 1.5x the " in "\n".join(compare.lines(worse))
 
 
@@ -304,7 +312,7 @@ ENTRY = ("results", 0, "contestants", 1)
         ),
     ],
 )
-def test_an_odd_file_is_named_with_what_is_odd(tmp_path, tree, capsys):
+def test_an_invalid_file_is_refused_with_the_reason(tmp_path, tree, capsys):
     path = tmp_path / "odd"
     path.write_text(json.dumps(tree))
     with pytest.raises(KStoreError, match="odd is no result of 'kstore bench --json'"):
@@ -313,13 +321,13 @@ def test_an_odd_file_is_named_with_what_is_odd(tmp_path, tree, capsys):
     assert "is no result of" in capsys.readouterr().err
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path):
+def test_a_missing_file_is_named_in_the_error(tmp_path):
     with pytest.raises(KStoreError, match=r"none.json cannot be read"):
         results.read(tmp_path / "none.json")
 
 
 @pytest.mark.parametrize("which", ["ours", "roof"])
-def test_figures_of_nothing_and_other_numbers_of_rounds_are_compared(which):
+def test_zero_seconds_and_different_round_counts_are_compared(which):
     tree = run_like(2.0, 1.0)
     for entry in tree["results"][0]["contestants"]:
         if entry["name"] == which:

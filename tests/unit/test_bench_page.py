@@ -1,16 +1,16 @@
-"""The page of ``kstore bench --html``: what was run, what pictures tell, what was not checked."""
+"""The page of ``kstore bench --html``: the command, the plots, and what was not checked."""
 
 from html import unescape
 
 import pytest
 
-from kstore.bench import page, peers, results, suite
+from kstore.bench import suite
 from kstore.bench.contest import Contest, Timed
 from kstore.bench.contests import growth
-from kstore.bench.runner import run
-from kstore.bench.workload import Workload, workloads
-
-pytest.importorskip("matplotlib")
+from kstore.bench.peers import availability
+from kstore.bench.report import html_page, results
+from kstore.bench.runner.rounds import run
+from kstore.bench.workload import Workload
 
 
 @pytest.fixture(autouse=True)
@@ -41,8 +41,8 @@ def of(make, directory):
     return suite.Suite([workload], directory, "quick", 2)
 
 
-def test_points_and_lines_say_their_names(tmp_path):
-    html = page.html(of(contests, tmp_path).run())
+def test_points_and_lines_have_titles(tmp_path):
+    html = html_page.html(of(contests, tmp_path).run())
     titles = [unescape(part.split("</title>")[0]) for part in html.split("<title>")[2:]]
     assert "kstore <1>: 0.50 of roof (2 s)" in titles
     assert "peer: 0.25 of roof (2.5 B/s)" in titles
@@ -50,34 +50,33 @@ def test_points_and_lines_say_their_names(tmp_path):
     assert html.count('id="told-') == len(titles) == len(set(html.split('id="told-'))) - 1
 
 
-def test_the_command_the_level_and_the_scale_are_told(tmp_path, monkeypatch):
+def test_the_page_shows_the_command_level_and_scale(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", ["kstore", "bench", "--quick", "--dir", "/a b"])
-    html = page.html(of(contests, tmp_path).run())
+    html = html_page.html(of(contests, tmp_path).run())
     assert "<code>kstore bench --quick --dir &#x27;/a b&#x27;</code>" in html
     assert "level quick, scale 0.005 of its sizes" in html
     assert "did not come to its end" not in html
 
 
-def test_an_interrupted_run_says_so_before_anything_else(tmp_path):
+def test_the_page_of_an_interrupted_run_starts_with_that(tmp_path):
     running = of(interrupted, tmp_path)
     with pytest.raises(KeyboardInterrupt):
         running.run()
-    html = page.html(running.tree)
+    html = html_page.html(running.tree)
     assert html.index("did not come to its end: KeyboardInterrupt") < html.index("<table>")
 
 
-def test_who_is_not_compared_is_marked(tmp_path):
-    html = page.html(of(contests, tmp_path).run())
+def test_unchecked_contestants_are_marked(tmp_path):
+    html = html_page.html(of(contests, tmp_path).run())
     assert "every result was checked" not in html
     assert "<td>roof (not compared)</td>" in html
     assert "<td>peer</td>" in html
 
 
-def test_growth_is_drawn_over_what_grows(tmp_path):
-    (workload,) = workloads(["engine/growth"])
-    peers.missing.clear()
+def test_growth_is_plotted_over_its_own_axes(tmp_path):
+    availability.missing.clear()
     found = [
-        results.as_tree(workload, run(contest, rounds=1))
+        results.as_tree("engine", "engine/growth", run(contest, rounds=1))
         for several in (
             growth.by_record_size,
             growth.by_segment_size,
@@ -86,7 +85,7 @@ def test_growth_is_drawn_over_what_grows(tmp_path):
         )
         for contest in several(tmp_path)
     ]
-    html = page._Pictures().by_size(found)
+    html = html_page._Pictures().by_size(found)
     assert html.count("<svg") == 5  # threads with and without a flush
     for axis in ("bytes of a record", "bytes of a segment", ">partitions<", ">threads<"):
         assert axis in html
@@ -94,18 +93,18 @@ def test_growth_is_drawn_over_what_grows(tmp_path):
 
 
 def test_no_two_lines_look_alike():
-    looks = [page._look(number) for number in range(40)]
+    looks = [html_page._look(number) for number in range(40)]
     assert len({tuple(look.values()) for look in looks}) == 40
 
 
-def test_lines_of_a_picture_look_different():
+def test_lines_of_a_plot_look_different():
     entries = [{"name": f"way {n}", "contestant": f"way {n}", "rate": n + 1} for n in range(13)]
     made = [
         {"contest": f"of {size} B", "size": size, "axis": "bytes", "unit": "B"}
         | {"contestants": entries}
         for size in (1, 2)
     ]
-    html = page._Pictures().by_size(made)
+    html = html_page._Pictures().by_size(made)
     strokes = html.split('id="told-')[1:]
     assert len(strokes) == 13
     dashed = [number for number, part in enumerate(strokes) if "stroke-dasharray" in part]

@@ -1,4 +1,4 @@
-"""The loops that send a file: every byte arrives, whichever way it went."""
+"""The loops that send a file: every byte arrives by every method."""
 
 import mmap
 import os
@@ -8,9 +8,9 @@ from threading import Thread
 
 import pytest
 
-from kstore._native import limits, limits_sockets
-from kstore.bench import sockets
-from kstore.bench.raw_files import prewrite
+from kstore._native.bench import memory_loops, socket_loops
+from kstore.bench.data.raw_files import prewrite
+from kstore.bench.machine import sockets
 from kstore.bench.workload import Setting
 
 MIB = 1 << 20
@@ -44,17 +44,17 @@ def test_every_byte_arrives(work, name):
     assert work.sent(name, send, drop=True).result == MIB
 
 
-def test_other_bytes_are_seen(work):
+def test_wrong_bytes_are_detected(work):
     with pytest.raises(AssertionError, match="other bytes arrived"):
         work.sent("wrong", lambda out: work.hot(out), drop=False)
 
 
-def test_too_few_bytes_are_seen(work):
+def test_too_few_bytes_are_detected(work):
     with pytest.raises(AssertionError, match="of 1048576 bytes arrived"):
         work.sent("short", lambda out: os.write(out, b"abc"), drop=True)
 
 
-def test_sockets_have_the_congestion_control_that_is_named(monkeypatch):
+def test_sockets_have_the_named_congestion_control(monkeypatch):
     monkeypatch.setenv("KSTORE_BENCH_CONGESTION", "reno")
     assert sockets.congestion() == "reno"
     with sockets.connection("reno") as ends:
@@ -68,32 +68,32 @@ def test_a_file_that_ends_early_is_an_error(tmp_path):
     with sockets.connection(sockets.congestion()) as (near, far), open(path, "rb") as file:
         buffer = bytearray(4096)
         for send in (
-            lambda out, fd: limits_sockets.send_file(out, fd, 8192, 4096),
-            lambda out, fd: limits_sockets.read_and_send(out, fd, buffer, 8192, 4096),
+            lambda out, fd: socket_loops.send_file(out, fd, 8192, 4096),
+            lambda out, fd: socket_loops.read_and_send(out, fd, buffer, 8192, 4096),
         ):
             with pytest.raises(OSError, match="No data"):
                 send(near.fileno(), file.fileno())
         near.shutdown(socket.SHUT_WR)
-        assert limits_sockets.receive(far.fileno(), buffer) == 2 * 4096
+        assert socket_loops.receive(far.fileno(), buffer) == 2 * 4096
 
 
-def test_more_than_there_is_is_refused():
+def test_sizes_beyond_the_buffer_are_refused():
     with pytest.raises(ValueError, match="more is to be sent"):
-        limits_sockets.send_memory(-1, bytes(10), 11, 5)
+        socket_loops.send_memory(-1, bytes(10), 11, 5)
     with pytest.raises(ValueError, match="more is to be sent"):
-        limits_sockets.send_zerocopy(-1, bytes(10), 11, 5)
+        socket_loops.send_zerocopy(-1, bytes(10), 11, 5)
     with pytest.raises(ValueError, match="no room for a chunk"):
-        limits_sockets.read_and_send(-1, -1, bytearray(4), 10, 5)
+        socket_loops.read_and_send(-1, -1, bytearray(4), 10, 5)
     with pytest.raises(ValueError, match="by chunks of 0"):
-        limits_sockets.send_file(-1, -1, 10, 0)
+        socket_loops.send_file(-1, -1, 10, 0)
 
 
-def test_a_sender_whose_receiver_leaves_gets_an_error_and_no_signal():
+def test_a_closed_receiver_is_an_error_and_no_signal():
     near, far = socket.socketpair()
     with near:
         far.close()
         with pytest.raises(BrokenPipeError):
-            limits_sockets.send_memory(near.fileno(), bytes(10), 10, 5)
+            socket_loops.send_memory(near.fileno(), bytes(10), 10, 5)
 
 
 def test_finished_zero_copy_sends_are_counted():
@@ -101,7 +101,7 @@ def test_finished_zero_copy_sends_are_counted():
     with sockets.connection(sockets.congestion()) as (near, far):
         receiver = sockets.Receiver(far, None, drop=True, keep=False)
         receiver.start()
-        sends, copied = limits_sockets.send_zerocopy(near.fileno(), data, MIB, 65536)
+        sends, copied = socket_loops.send_zerocopy(near.fileno(), data, MIB, 65536)
         near.shutdown(socket.SHUT_WR)
         receiver.join()
     assert receiver.received == MIB
@@ -109,7 +109,7 @@ def test_finished_zero_copy_sends_are_counted():
     assert 0 <= copied <= sends
 
 
-def test_pins_are_taken_off_again():
+def test_a_pinned_thread_is_released():
     before = os.sched_getaffinity(0)
     seen = []
 
@@ -125,13 +125,13 @@ def test_pins_are_taken_off_again():
 
 
 @pytest.mark.parametrize("how", ["branchy", "branchless", "prefetching"])
-def test_searches_to_compare_with_find_the_entry(how):
+def test_the_searches_of_the_ceilings_find_the_entry(how):
     keys = [0, 3, 7, 1000]
     entries = b"".join(
         key.to_bytes(4, "big") + at.to_bytes(4, "big") for at, key in enumerate(keys, 1)
     )
-    assert limits.search(how, entries, array("q", [0, 2, 3, 999, 5000])) == 1 + 1 + 2 + 3 + 4
+    assert memory_loops.search(how, entries, array("q", [0, 2, 3, 999, 5000])) == 1 + 1 + 2 + 3 + 4
     with pytest.raises(ValueError, match="nothing to look up"):
-        limits.search(how, b"", array("q", [1]))
+        memory_loops.search(how, b"", array("q", [1]))
     with pytest.raises(ValueError, match="no search"):
-        limits.search("wild", entries, array("q", [1]))
+        memory_loops.search("wild", entries, array("q", [1]))

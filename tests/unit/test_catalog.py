@@ -320,7 +320,7 @@ def test_a_damaged_entry_is_named_when_it_is_used(tmp_path: Path, body: str) -> 
 
 
 def test_a_newer_topics_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / TOPICS_FILE).write_text('{"format": 2, "anything": "else"}')
+    (tmp_path / TOPICS_FILE).write_text('{"format": 3, "anything": "else"}')
     with pytest.raises(NewerFormatError):
         catalog(tmp_path)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstore.errors import CorruptFileError, StorageError
-from kstore.log import checkpoint
+from kstore.log import checkpoint, clean_shutdown
 from kstore.log.files import DISK
 from kstore.log.leader_epochs import LeaderEpochs
 
@@ -120,16 +120,16 @@ def test_files(tmp_path):
 
 
 def test_the_marker_of_a_clean_shutdown_keeps_its_content(tmp_path):
-    assert checkpoint.take_clean_shutdown(DISK, tmp_path) is None
+    assert clean_shutdown.take_clean_shutdown(DISK, tmp_path) is None
     content = b'{"version":0,"brokerEpoch":27}'
     (tmp_path / ".kafka_cleanshutdown").write_bytes(content)
-    assert checkpoint.read_clean_shutdown(DISK, tmp_path) == content
-    assert checkpoint.take_clean_shutdown(DISK, tmp_path) == content
+    assert clean_shutdown.read_clean_shutdown(DISK, tmp_path) == content
+    assert clean_shutdown.take_clean_shutdown(DISK, tmp_path) == content
     assert os.listdir(tmp_path) == []
-    checkpoint.write_clean_shutdown(DISK, tmp_path, content)
+    clean_shutdown.write_clean_shutdown(DISK, tmp_path, content)
     assert (tmp_path / ".kafka_cleanshutdown").read_bytes() == content
-    checkpoint.write_clean_shutdown(DISK, tmp_path)
-    assert checkpoint.take_clean_shutdown(DISK, tmp_path) == b""
+    clean_shutdown.write_clean_shutdown(DISK, tmp_path)
+    assert clean_shutdown.take_clean_shutdown(DISK, tmp_path) == b""
 
 
 # --- leader epochs --------------------------------------------------------------------------

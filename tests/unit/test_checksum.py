@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstore._native import checksum
+from kstore._native.format import checksum
 
 PATHS = checksum.supported_paths()
 NOISE = bytes((n * 151 + (n >> 8) * 37 + (n >> 3)) & 0xFF for n in range(1 << 17))
@@ -165,7 +165,8 @@ def _import_with(value: str) -> subprocess.CompletedProcess[str]:
         [
             sys.executable,
             "-c",
-            "from kstore._native import checksum as c; print(c.cpu_path(), c.crc32c(b'123456789'))",
+            "from kstore._native.format import checksum as c; "
+            "print(c.cpu_path(), c.crc32c(b'123456789'))",
         ],
         env={**os.environ, "KSTORE_CPU": value},
         capture_output=True,

@@ -6,12 +6,13 @@ import tracemalloc
 
 import pytest
 
-from kstore._native.checksum import crc32c
-from kstore._native.encode import BatchBuffer
+from kstore._native.append.encode import BatchBuffer
+from kstore._native.format.checksum import crc32c
 from kstore.cli import dump_log, main
 from kstore.errors import CorruptRecordError
 from kstore.log import producer_snapshot, transaction_index
 from kstore.record.kafka_messages import decode
+from support.damage import write_damaged
 
 
 def batch(base_offset, *values, key=b"k"):
@@ -91,7 +92,7 @@ def test_zeros_at_the_end_are_told(segment, capfdbinary):
 def test_a_flipped_byte_shows_as_invalid(segment, capfdbinary):
     data = bytearray(segment.read_bytes())
     data[-1] ^= 1
-    segment.write_bytes(data)
+    write_damaged(segment, data)
     _, lines, _ = dumped(capfdbinary, "--files", segment)
     assert [line.rpartition(" ")[2] for line in lines[2:]] == ["true", "true", "false"]
 
@@ -182,7 +183,7 @@ def test_a_damaged_snapshot_is_told(tmp_path, capfdbinary):
         "OptionalLong.empty lastTimestamp: 4 firstSequence: 2147483646 lastSequence: 1 "
         "lastOffset: 2 offsetDelta: 3 timestamp: 4"
     )
-    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    write_damaged(path, path.read_bytes()[:-1] + b"x")
     assert "checksum" in dumped(capfdbinary, "--files", path)[2][0]
 
 

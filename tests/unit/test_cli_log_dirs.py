@@ -41,6 +41,7 @@ def test_describe_has_kafkas_shape(dirs: str, capsys: pytest.CaptureFixture[str]
         "deleted": ["gone-3.0f-delete"],
         "strays": [],
         "strangers": [],
+        "uncleanable": [],
     }
     assert second["partitions"][1] == {  # type: ignore[index]
         "partition": "a.b-c-0", "size": 0, "offsetLag": 0, "isFuture": True,
@@ -72,7 +73,10 @@ def test_move(dirs: str, capsys: pytest.CaptureFixture[str]) -> None:
         (["--move", "t-x", "--to", "d2"], "such as orders-3"),
         (["--move", "a.b-c-0"], "--to"),
         (["--move", "a.b-c-0", "--to", "elsewhere"], "none of the directories"),
-        (["--move", "a.b-c-0", "--to", "elsewhere", "--throttle", "0"], "above 0"),
+        (
+            ["--move", "a.b-c-0", "--to", "elsewhere", "--throttle", "0"],
+            "--throttle: a whole number from 1",
+        ),
     ],
 )
 def test_mistakes(

@@ -16,6 +16,7 @@ from kstore.cli.console_consumer import Formatter
 from kstore.cli.console_producer import LineReader
 from kstore.errors import KStoreError
 from kstore.record import Record
+from support.damage import write_damaged
 
 FIRST = 1_700_000_000_000
 
@@ -377,7 +378,7 @@ def test_verify_finds_a_flipped_bit(filled):
     path = filled.path / "orders-0" / "00000000000000000000.log"
     data = bytearray(path.read_bytes())
     data[200] ^= 4
-    path.write_bytes(data)
+    write_damaged(path, data)
     status, lines, _ = filled("verify", "--topic", "orders")
     assert status == 1
     assert any(str(path) in line and "offset" in line for line in lines)
@@ -403,7 +404,7 @@ def test_verify_seals_what_is_all_right(tool):
     path = tool.path / "bad-0" / "00000000000000000000.log"
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
-    path.write_bytes(data)
+    write_damaged(path, data)
     _, lines, _ = tool("verify", "--topic", "good")
     assert lines[0].endswith("11 batches without a seal)")
     assert tool("verify", "--seal")[0] == 1

@@ -10,6 +10,7 @@ from kstore.errors import CorruptRecordError
 from kstore.log.cluster_metadata import Replicas, read_cluster_metadata
 from kstore.log.files import DISK
 from support import metadata
+from support.damage import write_damaged
 from support.stores import QUIET
 
 A, B = "AAAAAAAAAAAAAAAAAAABAA", "AAAAAAAAAAAAAAAAAAACAA"
@@ -41,6 +42,26 @@ def test_topics_and_partitions(tmp_path: Path) -> None:
     assert replicas is not None
     assert [replicas.directory_of(node) for node in (1, 2, 3)] == [HERE, THERE, None]
     assert found.partition(B, 0) is None
+
+
+def test_settings_go_with_their_topic(tmp_path: Path) -> None:
+    folder = metadata.write(
+        tmp_path,
+        metadata.topic("a", A),
+        metadata.setting("a", "cleanup.policy", "compact"),
+        metadata.setting("a", "retention.ms", "5"),
+        metadata.BEGIN,
+        metadata.setting("a", "retention.ms", None),
+        metadata.ABORT,
+        metadata.topic("b", B),
+        metadata.setting("b", "retention.ms", "5"),
+        metadata.setting("b", "retention.ms", None),
+        metadata.topic("c", HERE),
+        metadata.setting("c", "retention.ms", "5"),
+        metadata.remove(HERE),
+    )
+    expected = {"a": {"cleanup.policy": "compact", "retention.ms": "5"}, "b": {}}
+    assert read(folder).settings == expected
 
 
 @pytest.mark.parametrize(
@@ -92,7 +113,7 @@ def test_a_log_without_its_snapshot(tmp_path: Path) -> None:
         log = store.create_topic("t")[0]
         log.extend([metadata.BEGIN, metadata.END])
         log.delete_records(2)
-        log._writing().skip_to(7)
+        log._require_writer().truncator.skip_to(7)
         log.append(metadata.topic("a", A))
         for path in Path(log.path).glob("*.log"):
             (folder / path.name).write_bytes(path.read_bytes())
@@ -135,11 +156,11 @@ def test_every_cut_and_flip_is_an_error_or_a_shorter_log(tmp_path: Path) -> None
     assert (whole.end_offset, whole.topic_ids) == (3, {})
     ends = set()
     for size in range(len(data)):
-        path.write_bytes(data[:size])
+        write_damaged(path, data[:size])
         ends.add(read(folder).end_offset)
     assert ends == {0, 1}
     for place in range(len(data)):
-        path.write_bytes(data[:place] + bytes([data[place] ^ 0x41]) + data[place + 1 :])
+        write_damaged(path, data[:place] + bytes([data[place] ^ 0x41]) + data[place + 1 :])
         try:
             found = read(folder)
         except CorruptRecordError:

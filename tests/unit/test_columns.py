@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstore._native.encode import BatchBuffer
+from kstore._native.append.encode import BatchBuffer
 from kstore.errors import CorruptRecordError, InvalidTimestampError
 from kstore.record import timestamp
 from kstore.record.builder import BatchBuilder, repack

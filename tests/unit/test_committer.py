@@ -28,7 +28,7 @@ def log_with(tmp_path, monkeypatch, files, **config) -> Log:
     store = open(tmp_path / "data")
     log = store.create_topic("a", config=LogConfig(**config))[0]
     log.append(b"")
-    monkeypatch.setattr(log._writer, "files", files)
+    monkeypatch.setattr(log._require_writer().state, "files", files)
     return store, log
 
 
@@ -77,9 +77,9 @@ def test_a_refused_advice_fails_nothing(tmp_path, monkeypatch):
     store, log = log_with(tmp_path, monkeypatch, DISK)
     with store, Committer(log) as committer:
         log.extend(VALUES * 20)
-        monkeypatch.setattr(log._writer, "files", Refused())
+        monkeypatch.setattr(log._require_writer().state, "files", Refused())
         assert committer.request() == log.end_offset  # in the thread of whoever appends
-        monkeypatch.setattr(log._writer, "files", DISK)
+        monkeypatch.setattr(log._require_writer().state, "files", DISK)
 
 
 def test_a_closed_descriptor_is_no_error(tmp_path):

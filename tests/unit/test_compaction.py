@@ -19,6 +19,7 @@ from kstore.errors import (
 )
 from kstore.log import checkpoint, cleaner
 from kstore.log.cleaner import Throttle
+from kstore.log.files import Files
 from kstore.record import Record
 from oracle import cleaner as rules
 from support.compaction import (
@@ -33,6 +34,7 @@ from support.compaction import (
     random_segments,
     write_logs,
 )
+from support.damage import write_damaged
 from support.disks import HastyDisk
 from support.logs import log_bytes, open_log, read_log
 
@@ -154,10 +156,10 @@ def test_a_map_without_room_for_a_batch_says_so(tmp_path):
 
 def test_few_bits_of_a_hash_lose_records(tmp_path, monkeypatch):
     """The test's own check that a collision would be seen: with all bits nothing is lost."""
-    real = cleaner.KeyMap
+    real = cleaner.OffsetMap
     log = fill(tmp_path / "few", rounds=1, keys=200)
     monkeypatch.setattr(
-        cleaner, "KeyMap", lambda memory, factor, key: real(memory, factor, key, hash_bits=8)
+        cleaner, "OffsetMap", lambda memory, factor, key: real(memory, factor, key, hash_bits=8)
     )
     log.compact()
     assert len(contents(log)) < 200
@@ -405,13 +407,57 @@ def test_a_truncation_meanwhile_abandons_it(tmp_path):
     log.close()
 
 
+class TruncatingDisk(Files):
+    """Truncates the log, and lets it grow again, at one look at a file's modification time."""
+
+    log = None
+    looks = -1
+
+    def modified_ns(self, path):
+        self.looks -= 1
+        if self.looks == 0:
+            self.log.truncate_to(50)
+            for n in range(200):
+                self.log.append(b"new", key=b"k%02d" % (n % 50), timestamp=NOW)
+                if n % 20 == 19:
+                    self.log.roll()
+        return super().modified_ns(path)
+
+
+def test_a_truncation_while_a_compaction_is_planned_abandons_it(tmp_path):
+    abandoned = 0
+    for look in range(1, 40):
+        directory = tmp_path / str(look) / "t-0"
+        fill(directory).close()
+        disk = TruncatingDisk()
+        disk.log = log = open_compacted(directory, files=disk)
+        disk.looks = look
+        try:
+            log.compact()
+        except CompactionAbandonedError:
+            abandoned += 1
+        is_truncated = disk.looks <= 0
+        disk.looks = -1
+        kept = {bytes(key) for _, key, _ in contents(log)}
+        assert kept == {b"k%02d" % n for n in range(50 if is_truncated else 20)}
+        log.roll()
+        log.compact()
+        log.verify().raise_if_corrupt()
+        log.close()
+        if not is_truncated:
+            break
+    else:
+        pytest.fail("planning looks at more files than were tried")
+    assert abandoned > 0
+
+
 def test_a_damaged_batch_is_not_built_anew(tmp_path):
     log = fill(tmp_path / "t-0")
     log.close()
     path = tmp_path / "t-0" / f"{40:020}.log"
     data = bytearray(path.read_bytes())
     data[-3] ^= 1
-    path.write_bytes(data)
+    write_damaged(path, data)
     before = live_segments(tmp_path / "t-0")
     log = open_compacted(tmp_path / "t-0")
     with pytest.raises(CorruptRecordError) as caught:

@@ -50,7 +50,7 @@ def test_every_call_fails_once_or_for_ever(tmp_path, sticky):
             failed = True
         reached = len(disk.calls) > at
         disk.fail_at = -1
-        if failed and log._writer._failure is None:
+        if failed and log._writer.state.failure is None:
             log.append(b"still", key=b"writable", timestamp=NOW)
         crash = tmp_path / f"{at}-crash" / "t-0"
         shutil.copytree(directory, crash)  # as if the process were killed here
@@ -247,11 +247,11 @@ def test_the_command(tmp_path, capsys):
     shown = capsys.readouterr()
     assert "a-0: 120 records to 20," in shown.out
     assert "compacted up to offset 120" in shown.out
-    assert "b: cleanup.policy does not have 'compact'" in shown.err
+    assert "b: cleanup.policy does not contain 'compact'" in shown.err
     assert main(["compact", "--log-dir", str(tmp_path)]) == 0
     assert "a-0: nothing to compact" in capsys.readouterr().out
     assert main(["compact", "--log-dir", str(tmp_path), "--partitions", "7"]) == 1
-    assert "nothing here is to be compacted" in capsys.readouterr().err
+    assert "no topic here has cleanup.policy=compact" in capsys.readouterr().err
     assert main(["compact", "--log-dir", str(tmp_path), "--topic", "c"]) == 1
     assert "Topic 'c' does not exist as expected; here are: a, b." in capsys.readouterr().err
     assert main(["compact", "--log-dir", str(tmp_path), "--partitions", "x"]) == 1
@@ -281,3 +281,39 @@ def test_a_reader_gets_past_a_compaction_that_is_ahead_of_it(tmp_path):
     assert len(swept) == 8
     reader.close()
     log.close()
+
+
+@pytest.mark.parametrize("policy", ["compact", "delete"])
+def test_gaps_that_compaction_left_are_no_warning_after_a_kill(tmp_path: Path, policy: str) -> None:
+    """What the cleaner's checkpoint covers is explained, also where the policy changed back.
+
+    Without the checkpoint a compacted log says what may have been, and is no alarm; any other
+    log warns.
+    """
+    config = LogConfig(cleanup_policy="compact", segment_bytes=200)
+    quiet = StoreConfig(background=False)
+    killed = tmp_path / "killed"
+    with kstore.open(tmp_path / "made", config=quiet) as store:
+        log = store.create_topic("t", config=config)[0]
+        for number in range(20):
+            log.append(b"x" * 100, key=b"%d" % (number % 3))
+        log.compact()
+        if policy == "delete":
+            store.alter_topic("t", unset=["cleanup.policy"])
+        shutil.copytree(tmp_path / "made", killed)  # as if it were killed here
+
+    def recovered() -> tuple[list[str], bool]:
+        (killed / ".kafka_cleanshutdown").unlink(missing_ok=True)
+        (killed / "recovery-point-offset-checkpoint").unlink(missing_ok=True)
+        with kstore.open(killed, config=quiet) as store:
+            report = store["t"][0].recovery
+            assert report is not None
+            assert report.segments_scanned > 1
+            return [step for step in report.steps if "not there" in step], report.alarming
+
+    assert recovered() == ([], False)
+    (killed / "cleaner-offset-checkpoint").unlink()
+    gaps, is_alarming = recovered()
+    assert gaps
+    assert all("compaction removed" in gap for gap in gaps) == (policy == "compact")
+    assert is_alarming == (policy == "delete")

@@ -381,3 +381,15 @@ def test_a_directory_of_kafkas_without_the_groups_partition_keeps_a_file(path: P
         assert (path / "kstore.offsets.g1").exists()
         with store.consumer("g1", assignment=[T0]) as consumer:
             assert consumer.committed(T0) == 5
+
+
+@pytest.mark.parametrize("count", [0, -1])
+def test_poll_refuses_a_count_below_one(tmp_path, count):
+    """As Kafka's max.poll.records; otherwise it would never return."""
+    with kstore.open(tmp_path) as store:
+        store.create_topic("t")[0].append(b"x")
+        with (
+            store.consumer(assignment=[("t", 0)]) as consumer,
+            pytest.raises(InvalidConfigError, match="at least 1"),
+        ):
+            consumer.poll(max_records=count)

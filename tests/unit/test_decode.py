@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstore._native.decode import Scanner
+from kstore._native.read.decode import Scanner
 from kstore.errors import CorruptRecordError
 from kstore.record import Record
 from kstore.record.codec import decompress
@@ -539,3 +539,15 @@ def test_records_are_built_from_right_types_only():
 
 def test_the_sets_are_there():
     assert sets.MADE
+
+
+def test_a_pickle_that_an_earlier_kstore_wrote_loads():
+    """It names the class by its old module."""
+    old = (
+        b"\x80\x02ckstore._native.record\n_restore\n(K\x05\x8a\x06\x00h\xe5\xcf\x8b\x01"
+        b"c_codecs\nencode\nq\x01X\x01\x00\x00\x00kX\x06\x00\x00\x00latin1q\x03\x86R"
+        b"h\x01X\x01\x00\x00\x00vh\x03\x86RX\x01\x00\x00\x00hh\x01X\x01\x00\x00\x00x"
+        b"h\x03\x86R\x86\x85X\n\x00\x00\x00CreateTimeK\x03tR."
+    )
+    record = Record(5, T, b"k", b"v", (("h", b"x"),), leader_epoch=3)
+    assert pickle.loads(old) == record

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch as KafkaPythonBatch
 
-from kstore._native.encode import BatchBuffer
+from kstore._native.append.encode import BatchBuffer
 from kstore.errors import InvalidTimestampError, MessageTooLargeError
 
 T = 1_700_000_000_000

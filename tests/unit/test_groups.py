@@ -48,6 +48,7 @@ class FakeLog:
     def __init__(self) -> None:
         self.records: list[Stored] = []
         self.start_offset = 0
+        self.partition = 0
         self.flushes = 0
 
     @property
@@ -67,11 +68,20 @@ class FakeLog:
         self.flushes += 1
 
     @property
+    def closed(self) -> bool:
+        return False
+
+    @property
     def last_stable_offset(self) -> int:
         return len(self.records)
 
     def settled(self, start: int) -> Iterable[Stored]:
         return [each._replace(offset=n) for n, each in enumerate(self.records)][start:]
+
+
+def group_offsets(directory: Path, group: str, *gone: str) -> GroupOffsets:
+    """Offsets of a group where all topics are what they were, but for those that are named."""
+    return GroupOffsets(DISK, str(directory), group, lambda topic, known: topic not in gone)
 
 
 # --- messages -------------------------------------------------------------------------------
@@ -172,14 +182,14 @@ def test_metadata_and_names_have_limits() -> None:
 
 def test_commits_go_to_the_log_and_are_read_on(tmp_path: Path) -> None:
     log = FakeLog()
-    writer = GroupOffsets(DISK, str(tmp_path), "g")
+    writer = group_offsets(tmp_path, "g")
     table = OffsetsTable(log)
-    writer.commit({("t", 0): OffsetCommit(5, -1, "note")}, table, to_log=True)
-    reader = GroupOffsets(DISK, str(tmp_path), "g")
+    writer.commit({("t", 0): OffsetCommit(5, -1, "note")}, table, {}, to_log=True)
+    reader = group_offsets(tmp_path, "g")
     other = OffsetsTable(log)
     assert reader.fetch(other)["t", 0]._replace(commit_timestamp=0) == OffsetCommit(5, 0, "note")
     writer.commit(
-        {("t", 0): OffsetCommit(6, -1), ("t", 1): OffsetCommit(1, -1)}, table, to_log=True
+        {("t", 0): OffsetCommit(6, -1), ("t", 1): OffsetCommit(1, -1)}, table, {}, to_log=True
     )
     assert {place: each.offset for place, each in reader.fetch(other).items()} == {
         ("t", 0): 6,
@@ -213,33 +223,94 @@ def test_a_shortened_log_is_read_again() -> None:
 
 def test_the_file_counts_where_it_is_newer_and_is_folded_in(tmp_path: Path) -> None:
     log = FakeLog()
-    writer = GroupOffsets(DISK, str(tmp_path), "g/1")
-    writer.commit({("t", 0): OffsetCommit(5, -1)}, OffsetsTable(log), to_log=True)
-    reader = GroupOffsets(DISK, str(tmp_path), "g/1")
+    writer = group_offsets(tmp_path, "g/1")
+    writer.commit({("t", 0): OffsetCommit(5, -1)}, OffsetsTable(log), {}, to_log=True)
+    reader = group_offsets(tmp_path, "g/1")
     reader.commit(
         {("t", 0): OffsetCommit(3, -1), ("u", 9): OffsetCommit(8, -1, "x", 4)},
         OffsetsTable(log),
+        {"t": "id of t", "u": None},
         to_log=False,
     )
     file = tmp_path / file_name("g/1")
     assert json.loads(file.read_bytes())["group"] == "g/1"
-    late = GroupOffsets(DISK, str(tmp_path), "g/1")
+    late = group_offsets(tmp_path, "g/1")
     seen = late.fetch(OffsetsTable(log))
     assert seen["t", 0].offset == 3  # the later commit, though the smaller offset
-    assert late.fold(OffsetsTable(log)) == 2
+    assert late.fold(OffsetsTable(log), {"t", "u"}.__contains__) == (2, {}, {})
     assert not file.exists()
     assert log.flushes == 1
     assert OffsetsTable(log).group("g/1") == seen
-    assert late.fold(OffsetsTable(log)) == 0
+    assert late.fold(OffsetsTable(log), {"t", "u"}.__contains__) == (0, {}, {})
+
+
+def test_offsets_in_the_file_are_dropped_where_their_topic_was_made_again(tmp_path: Path) -> None:
+    log = FakeLog()
+    ids = {"t": "id of t", "u": None, "v": "id of v"}
+    commits = {(topic, 0): OffsetCommit(5, -1) for topic in ids}
+    group_offsets(tmp_path, "g").commit(commits, OffsetsTable(log), ids, to_log=False)
+    late = group_offsets(tmp_path, "g", "t", "v")
+    assert set(late.fetch(OffsetsTable(log))) == {("u", 0)}
+    folded = late.fold(OffsetsTable(log), {"t", "u"}.__contains__)
+    assert folded.moved == 1
+    assert set(folded.dropped) == {("t", 0)}
+    assert set(folded.left) == {("v", 0)}  # whose log directory may be elsewhere
+    assert set(OffsetsTable(log).group("g")) == {("u", 0)}
+    document = json.loads((tmp_path / file_name("g")).read_bytes())
+    assert (document["format"], document["topic_ids"]) == (2, {"v": "id of v"})
+    assert list(document["offsets"]) == ["v"]
+
+
+def test_a_commit_in_a_topic_made_again_replaces_those_of_the_old_one(tmp_path: Path) -> None:
+    places = [("t", 0), ("t", 1), ("u", 0)]
+    group_offsets(tmp_path, "g").commit(
+        dict.fromkeys(places, OffsetCommit(5, -1)), None, {"t": "old", "u": "u"}, to_log=False
+    )
+    group_offsets(tmp_path, "g", "t").commit(
+        {("t", 0): OffsetCommit(1, -1)}, None, {"t": "new"}, to_log=False
+    )
+    found = group_offsets(tmp_path, "g").fetch(None)
+    assert {place: each.offset for place, each in found.items()} == {("t", 0): 1, ("u", 0): 5}
+
+
+def test_offsets_of_format_1_count_as_before(tmp_path: Path) -> None:
+    text = """{"format": 1, "group": "g",
+        "offsets": {"t": {"0": {"offset": 4, "commit_timestamp": 7}}}}"""
+    (tmp_path / file_name("g")).write_text(text)
+    offsets = group_offsets(tmp_path, "g", "t")
+    assert offsets.fetch(None)["t", 0].offset == 4
+    assert offsets.forget_topic("other") == 0
+    assert (tmp_path / file_name("g")).read_text() == text
+    assert offsets.forget_topic("t") == 1
+    assert not (tmp_path / file_name("g")).exists()
+
+
+def test_tombstones_have_the_keys_of_the_commits_and_come_once(tmp_path: Path) -> None:
+    log = FakeLog()
+    value = encode_offset_value(OffsetCommit(5, 1))
+    keys = [encode_offset_key(OffsetKey(g, "t", n)) for g in ("g", "h") for n in (0, 1)]
+    keys.append(b"\x00\x00" + keys[0][2:])  # as Kafka wrote it before 0.9
+    for key in (*keys, encode_offset_key(OffsetKey("g", "u", 0))):
+        log.append(value, key=key)
+    log.append(None, key=keys[1])
+    table = OffsetsTable(log)
+    assert table.forget_topic("t") == 4
+    assert {each.key for each in log.records[7:]} == set(keys) - {keys[1]}
+    assert all(each.value is None for each in log.records[7:])
+    assert log.flushes == 1
+    assert table.forget_topic("t") == 0
+    assert len(log.records) == 11
+    assert set(table.group("g")) == {("u", 0)}
+    assert table.group("h") == {}
 
 
 def test_later_is_later_whatever_the_clock_says(tmp_path: Path) -> None:
     log = FakeLog()
     ahead = OffsetCommit(5, 2**62)
     log.append(encode_offset_value(ahead), key=encode_offset_key(OffsetKey("g", "t", 0)))
-    offsets = GroupOffsets(DISK, str(tmp_path), "g")
-    offsets.commit({("t", 0): OffsetCommit(9, -1)}, OffsetsTable(log), to_log=False)
-    assert GroupOffsets(DISK, str(tmp_path), "g").fetch(OffsetsTable(log))["t", 0].offset == 9
+    offsets = group_offsets(tmp_path, "g")
+    offsets.commit({("t", 0): OffsetCommit(9, -1)}, OffsetsTable(log), {}, to_log=False)
+    assert group_offsets(tmp_path, "g").fetch(OffsetsTable(log))["t", 0].offset == 9
 
 
 def test_the_newest_wins_and_the_later_table_a_tie() -> None:
@@ -260,6 +331,8 @@ def test_the_newest_wins_and_the_later_table_a_tie() -> None:
         '{"format": 1, "group": 1, "offsets": {}}',
         '{"format": true, "group": "g", "offsets": {}}',
         '{"format": 1, "group": "other", "offsets": {}}',
+        '{"format": 2, "group": "g", "offsets": {}, "topic_ids": []}',
+        '{"format": 2, "group": "g", "offsets": {}, "topic_ids": {"t": 1}}',
         '{"format": 1, "group": "g", "offsets": {"t": []}}',
         '{"format": 1, "group": "g", "offsets": {"t": {"x": {}}}}',
         '{"format": 1, "group": "g", "offsets": {"t": {"0": {}}}}',
@@ -271,14 +344,14 @@ def test_a_damaged_file_is_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / file_name("g")
     path.write_text(text)
     with pytest.raises(CorruptFileError) as caught:
-        GroupOffsets(DISK, str(tmp_path), "g").fetch(None)
+        group_offsets(tmp_path, "g").fetch(None)
     assert caught.value.path == str(path)
 
 
 def test_a_newer_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / file_name("g")).write_text('{"format": 2}')
+    (tmp_path / file_name("g")).write_text('{"format": 3}')
     with pytest.raises(NewerFormatError):
-        GroupOffsets(DISK, str(tmp_path), "g").fetch(None)
+        group_offsets(tmp_path, "g").fetch(None)
 
 
 @pytest.mark.parametrize("group", ["a", "a.tmp", "a/b", "../../etc/passwd", "ü" * 300, "~" * 65])

@@ -18,7 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kstore import jit
-from kstore._native import index, keys
+from kstore._native.format import murmur2
+from kstore._native.index import index_files
 from oracle import writer
 from oracle.plain import LOG_APPEND_TIME, PlainRecord
 
@@ -200,7 +201,7 @@ def test_index_search_is_that_of_the_index(slots, target, count):
     content = b"".join(struct.pack(">ii", key, n + 1) for n, key in enumerate(sorted(slots)))
     used = count if 0 <= count <= len(slots) else len(slots)
     for offset in (target, base + (max(slots, default=0)) // 2):
-        assert jit.index_lookup(as_bytes(content), count, base, offset) == index.OffsetIndex(
+        assert jit.index_lookup(as_bytes(content), count, base, offset) == index_files.OffsetIndex(
             content, base, used
         ).lookup(offset)
     assert jit.index_count(as_bytes(content + bytes(80))) == len(slots)
@@ -211,7 +212,7 @@ def test_time_index_search():
     count = jit.time_index_count(as_bytes(content + bytes(1200)))
     assert count == 500
     for time in (0, 5, 14, 15, 2000, 10**15):
-        expected = index.TimeIndex(content, 70).lookup(time)
+        expected = index_files.TimeIndex(content, 70).lookup(time)
         assert jit.time_lookup(as_bytes(content), count, 70, time) == expected
 
 
@@ -219,7 +220,7 @@ def test_time_index_search():
 @settings(deadline=None)
 def test_hash_and_checksum_are_the_kernels(data, position, length):
     array = as_bytes(data or b"x")
-    assert jit.key_hash(array, 0, len(data)) == keys.murmur2(data)
+    assert jit.key_hash(array, 0, len(data)) == murmur2.murmur2(data)
     inside = 0 <= length <= array.size - position and position >= 0
     assert (jit.crc32c(array, position, length) >= 0) == inside
     assert jit.key_hash(array, 0, -1) == 0

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstore._native.keymap import KeyMap
+from kstore._native.compaction.offset_map import OffsetMap
 
 SECRET = bytes(range(16))
 MASK = (1 << 64) - 1
@@ -53,20 +53,20 @@ def sip_2_4_128(key: bytes, data: bytes) -> bytes:
 
 def test_the_hash_is_siphash():
     # From the reference implementation's table of vectors.
-    keys = KeyMap(1 << 20, 0.9, SECRET)
+    keys = OffsetMap(1 << 20, 0.9, SECRET)
     assert keys.hash_of(b"").hex() == "a3817f04ba25a8e66df67214c7550293"
     assert keys.hash_of(b"\0").hex() == "da87c1d86b99af44347659119b22fc45"
 
 
 @given(st.binary(max_size=70), st.binary(min_size=16, max_size=16))
 def test_the_hash_of_anything(data, secret):
-    assert KeyMap(1 << 20, 0.9, secret).hash_of(data) == sip_2_4_128(secret, data)
+    assert OffsetMap(1 << 20, 0.9, secret).hash_of(data) == sip_2_4_128(secret, data)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_it_is_a_map(seed):
     rng = random.Random(seed)
-    keys = KeyMap(24 * 30_000, 0.9, SECRET)
+    keys = OffsetMap(24 * 30_000, 0.9, SECRET)
     wanted: dict[bytes, int] = {}
     for offset in range(60_000):
         key = b"%d" % rng.randrange(1 << rng.randrange(1, 15))
@@ -78,7 +78,7 @@ def test_it_is_a_map(seed):
 
 
 def test_it_grows_in_place_to_its_limit_and_no_further():
-    keys = KeyMap(24 * 10_000, 0.9, SECRET)
+    keys = OffsetMap(24 * 10_000, 0.9, SECRET)
     assert keys.slots == 10_000
     assert keys.limit == 9000
     sizes = set()
@@ -98,7 +98,7 @@ def test_it_grows_in_place_to_its_limit_and_no_further():
 
 
 def test_offsets_may_be_any():
-    keys = KeyMap(1 << 12, 0.9, SECRET)
+    keys = OffsetMap(1 << 12, 0.9, SECRET)
     for offset in (0, 1, 2**31, 2**63 - 2):
         keys.put(b"k", offset)
         assert keys.get(b"k") == offset
@@ -107,10 +107,10 @@ def test_offsets_may_be_any():
 def test_what_has_no_room_is_refused():
     for memory, factor, secret in ((24, 0.9, SECRET), (1 << 20, 0, SECRET), (1 << 20, 0.9, b"x")):
         with pytest.raises(ValueError, match=r"map|load factor|16 bytes"):
-            KeyMap(memory, factor, secret)
+            OffsetMap(memory, factor, secret)
 
 
-def colliding(keys: KeyMap) -> tuple[bytes, bytes]:
+def colliding(keys: OffsetMap) -> tuple[bytes, bytes]:
     """Two keys with the same hash in a map that knows few bits of it."""
     seen: dict[bytes, bytes] = {}
     for n in range(100_000):
@@ -127,14 +127,16 @@ def test_planted_collisions_need_the_secret():
     With another secret the same keys are two, even with as few bits: planting is of no use
     against a secret that is new in every run.
     """
-    few = KeyMap(1 << 16, 0.9, SECRET, hash_bits=24)
+    few = OffsetMap(1 << 16, 0.9, SECRET, hash_bits=24)
     one, other = colliding(few)
     few.put(one, 1)
     few.put(other, 2)
     assert few.get(one) == 2, "the test's own check: this map does mix them up"
-    assert KeyMap(1 << 16, 0.9, SECRET).hash_of(one) != KeyMap(1 << 16, 0.9, SECRET).hash_of(other)
+    assert OffsetMap(1 << 16, 0.9, SECRET).hash_of(one) != OffsetMap(1 << 16, 0.9, SECRET).hash_of(
+        other
+    )
     apart = sum(
-        (mapped := KeyMap(1 << 16, 0.9, bytes([n]) * 16, hash_bits=24)).hash_of(one)
+        (mapped := OffsetMap(1 << 16, 0.9, bytes([n]) * 16, hash_bits=24)).hash_of(one)
         != mapped.hash_of(other)
         for n in range(100)
     )

@@ -8,7 +8,7 @@ from aiokafka.partitioner import murmur2 as aiokafka_murmur2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstore._native import keys
+from kstore._native.format import murmur2
 
 with warnings.catch_warnings():  # kafka-python reads its schemas by a deprecated call
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -27,15 +27,17 @@ JAVA = {
 
 @pytest.mark.parametrize(("key", "expected"), JAVA.items())
 def test_java_vectors(key, expected):
-    assert keys.murmur2(key) == expected
-    assert keys.partition_for_key(key, 7) == (expected & 0x7FFFFFFF) % 7
+    assert murmur2.murmur2(key) == expected
+    assert murmur2.partition_for_key(key, 7) == (expected & 0x7FFFFFFF) % 7
 
 
 @given(st.binary(max_size=70))
 def test_agrees_with_other_clients(key):
-    assert keys.murmur2(key) & 0xFFFFFFFF == kafka_python_murmur2(key) & 0xFFFFFFFF
-    assert keys.murmur2(key) & 0xFFFFFFFF == aiokafka_murmur2(key) & 0xFFFFFFFF
-    assert keys.murmur2(bytearray(key)) == keys.murmur2(memoryview(key)) == keys.murmur2(key)
+    assert murmur2.murmur2(key) & 0xFFFFFFFF == kafka_python_murmur2(key) & 0xFFFFFFFF
+    assert murmur2.murmur2(key) & 0xFFFFFFFF == aiokafka_murmur2(key) & 0xFFFFFFFF
+    assert (
+        murmur2.murmur2(bytearray(key)) == murmur2.murmur2(memoryview(key)) == murmur2.murmur2(key)
+    )
 
 
 @given(st.lists(st.one_of(st.none(), st.binary(max_size=20)), max_size=30), st.integers(1, 99))
@@ -46,14 +48,14 @@ def test_many_keys_at_once(column, partitions):
         positions.append(at)
         lengths.append(-1 if key is None else len(key))
         at += len(key or b"")
-    hashes = keys.murmur2_many(data, positions, lengths)
-    assert hashes.tolist() == [0 if key is None else keys.murmur2(key) for key in column]
-    chosen = keys.partitions_for_keys(data, positions, lengths, partitions)
+    hashes = murmur2.murmur2_many(data, positions, lengths)
+    assert hashes.tolist() == [0 if key is None else murmur2.murmur2(key) for key in column]
+    chosen = murmur2.partitions_for_keys(data, positions, lengths, partitions)
     assert chosen.tolist() == [
-        -1 if key is None else keys.partition_for_key(key, partitions) for key in column
+        -1 if key is None else murmur2.partition_for_key(key, partitions) for key in column
     ]
     out = array("i", bytes(4 * len(column)))
-    assert keys.murmur2_many(data, positions, lengths, out) is out
+    assert murmur2.murmur2_many(data, positions, lengths, out) is out
     assert out.tolist() == hashes.tolist()
 
 
@@ -62,19 +64,19 @@ def test_many_keys_at_once(column, partitions):
 )
 def test_a_key_outside_the_data_is_refused(position, length):
     with pytest.raises(ValueError, match="row 1"):
-        keys.murmur2_many(bytes(10), array("q", [10, position]), array("i", [0, length]))
+        murmur2.murmur2_many(bytes(10), array("q", [10, position]), array("i", [0, length]))
 
 
 def test_wrong_arguments():
     with pytest.raises(ValueError, match="at least 1"):
-        keys.partition_for_key(b"a", 0)
+        murmur2.partition_for_key(b"a", 0)
     with pytest.raises(ValueError, match="at least 1"):
-        keys.partitions_for_keys(b"a", array("q"), array("i"), -1)
+        murmur2.partitions_for_keys(b"a", array("q"), array("i"), -1)
     with pytest.raises(TypeError):
-        keys.partition_for_key(None, 3)
+        murmur2.partition_for_key(None, 3)
     with pytest.raises(ValueError, match="differ in length"):
-        keys.murmur2_many(b"a", array("q", [0]), array("i"))
+        murmur2.murmur2_many(b"a", array("q", [0]), array("i"))
     with pytest.raises(TypeError, match="positions"):
-        keys.murmur2_many(b"a", array("i", [0]), array("i", [1]))
+        murmur2.murmur2_many(b"a", array("i", [0]), array("i", [1]))
     with pytest.raises(TypeError, match="lengths"):
-        keys.murmur2_many(b"a", array("q", [0]), array("f", [1]))
+        murmur2.murmur2_many(b"a", array("q", [0]), array("f", [1]))

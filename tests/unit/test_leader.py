@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstore._native import batch as kernel
-from kstore._native import checksum
+from kstore._native.append import validate_batch as kernel
+from kstore._native.format import checksum
 from kstore.errors import CorruptRecordError
 from oracle.plain import LOG_APPEND_TIME, PlainRecord
 from oracle.writer import batch, message, record_v2, variable, variable_bytes

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from kstore._native.lock import ReentrantLock
+from kstore._native.append.reentrant_lock import ReentrantLock
 
 
 def in_thread(work):

@@ -22,6 +22,7 @@ from kstore.errors import (
 from kstore.record import Record
 from oracle.files import read_offset_index, read_time_index
 from oracle.reader import read_log as oracle_read
+from support.damage import write_damaged
 from support.logs import log_bytes, open_log, read_log
 
 
@@ -420,7 +421,7 @@ def test_damage_is_raised_with_its_place_or_skipped_and_reported(directory: Path
     assert piece is not None
     data = bytearray(Path(piece.path).read_bytes())
     data[piece.position + 80] ^= 1
-    Path(piece.path).write_bytes(data)
+    write_damaged(piece.path, data)
     for read in (lambda: list(log), lambda: list(log.view().scan())):
         with pytest.raises(CorruptRecordError) as caught:
             read()

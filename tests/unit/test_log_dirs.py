@@ -311,7 +311,7 @@ def test_a_source_that_opens_another_log_does_not_hold_up_who_ends_the_first(
         {
             "close": store.close,
             "delete": lambda: store.delete_topic("t"),
-            "configure": lambda: store.configure_topic("t", LogConfig(segment_ms=77)),
+            "configure": lambda: store.alter_topic("t", config={"segment_ms": 77}),
             "move": lambda: store.move("t", 0, dirs[1]),
         }[end]()
 

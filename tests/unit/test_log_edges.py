@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from kstore import LogConfig, Record
-from kstore._native.encode import BatchBuffer
-from kstore._native.locate import SegmentList, SegmentView
+from kstore._native.append.encode import BatchBuffer
+from kstore._native.read.segment_view import SegmentList, SegmentView
 from kstore.errors import CorruptRecordError, InvalidTimestampError, OffsetOutOfRangeError
 from kstore.log import producer_snapshot
+from support.damage import write_damaged
 from support.logs import open_log, read_log
 
 FIRST = "00000000000000000000"
@@ -115,7 +116,7 @@ def test_an_index_entry_into_the_middle_of_a_batch_is_seen_through(
     middle = len(entries) // 16 * 8
     (relative,) = struct.unpack_from(">i", entries, middle)
     entries[middle + 7] ^= 0x15
-    path.write_bytes(entries)
+    write_damaged(path, entries)
     log = open_log(tmp_path, segment_bytes=20_000) if mode == "writer" else read_log(tmp_path)
     assert log[relative + 1].offset == relative + 1
     log.close()
@@ -153,12 +154,12 @@ def test_a_segment_may_outgrow_its_map(tmp_path: Path) -> None:
 def test_a_view_may_be_unmapped_while_it_is_being_read(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     log.append(b"value")
-    published = log.segments.views[0]
-    view = SegmentView(0, published.path, size=published.size, next_offset=1)
+    view = log.segments.views[0]
+    map_log = view.opener
     opened = []
 
     def opener(own: SegmentView) -> None:
-        log._writer._map(own)  # type: ignore[union-attr]
+        map_log(own)
         opened.append(own)
         if len(opened) == 1:
             own.unmap()  # as another thread's map budget does
@@ -166,11 +167,11 @@ def test_a_view_may_be_unmapped_while_it_is_being_read(tmp_path: Path) -> None:
     view.opener = opener
     piece = SegmentList((view,), 0).read(0)
     assert piece is not None
-    assert len(piece) == published.size
+    assert len(piece) == view.size
     assert len(opened) == 2
     view.unmap()
     opened.clear()
-    assert len(view.whole()) == published.size
+    assert len(view.whole()) == view.size
     log.close()
 
 

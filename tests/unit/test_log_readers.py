@@ -21,6 +21,7 @@ from kstore.log.opening import peek_end_offset
 from kstore.log.segment import load_indexes
 from kstore.log.upkeep import Upkeep
 from kstore.store import Store
+from support.damage import write_damaged
 from support.logs import open_log, read_log
 from support.stores import QUIET
 
@@ -45,7 +46,7 @@ def test_a_reader_knows_the_largest_timestamp_of_the_active_segment(tmp_path: Pa
 def test_a_reader_sees_a_roll_in_the_tick_of_its_listing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kstore.log.shared._TICK_NS", 10**12)  # a slow machine is no slow clock
+    monkeypatch.setattr("kstore.log.shared.TICK_NS", 10**12)  # a slow machine is no slow clock
     log = open_log(tmp_path)
     log.append(b"x")
     tick = time.time_ns()
@@ -138,7 +139,7 @@ def test_an_index_that_misleads_a_reader_of_a_brokers_log_is_seen_through(tmp_pa
     path = tmp_path / f"{FIRST}.index"
     entries = bytearray(path.read_bytes())
     entries[15] ^= 0x15
-    path.write_bytes(entries)
+    write_damaged(path, entries)
     wanted = int.from_bytes(entries[8:12], "big") + 1
     reader = read_log(tmp_path, own=False)
     assert reader[wanted].offset == wanted
@@ -290,7 +291,8 @@ def test_a_flush_without_a_free_descriptor_may_be_tried_again(tmp_path: Path) ->
 
 def test_background_work_goes_on_after_an_error() -> None:
     calls: list[int] = []
-    again = threading.Event()
+    errors: list[Exception] = []
+    failed, again = threading.Event(), threading.Event()
 
     def work() -> float:
         calls.append(1)
@@ -299,15 +301,16 @@ def test_background_work_goes_on_after_an_error() -> None:
         again.set()
         return 60.0
 
-    upkeep = Upkeep(work)
+    def on_error(error: Exception) -> None:
+        errors.append(error)
+        failed.set()
+
+    upkeep = Upkeep(work, on_error)
     upkeep.start()
-    while not upkeep.failed:
-        time.sleep(0.001)
+    assert failed.wait(10)
     upkeep.wake()
     assert again.wait(10)
-    with pytest.raises(StorageError):
-        upkeep.raise_error()
-    upkeep.raise_error()  # once
+    assert [type(error) for error in errors] == [StorageError]
     upkeep.stop()
 
 
@@ -377,7 +380,7 @@ def test_a_batch_that_was_on_disk_and_is_damaged_is_not_called_not_yet_there(tmp
     path = tmp_path / "a-0" / "00000000000000000000.log"
     data = bytearray(path.read_bytes())
     data[log.segments.views[0].size // 3 + 70] ^= 1  # in the second batch
-    path.write_bytes(data)
+    write_damaged(path, data)
     if not clean:
         (tmp_path / "recovery-point-offset-checkpoint").unlink()
     with kstore.open(tmp_path, "r") as store:
@@ -450,7 +453,7 @@ def test_a_foreign_reader_is_not_misled_by_an_index_entry(tmp_path: Path) -> Non
     first, *_ = (index.read_bytes()[n : n + 8] for n in range(0, 8, 8))
     offset = int.from_bytes(first[:4], "big")
     for wrong in (positions[30], positions[30] + 7):
-        index.write_bytes(first[:4] + wrong.to_bytes(4, "big"))
+        write_damaged(index, first[:4] + wrong.to_bytes(4, "big"))
         with kstore.open(tmp_path, mode="r") as store:
             log = store["t"][0]
             for n in range(offset, 40):
@@ -468,7 +471,7 @@ def test_an_old_block_where_an_index_entry_points_hides_nothing(tmp_path: Path) 
     log.close()
     path = tmp_path / f"{FIRST}.log"
     data = path.read_bytes()
-    path.write_bytes(data[:place] + data[: len(data) - place])
+    write_damaged(path, data[:place] + data[: len(data) - place])
     reader = read_log(tmp_path)
     assert [record.offset for record in reader] == [0, 1, 2, 3]
     reader.close()
@@ -485,7 +488,44 @@ def test_entries_behind_a_wrong_one_are_not_used(tmp_path: Path, caplog) -> None
         log.append(b"later")
     index = tmp_path / "t-0" / f"{FIRST}.index"
     data = index.read_bytes()
-    index.write_bytes(data[:16] + data[8:16] + data[16:])
+    write_damaged(index, data[:16] + data[8:16] + data[16:])
     with kstore.open(tmp_path, mode="r") as store:
         assert [store["t"][0][n].offset for n in range(40)] == list(range(40))
     assert f"{index}: offsets of the offset index do not increase (position 16)" in caplog.text
+
+
+@pytest.mark.parametrize("opener", [None, read_log])
+@pytest.mark.parametrize("grown", [50, 60, 61, 5000])
+def test_following_a_log_that_was_truncated_and_has_grown_again(tmp_path, opener, grown) -> None:
+    """The records that were returned are gone, whatever end the log has by now."""
+    log = open_log(tmp_path)
+    log.extend([b"old%d" % n for n in range(5000)])
+    followed = log if opener is None else opener(tmp_path)
+    records = iter(followed.follow(start=0, timeout=0))
+    returned = [next(records).offset for _ in range(60)]
+    assert returned == list(range(60))
+    log.truncate_to(7)
+    log.extend([b"new%d" % n for n in range(7, grown)])
+    left = []
+    with pytest.raises(OffsetOutOfRangeError, match="truncated"):
+        left.extend(record.value for record in records)
+    assert left == [b"old%d" % n for n in range(60, 60 + len(left))]
+    assert len(left) <= 1000
+    log.close()
+
+
+@pytest.mark.parametrize("opener", [None, read_log])
+def test_following_a_log_that_is_compacted(tmp_path, opener) -> None:
+    log = open_log(tmp_path / "t-0", cleanup_policy="compact", file_delete_delay_ms=0)
+    for n in range(3):
+        log.append(b"%d" % n, key=b"k")
+    followed = log if opener is None else opener(tmp_path / "t-0")
+    records = iter(followed.follow(start=0, timeout=0))
+    assert [next(records).offset for _ in range(3)] == [0, 1, 2]
+    log.append(b"3", key=b"k")
+    log.roll()
+    log.compact()
+    log.append(b"4", key=b"k")
+    assert [record.offset for record in log.view()] == [3, 4]  # 2, returned last, is compacted away
+    assert [record.offset for record in records] == [3, 4]
+    log.close()

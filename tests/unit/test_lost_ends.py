@@ -5,6 +5,7 @@ import itertools
 import logging
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,10 @@ from kstore.cli import main
 from kstore.errors import CorruptRecordError, RecoveryNeededError
 from kstore.log import transaction_index
 from kstore.log.files import Files
+from kstore.log.search import newest_offset
 from kstore.log.verify import verify_partition
 from oracle.reader import read_log as oracle_read
+from support.damage import cut, overwrite, write_damaged
 from support.logs import open_log, read_log
 from support.producers import NOW, sent
 from support.stores import MARKER, QUIET
@@ -39,8 +42,7 @@ def filled(root: Path, segments: int = 1, each: int = 10) -> list[Path]:
 def cut_before(path: Path, number: int) -> int:
     """Cut a segment in front of its n-th batch; returns the position."""
     position = oracle_read(path.read_bytes()).batches[number].position
-    with path.open("r+b") as file:
-        file.truncate(position)
+    cut(path, position)
     return position
 
 
@@ -139,7 +141,7 @@ def test_in_kafka_mode_a_damaged_segment_without_an_index_loses_its_end_only(
     data = bytearray(hurt.read_bytes())
     batch = oracle_read(bytes(data)).batches[4]
     data[batch.position + 70] ^= 1
-    hurt.write_bytes(data)
+    write_damaged(hurt, data)
     hurt.with_suffix(".index").unlink()
     inode = hurt.stat().st_ino
     if not clean:
@@ -189,7 +191,7 @@ def test_no_wrong_entry_hides_a_record(tmp_path: Path, kind: str, bits: int, mod
     for entry, bit in itertools.product((0, 70, count // 2, count - 1), range(0, bits, 5)):
         wrong = bytearray(whole)
         wrong[(entry + 1) * size - 1 - bit // 8] ^= 1 << bit % 8
-        path.write_bytes(wrong)
+        write_damaged(path, wrong)
         with kstore.open(tmp_path, mode=mode, config=QUIET) as store:
             log = store["t"][0]
             for asked in (0, 690, 705, 1595, 1600, 1605, 2210, 3155, 3191, 5000):
@@ -299,9 +301,9 @@ def test_a_transaction_index_counts_up_to_a_hole_and_is_made_anew(
     if spoilt == "hole":
         os.truncate(path, 3 << 30)
     elif spoilt == "swapped":
-        path.write_bytes(data[34:68] + data[:34] + data[68:])
+        write_damaged(path, data[34:68] + data[:34] + data[68:])
     else:
-        path.write_bytes(bytes(34) + data[34:])
+        overwrite(path, 0, bytes(34))
     files = CountingReads()
     assert read_log(tmp_path / "t-0", files=files).aborted_transactions(0, 100) == aborted
     assert any(
@@ -330,7 +332,7 @@ def test_what_replay_begins_behind_is_not_forgotten(tmp_path: Path) -> None:
     data = path.read_bytes()
     (tmp_path / "t-0" / f"{8:020d}.snapshot").unlink()
     assert (tmp_path / "t-0" / f"{4:020d}.snapshot").exists()
-    path.write_bytes(bytes(34) + data[34:])
+    overwrite(path, 0, bytes(34))
     again = open_log(tmp_path / "t-0", clock=lambda: NOW, clean=False)
     assert path.read_bytes() == data
     assert again.aborted_transactions(0, 100) == aborted
@@ -368,3 +370,70 @@ def test_a_tool_shows_how_far_recovery_is(tmp_path: Path, monkeypatch) -> None:
     assert " recovering" in terminal.getvalue()
     assert main(["topics", "--create", "--topic", "v", "--log-dir", str(tmp_path)]) == 0
     assert terminal.getvalue().count("100%") == 1  # nothing to recover any more
+
+
+# --- lookup by time ----------------------------------------------------------------------------
+
+
+def _empty_last(paths: list[Path]) -> None:
+    cut(paths[-1], 0)
+
+
+def _remove_last(paths: list[Path]) -> None:
+    paths[-1].unlink()
+
+
+def _cut_last(paths: list[Path]) -> None:
+    cut_before(paths[-1], 4)
+
+
+def _zero_last(paths: list[Path]) -> None:
+    write_damaged(paths[-1], bytes(paths[-1].stat().st_size))
+
+
+def _remove_all(paths: list[Path]) -> None:
+    for path in paths:
+        path.unlink()
+
+
+@pytest.mark.parametrize("damage", [_empty_last, _remove_last, _cut_last, _zero_last, _remove_all])
+def test_a_reader_refuses_a_lookup_by_time_that_a_lost_end_may_hide(
+    tmp_path: Path, damage: Callable[[list[Path]], None]
+) -> None:
+    damage(filled(tmp_path, 3))
+    with kstore.open(tmp_path, mode="r") as store:
+        log = store["t"][0]
+        assert log.end_offset == 30
+        for look in (
+            lambda: log.offset_at(NOW + 28),
+            lambda: log.since(NOW + 28),
+            lambda: list(log.follow(start=0, timeout=0)),
+            lambda: list(log),
+            lambda: log.read(28),
+            lambda: list(log.view().scan()),
+        ):
+            with pytest.raises(CorruptRecordError, match=r"lost|gone|damaged"):
+                look()
+        if damage is not _remove_all:  # what is found in front of the damage is right
+            assert log.offset_at(NOW + 12) == 12
+
+
+@pytest.mark.parametrize("damage", [_empty_last, _remove_last, _cut_last])
+def test_the_newest_offset_is_not_named_behind_a_lost_end(
+    tmp_path: Path, damage: Callable[[list[Path]], None]
+) -> None:
+    damage(filled(tmp_path, 3))
+    with (
+        kstore.open(tmp_path, mode="r") as store,
+        pytest.raises(CorruptRecordError, match="gone"),
+    ):
+        newest_offset(store["t"][0])
+
+
+def test_a_partition_that_never_had_a_segment_is_no_loss(tmp_path: Path) -> None:
+    (path,) = filled(tmp_path)
+    path.unlink()
+    (tmp_path / "recovery-point-offset-checkpoint").write_text("0\n0\n")
+    with kstore.open(tmp_path, mode="r") as store:
+        log = store["t"][0]
+        assert (list(log), log.end_offset, log.offset_at(NOW)) == ([], 0, 0)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import kstore
-from kstore._native.encode import BatchBuffer
+from kstore._native.append.encode import BatchBuffer
 
 MIB = 1 << 20
 RECORDS = {"uncompressed": (5_000, 40_000), "zstd": (5_000, 150_000)}  # of 1000 bytes

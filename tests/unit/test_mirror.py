@@ -13,6 +13,7 @@ import pytest
 
 import kstore
 from kstore import LogConfig, Store
+from kstore._native.format.batch_table import scan
 from kstore.cli import main
 from kstore.cli.mirror import numbers, read_settings
 from kstore.errors import (
@@ -80,11 +81,26 @@ class Leader:
             return Fetched(1, -1, -1, b"")
         found = log.read(at.offset, size)
         data = b"" if found is None else bytes(found)
+        stable, aborted = log.last_stable_offset, []
+        if at.committed:
+            data = below(data, stable)
+            entries = log.aborted_transactions(at.offset, log.end_offset)
+            aborted = [(entry.producer_id, entry.first_offset) for entry in entries]
         if self.damage is not None:
             data = data[: self.damage] + bytes([data[self.damage] ^ 1]) + data[self.damage + 1 :]
             self.damage = None
         cut = self.cut if len(data) > 400 else 0  # else nothing whole would be left
-        return Fetched(0, log.end_offset, log.start_offset, data[: len(data) - cut])
+        data = data[: len(data) - cut]
+        return Fetched(0, log.end_offset, log.start_offset, data, None, stable, aborted)
+
+
+def below(data: bytes, offset: int) -> bytes:
+    """The batches that end below an offset."""
+    table = scan(data, check_crc=False)
+    stop = sum(
+        size for size, last in zip(table.size, table.last_offset, strict=True) if last < offset
+    )
+    return data[:stop]
 
 
 @pytest.fixture
@@ -237,7 +253,7 @@ def test_an_emptied_source(leader: Leader, here: Store, tmp_path: Path) -> None:
 def test_nothing_left_up_to_the_end(leader: Leader, here: Store) -> None:
     """What compaction removed at the end: the copy ends where the source does."""
     fill(leader, 10)
-    leader.store["t"][0]._writing().skip_to(25)
+    leader.store["t"][0]._require_writer().truncator.skip_to(25)
     run(leader, here)
     assert here["t"][0].end_offset == 25
     fill(leader, 1)
@@ -263,7 +279,7 @@ def test_another_topic_of_that_name(leader: Leader, here: Store) -> None:
     fill(leader, 3)
     run(leader, here)
     leader.id = "AAAAAAAAAAAAAAAAAAABAA"
-    with pytest.raises(SourceChangedError, match=r"deleted and made anew.*delete the topic here"):
+    with pytest.raises(SourceChangedError, match=r"created again.*delete the topic here"):
         run(leader, here)
 
 
@@ -299,7 +315,7 @@ def test_something_else_was_appended_here(leader: Leader, here: Store) -> None:
     run(leader, here)
     here["t"][0].append(b"mine")
     fill(leader, 9)
-    with pytest.raises(SourceChangedError, match="something else was appended here"):
+    with pytest.raises(SourceChangedError, match="other records were appended here"):
         run(leader, here)
 
 
@@ -309,7 +325,7 @@ def test_epochs_that_part(leader: Leader, here: Store) -> None:
     leader._answer = (  # type: ignore[method-assign]
         lambda n, at, size: whole(n, at, size)._replace(diverged=2)
     )
-    with pytest.raises(SourceChangedError, match="parts from the copy here at offset 2"):
+    with pytest.raises(SourceChangedError, match="diverges from the copy here at offset 2"):
         run(leader, here)
 
 
@@ -433,6 +449,58 @@ def test_follow_until_told(leader: Leader, here: Store) -> None:
     assert here["t"][0].end_offset == 7
 
 
+def test_a_follower_copies_partitions_that_are_added(leader: Leader, here: Store) -> None:
+    fill(leader, 2)
+    rounds: list[int] = []
+
+    def more() -> None:
+        rounds.append(1)
+        if len(rounds) == 3:
+            leader.store.add_partitions("t", 4)
+            fill(leader, 6, 3)
+
+    leader.before_fetch = more
+    done = lambda: len(rounds) >= 8  # noqa: E731
+    report = Mirror(here, leader, metadata_max_age=0)
+    assert [p.end_offset for p in report.run(follow=True, stop=done).partitions] == [2, 0, 0, 6]
+    assert copied(here, 3) == copied(leader.store, 3)
+
+
+def test_a_follower_of_some_partitions_leaves_the_added_ones(leader: Leader, here: Store) -> None:
+    fill(leader, 2)
+    rounds: list[int] = []
+
+    def more() -> None:
+        rounds.append(1)
+        if len(rounds) == 3:
+            leader.store.add_partitions("t", 3)
+            fill(leader, 6, 2)
+
+    leader.before_fetch = more
+    mirror = Mirror(here, leader, partitions=[0], metadata_max_age=0)
+    report = mirror.run(follow=True, stop=lambda: len(rounds) >= 8)
+    assert [each.partition for each in report.partitions] == [0]
+    assert [log.end_offset for log in here["t"]] == [2, 0, 0]
+
+
+def test_how_often_a_follower_asks_for_partitions(
+    leader: Leader, here: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(10**6))
+    monkeypatch.setattr(engine.time, "monotonic", lambda: next(clock))
+    asked: list[int] = []
+    describe = leader.describe
+    leader.describe = lambda: (asked.append(1), describe())[1]  # type: ignore[method-assign]
+    rounds: list[int] = []
+    leader.before_fetch = lambda: rounds.append(1)
+    mirror = Mirror(here, leader, metadata_max_age=10**5)
+    mirror.run(follow=True, stop=lambda: len(rounds) >= 20)
+    assert len(asked) == 1
+    mirror = Mirror(here, leader, metadata_max_age=30)
+    mirror.run(follow=True, stop=lambda: len(rounds) >= 80)
+    assert 1 < len(asked) - 1 < 20
+
+
 def test_pace_and_progress(leader: Leader, here: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(leader, 50)
     slept: list[float] = []
@@ -527,5 +595,5 @@ def test_wrong_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert main(["mirror", *some, "--partitions", "x"]) == 1
     assert main(["mirror", *some[2:]]) == 1
     said = capsys.readouterr().err
-    assert "bytes above 0" in said
+    assert "--throttle: a whole number from 1" in said
     assert 'Missing required argument "[bootstrap-server]"' in said

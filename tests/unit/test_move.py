@@ -136,9 +136,8 @@ def test_checkpoints_of_both_directories_follow(dirs: tuple[Path, Path]) -> None
 def test_appends_and_reads_go_on_meanwhile(dirs: tuple[Path, Path]) -> None:
     errors: list[BaseException] = []
     stop = threading.Event()
-    large = LogConfig(segment_bytes=20_000)
     with filled(dirs, 0) as store, kstore.open(dirs, "r", config=QUIET) as elsewhere:
-        store.configure_topic("t", large)
+        store.alter_topic("t", config={"segment.bytes": 20_000})
         log = store["t"][0]
         append = log.append  # bound before the move
         seen = elsewhere["t"][0]

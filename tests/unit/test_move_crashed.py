@@ -6,6 +6,7 @@ import pytest
 
 import kstore
 from kstore import LogConfig
+from support.damage import write_damaged
 from support.stores import MARKER, QUIET
 
 VALUES = [b"%03d" % n * 30 for n in range(60)]
@@ -32,7 +33,7 @@ def dirs(tmp_path: Path) -> tuple[Path, Path]:
         with pytest.raises(Halt):
             store.move("t", 0, dirs[1], progress=halt)
     last = max(copy_in(dirs[1]).glob("*.log"))
-    last.write_bytes(last.read_bytes()[:-7])
+    write_damaged(last, last.read_bytes()[:-7])
     last.with_suffix(".timeindex").write_bytes(b"\0" * 5)
     for each in dirs:
         (each / MARKER).unlink()
@@ -70,7 +71,7 @@ def test_a_damaged_copy_goes(dirs: tuple[Path, Path]) -> None:
     first = min(copy_in(dirs[1]).glob("*.log"))
     data = bytearray(first.read_bytes())
     data[200] ^= 1
-    first.write_bytes(data)
+    write_damaged(first, data)
     assert values(dirs) == VALUES
     assert list(dirs[1].glob("t-0*")) == []
 
@@ -79,7 +80,7 @@ def test_a_damaged_copy_stays_where_it_is_all_there_is(dirs: tuple[Path, Path]) 
     first = min(copy_in(dirs[1]).glob("*.log"))
     data = bytearray(first.read_bytes())
     data[200] ^= 1
-    first.write_bytes(data)
+    write_damaged(first, data)
     kstore.open(dirs[1], config=QUIET).close()
     assert first.read_bytes() == data
     assert not (dirs[1] / MARKER).exists()

@@ -44,7 +44,7 @@ def test_a_disk_with_room_for_the_append_and_not_for_zeros_takes_it(tmp_path: Pa
 def test_no_append_begins_within_another_one(tmp_path: Path, within: str) -> None:
     """A signal handler runs wherever an append calls Python; the lock lets its thread in."""
     log = open_log(tmp_path, segment_bytes=2000, **ON)
-    appender = log._writing().appender
+    appender = log._require_writer().state.appender
     original = getattr(appender, within)
 
     def interrupted(*arguments: int) -> object:
@@ -79,7 +79,7 @@ def test_no_zeros_below_a_recovery_point_that_a_truncation_has_not_lowered(tmp_p
         if len(seen) == 1:
             raise StorageError("injected", errno=errno.EIO)
 
-    log._writing().shortened = checkpointed
+    log._require_writer().truncator.on_truncated = checkpointed
     with pytest.raises(StorageError):
         log.truncate_to(3)
     log.append(b"behind it")

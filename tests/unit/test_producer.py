@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import kstore
-from kstore import Committer, Delivery, LogConfig, Position, Store, StoreConfig
+from kstore import Committer, Delivery, Position, Store, StoreConfig
 from kstore.errors import (
     BufferExhaustedError,
     ClosedError,
@@ -191,7 +191,7 @@ def test_a_refused_record_leaves_the_others(store: Store) -> None:
 
 
 def test_errors_of_the_log_surface(store: Store) -> None:
-    store.configure_topic("t", LogConfig(max_message_bytes=500))
+    store.alter_topic("t", config={"max_message_bytes": 500})
     with store.producer("t", linger_ms=60_000, batch_size=400) as producer:
         bad = producer.send(b"x" * 600, partition=0)
         good = producer.send(b"y", partition=1)
@@ -342,7 +342,7 @@ def test_an_idempotent_producer_numbers_its_batches(store: Store) -> None:
 
 
 def test_a_refused_batch_uses_no_sequence_numbers(store: Store) -> None:
-    store.configure_topic("t", LogConfig(max_message_bytes=1000))
+    store.alter_topic("t", config={"max_message_bytes": 1000})
     with store.producer("t", enable_idempotence=True, linger_ms=0) as producer:
         producer.send(b"1", partition=0).result(30)
         with pytest.raises(MessageTooLargeError):

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from kstore.errors import StorageError
-from kstore.log import producer_state
+from kstore.log import producer_replay
 from kstore.log.files import DISK, Files
 from kstore.log.log import Log
+from support.damage import overwrite, write_damaged
 from support.logs import open_log
 from support.producers import NOW, sent
 
@@ -115,7 +116,7 @@ def test_lost_transaction_indexes_are_there_again_once_it_is_open(
         (folder / name).unlink()
     for path in sorted(folder.glob("*.snapshot"))[: -1 if snapshots == "newest" else None]:
         if snapshots == "spoilt":
-            path.write_bytes(path.read_bytes()[:-1])
+            write_damaged(path, path.read_bytes()[:-1])
         elif snapshots != "all":
             path.unlink()
 
@@ -134,13 +135,13 @@ def test_what_has_no_aborted_transactions_is_walked_at_most_once(
     log.close()
     bases = [int(path.stem) for path in sorted((tmp_path / "t-0").glob("*.log"))]
     walked: list[int] = []
-    replay = producer_state.replay_segment
+    replay = producer_replay.replay_segment
 
     def counted(files, table, view, start, *, mapped):
         walked.append(view.base_offset)
         return replay(files, table, view, start, mapped=mapped)
 
-    monkeypatch.setattr(producer_state, "replay_segment", counted)
+    monkeypatch.setattr(producer_replay, "replay_segment", counted)
     opened(tmp_path / "t-0").close()
     rolled = [base for base in walked if base != bases[-1]]
     assert rolled == [bases[1], bases[3]]  # one with a marker that commits, one that may have some
@@ -184,7 +185,7 @@ def test_no_index_of_what_precedes_the_damage_is_left_behind(tmp_path: Path) -> 
             index.unlink()
         else:
             index.write_bytes(before)
-        path.write_bytes(whole[: size + 16] + b"\x09" + whole[size + 17 :])
+        overwrite(path, size + 16, b"\x09")
         again = opened(tmp_path / "t-0")
         assert len(again.aborted_transactions(0, 2)) == 1
         again.close()

@@ -20,6 +20,7 @@ from kstore.log import producer_snapshot, transaction_index
 from kstore.log.log import Log
 from oracle.producers import Leader, Refused
 from oracle.reader import read_log as oracle_read
+from support.damage import write_damaged
 from support.logs import log_bytes, open_log, read_log
 from support.producers import NOW, sent
 
@@ -234,9 +235,9 @@ def test_a_marker_without_a_transaction(log: Log) -> None:
 
 @pytest.mark.parametrize("arguments", [(-1, 0), (1, -1)])
 def test_markers_of_nobody(log: Log, arguments: tuple[int, int]) -> None:
-    with pytest.raises(ValueError, match="0 or more"):
+    with pytest.raises(ValueError, match="whole number from 0 to"):
         log.append_end_marker(*arguments, commit=True)
-    with pytest.raises(OverflowError):
+    with pytest.raises(ValueError, match="whole number from 0 to 32767"):
         log.append_end_marker(1, 1 << 15, commit=True)
 
 
@@ -364,7 +365,7 @@ def test_side_files_are_derived(tmp_path: Path, lost: str, clean: bool) -> None:
         snapshots[-1].unlink()
     elif lost == "damaged":
         for path in snapshots:
-            path.write_bytes(path.read_bytes()[:-1] + b"?")
+            write_damaged(path, path.read_bytes()[:-1] + b"?")
     elif lost != "nothing":
         for path in Path(log.path).glob(lost):
             path.unlink()
@@ -386,7 +387,7 @@ def test_an_index_that_lies_is_put_right_after_an_unclean_stop(tmp_path: Path) -
     log.close()
     index = files_of(log, "txnindex")
     for path in Path(log.path).glob("*.txnindex"):
-        path.write_bytes(path.read_bytes() + bytes(10))
+        write_damaged(path, path.read_bytes() + bytes(10))
     again = opened(Path(log.path), clean=False)
     assert files_of(again, "txnindex") == index
 
@@ -570,14 +571,13 @@ def test_as_the_oracle(tmp_path_factory: pytest.TempPathFactory, events: list[An
 
 def leave(log: Log) -> None:
     """As a process that was killed leaves its log."""
-    assert log._writer is not None
-    log._writer._drop_files()
+    log._writer.active_segment.drop_files()
 
 
 def forget(leader: Leader, log: Log) -> None:
     """After a crash a log knows what the replay saw: one batch to five of each producer."""
-    table = log._writer.producers.table  # type: ignore[union-attr]
+    table = log._writer.state.producers.table
     assert {entry[0] for entry in table.entries()} == set(leader.producers)
-    log._writer.producers.take_snapshot(leader.end)  # type: ignore[union-attr]
+    log._writer.state.producers.take_snapshot(leader.end)
     leader.reopened()
     table.load(table.entries())

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kstore
-from kstore._native.decode import Scanner
-from kstore._native.transactions import AbortedRanges, TransactionWalk
+from kstore._native.read.aborted_transactions import AbortedRanges, TransactionWalk
+from kstore._native.read.decode import Scanner
 from kstore.errors import InvalidConfigError
 from kstore.log.log import Log
 from oracle.transactions import read_committed
@@ -41,6 +41,7 @@ steps = st.lists(
     st.one_of(
         st.tuples(st.just("data"), st.sampled_from([-1, 1, 1, 2, 3, 2**62]), st.integers(1, 4)),
         st.tuples(st.just("end"), st.sampled_from([1, 2, 3, 2**62]), st.booleans()),
+        st.tuples(st.just("empty"), st.sampled_from([1, 2, 3, 2**62]), st.just(0)),
         st.tuples(st.just("roll"), st.just(0), st.just(0)),
     ),
     max_size=40,
@@ -64,6 +65,8 @@ def test_interleaved_transactions_as_the_oracle_says(
             teller.data(producer_id, argument, codec=codec)
         elif what == "end":
             teller.end(producer_id, commit=argument)
+        elif what == "empty":
+            teller.empty(producer_id)
         else:
             log.roll()
     shown = read_committed(teller.batches, log.end_offset)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kstore._native.pages import populate
-from kstore._native.recover import SegmentScan, walk_tail
+from kstore._native.files.page_cache import populate
+from kstore._native.recovery.segment_scan import SegmentScan, walk_tail
 from kstore.errors import StorageError
 from kstore.log.files import DISK
 from oracle import writer

@@ -11,6 +11,7 @@ import kstore
 from kstore.config import StoreConfig
 from kstore.errors import RecoveryNeededError
 from kstore.log.files import Files
+from support.damage import write_damaged
 
 MARKER = ".kafka_cleanshutdown"
 LOG = f"{0:020}.log"
@@ -205,7 +206,7 @@ def test_the_command_line_tells_what_was_recovered(killed: Path, capsys) -> None
     from kstore.cli import main
 
     segment = folder_of(killed, 2) / LOG
-    segment.write_bytes(segment.read_bytes() + b"torn")
+    write_damaged(segment, segment.read_bytes() + b"torn")
     words = ["topics", "--list", "--log-dir", ",".join(map(str, paths_of(killed)))]
     assert main(words) == 0
     assert "recovered" not in capsys.readouterr().err
@@ -216,3 +217,51 @@ def test_the_command_line_tells_what_was_recovered(killed: Path, capsys) -> None
     assert "cut 4 bytes" in told
     assert main([*words[:3], "again", *words[4:]]) == 0
     assert capsys.readouterr().err == ""
+
+
+def skip_and_kill(path: Path) -> Path:
+    """Segments 0 and 10, as a follower leaves them whose leader had nothing between."""
+    with kstore.open(path) as store:
+        log = store.create_topic("t")[0]
+        log.append(b"0")
+        log._require_writer().truncator.skip_to(10)
+        log.append(b"10")
+    (path / MARKER).unlink()
+    (path / "recovery-point-offset-checkpoint").unlink()
+    return path / "t-0" / "kstore.gaps"
+
+
+def test_a_gap_that_a_follower_noted_is_no_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    skip_and_kill(tmp_path)
+    with kstore.open(tmp_path) as store:
+        assert [record.offset for record in store["t"][0]] == [0, 10]
+        assert "begins at 10" not in str(store.recovery)
+        assert not store.recovery.reports["t", 0].alarming
+    assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
+
+
+@pytest.mark.parametrize(
+    ("content", "warning"),
+    [
+        (None, None),
+        ('{"format": 1, "gaps": [[1, 9]]}', None),
+        ("{", "kstore.gaps does not parse"),
+        ('{"format": 99}', "kstore.gaps has format 99"),
+    ],
+)
+def test_a_gap_that_is_not_noted_in_full_is_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, content: str | None, warning: str | None
+) -> None:
+    """A file that cannot be read is named, and keeps no log from being opened."""
+    noted = skip_and_kill(tmp_path)
+    if content is None:
+        noted.unlink()
+    else:
+        noted.write_text(content)
+    with kstore.open(tmp_path) as store:
+        assert store.recovery.reports["t", 0].alarming
+        assert "ends before offset 1 and the next segment begins at 10" in str(store.recovery)
+        assert [record.offset for record in store["t"][0]] == [0, 10]
+    assert warning is None or warning in caplog.text

@@ -17,6 +17,7 @@ from kstore.log.recovery import recover_partition
 from oracle import writer
 from oracle.plain import PlainRecord
 from oracle.recovery import recover
+from support.damage import write_damaged
 from support.segments import (
     CONFIG,
     Copying,
@@ -64,7 +65,7 @@ def test_an_empty_directory(tmp_path):
 def test_segments_below_the_recovery_point_are_not_read(tmp_path):
     spoilt = bytearray(write_segment(tmp_path, 0, batches(0, 10)))
     spoilt[-1] ^= 1
-    (tmp_path / filenames.log_name(0)).write_bytes(spoilt)
+    write_damaged(tmp_path / filenames.log_name(0), spoilt)
     write_segment(tmp_path, 10, batches(10, 10))
     write_segment(tmp_path, 20, batches(20, 10))
     recovered = recover_partition(DISK, tmp_path, 13, CONFIG)

@@ -1,5 +1,6 @@
 """Everything beside a log made anew: what recovery makes of a directory that lost it."""
 
+import inspect
 import os
 import shutil
 from pathlib import Path
@@ -9,9 +10,10 @@ import pytest
 
 import kstore
 from kstore.config import LogConfig
-from kstore.log.files import DISK
+from kstore.log.files import DISK, Files
 from kstore.log.reindex import index_segment, put_in_place, reindex_partition
 from kstore.log.staged import STAGED, StagedFiles, remove_staged, staged_path
+from support.damage import write_damaged
 from support.jobs import logs, lose_side_files, make_store, rebuilt_by_recovery, side_files
 from support.stores import QUIET
 
@@ -39,7 +41,7 @@ def test_what_recovery_makes(place: Path, tmp_path: Path, lost: bool) -> None:
         lose_side_files(place)
     else:
         for each in [*place.rglob("*.index"), *place.rglob("*.timeindex")]:
-            each.write_bytes(each.read_bytes()[:-5] + b"\x00" * 29)
+            write_damaged(each, each.read_bytes()[:-5] + b"\x00" * 29)
         for each in place.rglob("*.snapshot"):
             each.write_bytes(b"?")
     reindex(place)
@@ -72,7 +74,7 @@ def test_a_damaged_segment_keeps_its_files(place: Path) -> None:
     chosen = sorted(folder.glob("*.log"))[2]
     data = bytearray(chosen.read_bytes())
     data[100] ^= 4
-    chosen.write_bytes(data)
+    write_damaged(chosen, data)
     kept = {each.name: each.read_bytes() for each in folder.glob("*.snapshot")}
     index = chosen.with_suffix(".index")
     index.write_bytes(b"12345678")
@@ -96,8 +98,8 @@ def test_a_seal_that_speaks_against_the_segment_is_not_written_over(place: Path)
     old = seal.read_bytes()
     data = bytearray(chosen.read_bytes())
     data[15] ^= 1
-    chosen.write_bytes(data)
-    from kstore._native.checksum import crc32c
+    write_damaged(chosen, data)
+    from kstore._native.format.checksum import crc32c
 
     new = index_segment(DISK, str(folder), int(chosen.stem), CONFIG, last=False)
     name = staged_path(folder, new.staging.token, seal.name)
@@ -164,6 +166,30 @@ def test_staged_names(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["other"]
 
 
+def test_every_call_with_a_path_goes_to_the_plain_file(tmp_path: Path) -> None:
+    """Each method of Files: no path in the staged directory, which does not exist, reaches it."""
+    seen: list[tuple[object, ...]] = []
+
+    class Inner(Files):
+        def __getattribute__(self, name: str) -> object:
+            return lambda *given, **named: seen.append((*given, *named.values()))
+
+    staged = StagedFiles(DISK, tmp_path)
+    staged.inner = Inner()
+    inside = staged.directory + "/00.index"
+    values = {"path": inside, "source": inside, "target": inside, "directories": [inside]}
+    values["contents"] = [(inside, b"")]
+    public = {name for name, value in vars(Files).items() if callable(value) and name[0] != "_"}
+    assert public <= set(vars(StagedFiles))
+    for name in sorted(public - {"listdir"}):
+        parameters = list(inspect.signature(getattr(Files, name)).parameters.values())[1:]
+        given = [values.get(each.name, 0) for each in parameters if each.kind != each.KEYWORD_ONLY]
+        getattr(staged, name)(*given)
+        plain = staged.directory + ".00.index"
+        assert inside not in str(seen[-1]), name
+        assert (plain in str(seen[-1])) == (inside in str(given)), name
+
+
 def test_lists_of_staged_names(tmp_path: Path) -> None:
     staged = StagedFiles(DISK, tmp_path)
     names = ["00.index", "00.timeindex"]
@@ -174,6 +200,5 @@ def test_lists_of_staged_names(tmp_path: Path) -> None:
     assert [staged.read(path) for path in paths] == [path.encode() for path in paths]
     staged.sync_all([], [staged.directory])
     staged.sync_all([], directories=(staged.directory,))
-    with pytest.raises(TypeError, match="a list or tuple of paths, not set"):
-        staged.sync_all([], {staged.directory})
+    staged.sync_all([], {staged.directory})
     assert sorted(os.listdir(tmp_path)) == [f"{STAGED}{staged.token}.{name}" for name in names]

@@ -9,7 +9,7 @@ import pytest
 import kstore
 from kstore.cli import main
 from kstore.errors import KStoreError, StorageError, StoreLockedError
-from kstore.log import filenames, seal
+from kstore.log import filenames, repair, seal
 from kstore.log.files import Files
 from kstore.log.salvage import landmarks_of
 from kstore.log.verify import verify_partition
@@ -17,6 +17,8 @@ from oracle import writer
 from oracle.plain import PlainRecord
 from oracle.reader import read_log
 from oracle.recovery import recover
+from support.damage import cut, overwrite, write_damaged
+from support.disks import FaultyDisk
 
 
 def record(offset, size=30):
@@ -133,7 +135,7 @@ def test_any_byte_that_is_wrong_costs_its_batch_only(number, old, partition, tmp
         for bit in (0, 4, 7):
             wrong = bytearray(data)
             wrong[position] ^= 1 << bit
-            path.write_bytes(wrong)
+            write_damaged(path, wrong)
             report = kstore.plan_repair(partition).partitions[0]
             kept = len(whole) - report.batches
             assert kept in (0, 1), (position - start, bit, report)
@@ -149,7 +151,8 @@ def test_any_byte_that_is_wrong_costs_its_batch_only(number, old, partition, tmp
     assert harmless <= {*range(8), 12, 13, 14, 15}
     if not old:
         assert harmless <= {12, 13, 14, 15}
-    path.write_bytes(data[:start] + bytes(len(parts[number])) + data[start + len(parts[number]) :])
+    path.write_bytes(data)
+    overwrite(path, start, bytes(len(parts[number])))
     found, saved = repaired(partition, tmp_path)
     assert saved == b"".join(others)
     assert found.damages[0].reason == "only zeros"
@@ -173,7 +176,7 @@ def test_of_two_messages_with_one_offset_the_right_one_stays(magic, first, tmp_p
         for bit in range(64):
             wrong = bytearray(whole)
             wrong[start + 7 - bit // 8] ^= 1 << bit % 8
-            path.write_bytes(wrong)
+            write_damaged(path, wrong)
             (found,) = kstore.plan_repair(directory).partitions
             if found.batches == count:
                 assert number == count - 1  # nothing says where a log ends
@@ -199,7 +202,7 @@ def test_a_flipped_leader_epoch(bit, slot, checkpoint, partition, tmp_path):
     path = partition / filenames.log_name(base)
     data = bytearray(path.read_bytes())
     data[start + 12 + 3 - bit // 8] ^= 1 << bit % 8
-    path.write_bytes(data)
+    write_damaged(path, data)
     found, saved = repaired(partition, tmp_path)
     told = slot < 17 or bit == 31 or checkpoint == "0\n1\n0 0\n"
     if told:
@@ -221,7 +224,7 @@ def test_epochs_that_rise_stay(partition, tmp_path):
         for number in range(6):
             data[at + 12 : at + 16] = (base // 3 + number).to_bytes(4, "big")
             at += len(parts[number])
-        path.write_bytes(data)
+        write_damaged(path, data)
     expected = stored(partition)
     found, saved = repaired(partition, tmp_path)
     assert found.ok
@@ -236,7 +239,7 @@ def test_two_neighbours_and_the_size_field(partition, tmp_path):
     first, second = (len(b"".join(SEGMENTS[1][1][:n])) for n in (1, 2))
     data[first + 10] ^= 1
     data[second + 9] ^= 0x40
-    path.write_bytes(data)
+    write_damaged(path, data)
     found, saved = repaired(partition, tmp_path)
     assert saved == b"".join([*ALL[:7], *ALL[9:]])
     assert [(d.first_offset, d.last_offset) for d in found.damages] == [(21, 26)]
@@ -293,7 +296,7 @@ def test_batches_in_a_value_never_become_records(after, inner, wrong, bit, tmp_p
         data[start + 8 + 3 - bit // 8] ^= 1 << bit % 8
     if wrong != "size":
         data[start + 63] ^= 1 << bit % 8
-    (directory / filenames.log_name(0)).write_bytes(data)
+    write_damaged(directory / filenames.log_name(0), data)
     found, saved = repaired(directory, tmp_path)
     assert saved == b"".join([parts[0], *parts[2:]])
     assert [(d.position, d.size) for d in found.damages] == [(start, len(parts[1]))]
@@ -326,7 +329,7 @@ def test_a_segment_in_a_value_of_a_batch_without_size(tell, count, tmp_path):
         assert seal.write(Stamped(), directory, 0)
     data[start + 8] ^= 1
     data[start + 63] ^= 1
-    path.write_bytes(data)
+    write_damaged(path, data)
     (found,) = kstore.plan_repair(directory, files=Stamped()).partitions
     assert [(d.position, d.size) for d in found.damages] == [(start, len(parts[1]))]
     assert found.batches == len(parts) - 1
@@ -360,7 +363,7 @@ def test_garbage_and_stale_batches_between_batches(partition, tmp_path):
     path = partition / filenames.log_name(18)
     parts = SEGMENTS[1][1]
     stale = SEGMENTS[0][1][2]
-    path.write_bytes(b"".join([parts[0], b"garbage" * 9, *parts[1:3], stale, *parts[3:]]))
+    write_damaged(path, b"".join([parts[0], b"garbage" * 9, *parts[1:3], stale, *parts[3:]]))
     found, saved = repaired(partition, tmp_path)
     assert saved == b"".join(ALL)
     assert [(d.kind, d.size, d.first_offset) for d in found.damages] == [
@@ -369,10 +372,10 @@ def test_garbage_and_stale_batches_between_batches(partition, tmp_path):
     ]
 
 
-@pytest.mark.parametrize("cut", [1, 30, 70])
-def test_a_tail_that_was_cut(cut, partition, tmp_path):
+@pytest.mark.parametrize("size", [1, 30, 70])
+def test_a_tail_that_was_cut(size, partition, tmp_path):
     path = partition / filenames.log_name(36)
-    os.truncate(path, path.stat().st_size - cut)
+    cut(path, -size)
     found, saved = repaired(partition, tmp_path)
     assert saved == b"".join(ALL[:-1])
     assert [(d.kind, d.first_offset, d.last_offset) for d in found.damages] == [("tail", 51, None)]
@@ -428,6 +431,41 @@ def test_side_files_and_the_log_start(partition, tmp_path):
     with kstore.open(out) as store:
         assert store["orders"][0].start_offset == 20
         assert store["orders"][0][20].key == b"k20"
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["log directory", "one partition"])
+def test_an_interrupted_repair_is_no_log_directory(partition, tmp_path, whole):
+    """Wherever it stops, its output lacks records, or is complete."""
+    source, output = partition.parent if whole else partition, tmp_path / "out"
+    complete = interrupted = 0
+    for call in range(200):
+        disk = FaultyDisk()
+        disk.arm(call, KeyboardInterrupt, sticky=True)
+        try:
+            repair.repair(source, output, files=disk)
+            break
+        except KeyboardInterrupt:
+            pass
+        left = os.listdir(output) if output.exists() else []
+        if "kstore.unfinished" in left:
+            interrupted += 1
+            for mode in ("r", "a"):
+                with pytest.raises(KStoreError, match="repair' was interrupted"):
+                    kstore.open(output, mode=mode)
+            assert main(["verify", "--log-dir", str(output)]) == 1
+            with pytest.raises(KStoreError, match="repair' was interrupted"):
+                kstore.repair(source, output)
+            with pytest.raises(KStoreError, match="repair' was interrupted"):
+                kstore.plan_repair(output)
+        elif "orders-0" in left:
+            complete += 1
+            with kstore.open(output, mode="r") as store:
+                assert [bytes(record.key) for record in store["orders"][0].view()]
+        shutil.rmtree(output, ignore_errors=True)
+    else:
+        pytest.fail("a repair changes the disk more often than was tried")
+    assert interrupted > 5
+    assert complete == 1  # by the sync after the marker's removal
 
 
 class Unreadable(Files):
@@ -502,7 +540,7 @@ def test_the_tool(partition, tmp_path, capsys):
     path = partition / filenames.log_name(0)
     data = bytearray(path.read_bytes())
     data[70] ^= 1
-    path.write_bytes(data)
+    write_damaged(path, data)
     out = tmp_path / "out"
     assert main(["repair", "--path", str(partition), "--execute", "--output", str(out)]) == 2
     text = capsys.readouterr().out
@@ -521,7 +559,7 @@ def test_records_of_the_output_are_the_oracle_s(partition, tmp_path):
     path = partition / filenames.log_name(18)
     data = bytearray(path.read_bytes())
     data[100] ^= 4
-    path.write_bytes(data)
+    write_damaged(path, data)
     _, saved = repaired(partition, tmp_path)
     expected = read_log(saved)
     with kstore.open(tmp_path / "out") as store:

@@ -1,6 +1,7 @@
 """A restore's decisions and bytes, without Spark: tasks run here, one after the other."""
 
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,13 @@ from pyarrow import parquet as pq
 
 import kstore
 from kstore.cli import main
-from kstore.errors import InvalidConfigError, InvalidRecordError
+from kstore.errors import InvalidConfigError, InvalidRecordError, MessageTooLargeError
 from kstore.spark.jobs import restore as job
 from kstore.spark.jobs import restore_plan
 from kstore.spark.jobs.restore_types import Filter
 from oracle.plain import PlainRecord
 from oracle.writer import batch
-from support.stores import QUIET
+from support.stores import QUIET, make_kafkas_partition
 from support.transactions import WHEN, Teller
 
 
@@ -263,6 +264,62 @@ def test_a_source_that_grows_gives_what_is_new_once(source: Path, tmp_path: Path
     assert values(to) == values(source)
 
 
+@pytest.mark.parametrize("keep_offsets", [False, True])
+def test_a_topic_that_was_deleted_since_is_restored_again(
+    source: Path, tmp_path: Path, keep_offsets: bool
+) -> None:
+    to, state = tmp_path / "to", str(tmp_path / "state.json")
+    restore(to, log_dirs=source, resume=state, keep_offsets=keep_offsets)
+    once = told(to)
+    with kstore.open(to, config=QUIET) as store:
+        store.delete_topic("orders")
+    for _ in range(2):
+        restore(to, log_dirs=source, resume=state, keep_offsets=keep_offsets)
+        assert told(to) == once
+
+
+def test_a_topic_without_an_id_that_was_deleted_since_is_restored_again(
+    source: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its creation stamp is kept; an id that an upgraded broker gives it changes nothing."""
+    to, state = tmp_path / "to", str(tmp_path / "state.json")
+    for partition in range(2):
+        make_kafkas_partition(to, "orders", partition)
+    restore(to, log_dirs=source, resume=state)
+    restored = told(to)
+    for partition in range(2):
+        metadata = to / f"orders-{partition}" / "partition.metadata"
+        metadata.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n")
+    restore(to, log_dirs=source, resume=state)
+    assert told(to) == restored
+    with kstore.open(to, config=QUIET) as store:
+        store.delete_topic("orders", foreign=True)
+    for partition in range(2):
+        make_kafkas_partition(to, "orders", partition)
+    restore(to, log_dirs=source, resume=state)
+    assert told(to) == restored
+    assert "orders was deleted since it was restored: again from orders-0" in caplog.text
+
+
+def test_other_records_under_the_same_path_are_restored(source: Path, tmp_path: Path) -> None:
+    """The file to resume from was removed, and as many offsets are to be restored once more."""
+    to, state, other = tmp_path / "to", tmp_path / "state.json", tmp_path / "other"
+    with kstore.open(source, "r") as store, kstore.open(other, config=QUIET) as copy:
+        copies = copy.create_topic("orders", 2)
+        for log in store["orders"]:
+            copies[log.partition].extend([b"other"] * log.last_stable_offset)
+    restore(to, log_dirs=source, resume=str(state))
+    once = told(to)
+    state.unlink()
+    restore(to, log_dirs=source, resume=str(state))  # never twice
+    assert told(to) == once
+    state.unlink()
+    restore(to, log_dirs=other, resume=str(state))
+    for before, now, more in zip(once, told(to), told(other), strict=True):
+        assert now[: len(before)] == before
+        assert [row[3] for row in now[len(before) :]] == [row[3] for row in more]
+
+
 @pytest.mark.parametrize("published", [False, True])
 def test_a_source_that_grows_while_the_driver_is_dead(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, published: bool
@@ -271,9 +328,9 @@ def test_a_source_that_grows_while_the_driver_is_dead(
     to, state = tmp_path / "to", tmp_path / "state.json"
     original = job.publish
 
-    def publish(*arguments: Any) -> bool:
+    def publish(*arguments: Any, **named: Any) -> bool:
         if published:
-            original(*arguments)
+            original(*arguments, **named)
         raise Dead
 
     with monkeypatch.context() as patched:
@@ -417,4 +474,27 @@ def test_the_command_takes_a_cluster_s_address(source: Path, capsys: Any) -> Non
     assert main(["spark", "verify", "--bootstrap-server", "127.0.0.1:9"]) == 1
     assert "there is no server here" in capsys.readouterr().err
     assert main(["--help"]) == 0
-    assert "spark             jobs over whole stores" in capsys.readouterr().out
+    assert re.search(r"spark +jobs over complete stores", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("keep_offsets", [True, False])
+@pytest.mark.parametrize("name", ["segment.bytes", "max.message.bytes"])
+def test_a_restore_makes_batches_that_the_topic_takes(
+    tmp_path: Path, name: str, keep_offsets: bool
+) -> None:
+    """Values that do not compress grow by it; only a record that cannot fit is refused."""
+    chance = random.Random(3)
+    values = [chance.randbytes(957) for _ in range(40)]  # two of them fill a batch
+    with kstore.open(tmp_path / "from", config=QUIET) as store:
+        store.create_topic("orders")[0].extend(values)
+        store.create_topic("large")[0].extend([b"a", chance.randbytes(3000)])
+    limits = kstore.LogConfig.from_properties({name: 2000})
+    with kstore.open(tmp_path / "to", config=QUIET) as store:
+        for topic in ("orders", "large"):
+            store.create_topic(topic, config=limits)
+    given = {"log_dirs": tmp_path / "from", "compression": "gzip", "keep_offsets": keep_offsets}
+    restore(tmp_path / "to", topic="orders", **given)
+    with kstore.open(tmp_path / "to", "r") as store:
+        assert [(r.offset, r.value) for r in store["orders"][0]] == list(enumerate(values))
+    with pytest.raises(MessageTooLargeError, match=r"takes 3\d\d\d bytes .* the topic takes 2000"):
+        restore(tmp_path / "to", topic="large", **given)

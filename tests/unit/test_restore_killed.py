@@ -20,7 +20,7 @@ import json, os, shutil, sys, logging
 logging.getLogger("kstore").setLevel(logging.CRITICAL)
 import kstore
 from kstore.log.files import Files
-from kstore.spark.jobs import restore as job, restoring
+from kstore.spark.jobs import restore as job, restore_tasks
 
 job.run_tasks = lambda spark, tasks, work, what: ((n, work(task)) for n, task in enumerate(tasks))
 job.check_executors = lambda spark, paths: None

@@ -17,6 +17,7 @@ from oracle.plain import CREATE_TIME, NO_TIMESTAMP, PlainBatch, PlainRecord
 from oracle.reader import read_log as read_bytes
 from oracle.writer import message, wrapper
 from strangers.sets import MadeSet
+from support.damage import write_damaged
 from support.disks import FaultyDisk
 from support.jobs import batches, make_store, side_files
 from support.logs import open_log, read_log
@@ -46,7 +47,7 @@ def test_any_codec_to_any(tmp_path: Path, codec: str) -> None:
             for log in store[name]:
                 aborted = log.aborted_transactions(0, log.end_offset)
                 bases = [view.base_offset for view in log.segments.views]
-                report = rewrite(log, compression=codec)
+                report = rewrite(log, compression=codec, force=True)
                 assert report.damages == []
                 assert report.segments == len(bases) - 1
                 assert bases[-1] == log.segments.views[-1].base_offset
@@ -110,7 +111,7 @@ def old_log(directory: Path, magic: int) -> Log:
 def test_old_messages_become_batches(tmp_path: Path, magic: int, codec: str | None) -> None:
     log = old_log(tmp_path / "t-0", magic)
     before = read_bytes(whole(tmp_path / "t-0")).records
-    report = rewrite(log, magic=2, compression=codec)
+    report = rewrite(log, magic=2, compression=codec, force=True)
     assert report.rewritten > 3
     log.verify().raise_if_corrupt()
     log.close()
@@ -132,7 +133,7 @@ def whole(directory: Path) -> bytes:
 def test_formats_stay_where_only_the_codec_changes(tmp_path: Path) -> None:
     log = old_log(tmp_path / "t-0", 1)
     before = read_bytes(whole(tmp_path / "t-0"))
-    assert rewrite(log, compression="gzip").rewritten > 3
+    assert rewrite(log, compression="gzip", force=True).rewritten > 3
     log.close()
     after = read_bytes(whole(tmp_path / "t-0"))
     assert after.records == before.records
@@ -261,7 +262,7 @@ def test_a_disk_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
             rewrite_log(log, Target("none"), files=disk)
         reached = len(disk.calls) > at
         disk.fail_at = -1
-        if log._writer is not None and log._writer._failure is None:
+        if log._writer.state.failure is None:
             assert log.append(b"still writable", timestamp=WHEN) == records[-1].offset + 1
         with suppress(StorageError):
             log.close()
@@ -282,7 +283,7 @@ def test_damage_stays_and_is_named(tmp_path: Path) -> None:
     data = bytearray(chosen.read_bytes())
     second = 12 + int.from_bytes(data[8:12], "big")
     data[second + 70] ^= 1
-    chosen.write_bytes(data)
+    write_damaged(chosen, data)
     log = open_log(tmp_path / "t-0", segment_bytes=2500)
     report = rewrite(log, compression="none")
     log.close()
@@ -312,7 +313,7 @@ def test_a_wrong_offset_that_only_the_seal_knows(tmp_path: Path) -> None:
 
 def restamped(seal: bytes, old: int, new: int) -> bytes:
     """A seal that counts for a file that was changed in place."""
-    from kstore._native.checksum import crc32c
+    from kstore._native.format.checksum import crc32c
 
     assert str(old).encode() in seal
     body = seal[:-4].replace(str(old).encode(), str(new).encode())
@@ -327,12 +328,12 @@ def test_staged_elsewhere_is_the_same(tmp_path: Path) -> None:
     staged = StagedFiles(DISK, path)
     made = rewrite_segment(
         DISK, str(path), staged, staged.directory, view.base_offset, view.next_offset,
-        Target("lz4"), log.config,
+        Target("lz4", force=True), log.config,
     )  # fmt: skip
     names = staged.listdir(staged.directory)
     assert names[:3] == [f"{0:020d}.{kind}.cleaned" for kind in ("index", "log", "timeindex")]
     data = {name: staged.read(f"{staged.directory}/{name}") for name in names}
-    rewrite(log, compression="lz4")
+    rewrite(log, compression="lz4", force=True)
     log.close()
     for name, found in data.items():
         assert (path / name.removesuffix(".cleaned")).read_bytes() == found
@@ -368,7 +369,7 @@ def test_what_was_staged_elsewhere_replaces_nothing(tmp_path: Path) -> None:
         staged = StagedFiles(DISK, path)
         made = rewrite_segment(
             DISK, str(path), staged, staged.directory, view.base_offset, view.next_offset,
-            Target("lz4"), log.config,
+            Target("lz4", force=True), log.config,
         )  # fmt: skip
         name = f"{staged.directory}/{0:020d}.{'log' if gone == 'short' else gone}.cleaned"
         if gone == "short":
@@ -376,7 +377,7 @@ def test_what_was_staged_elsewhere_replaces_nothing(tmp_path: Path) -> None:
         else:
             staged.remove(name)
         with pytest.raises(StorageError, match="staged is not here"):
-            swap_in(DISK, log, log._writing(), made.new, view, staged.token)
+            swap_in(DISK, log, log._require_writer(), made.new, view, staged.token)
         remove_staged(DISK, path)
         assert {each.name: each.read_bytes() for each in path.iterdir()} == before
         assert log.segments.views[0] is view

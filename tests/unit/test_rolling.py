@@ -5,9 +5,14 @@ from pathlib import Path
 import pytest
 
 from kstore.config import LogConfig
-from kstore.log.writer_base import draw_jitter
+from kstore.log import active_segment, files, producer_state, segment
+from kstore.log.active_segment import draw_jitter
+from kstore.log.verify import verify_partition
 from kstore.record.builder import BatchBuilder
+from support.disks import HastyDisk
+from support.interrupts import Interrupt
 from support.logs import open_log
+from support.producers import sent
 
 T = 1_700_000_000_000
 
@@ -46,3 +51,28 @@ def test_an_offset_beyond_the_segments_reach_rolls(
     assert len(log.segments.views) == segments
     assert log.end_offset == last + 1
     assert log[last].value == b"x"
+
+
+def test_an_interrupted_roll_leaves_nothing_that_verify_reports(tmp_path: Path) -> None:
+    """KeyboardInterrupt at every line: a producer snapshot is whole, or is not there."""
+    modules = [active_segment, producer_state, segment, files]
+    at = cut = 0
+    while True:
+        directory = tmp_path / f"{at}" / "t-0"
+        log = open_log(directory, files=HastyDisk(), segment_index_bytes=4096)
+        log.append_as_leader(sent(1, 0, 0))
+        interrupt = Interrupt(modules, at)
+        try:
+            with interrupt:
+                log.roll()
+        except KeyboardInterrupt:
+            cut += 1
+        else:
+            break
+        report = verify_partition(HastyDisk(), directory)
+        assert report.ok, (interrupt.where, report.findings)
+        log.append_as_leader(sent(1, 0, 1))
+        assert log.close()
+        assert verify_partition(HastyDisk(), directory).ok, interrupt.where
+        at += 1
+    assert cut > 30

@@ -6,7 +6,7 @@ import pytest
 
 import kstore
 from kstore import LogConfig
-from kstore._native.seal import GROUP_BATCHES, SealCheck, SealMaker
+from kstore._native.recovery.header_checksums import GROUP_BATCHES, ChecksumCheck, ChecksumWriter
 from kstore.errors import StorageError
 from kstore.log import filenames, seal
 from kstore.log.files import DISK, Files
@@ -17,6 +17,7 @@ from oracle.crc import crc32c
 from oracle.plain import PlainRecord
 from oracle.reader import read_log
 from oracle.recovery import recover
+from support.damage import write_damaged
 
 
 class Stamped(Files):
@@ -118,7 +119,7 @@ def many(count):
 def test_a_seal_is_what_the_oracle_says(count, window):
     parts = many(count)
     data = b"".join(parts)
-    maker = SealMaker(len(data))
+    maker = ChecksumWriter(len(data))
     while maker.position < len(data):
         assert maker.feed(data[maker.position : maker.position + window])
     expected, position = b"", 0
@@ -134,12 +135,12 @@ def test_a_seal_is_what_the_oracle_says(count, window):
 def test_the_place_is_told_by_groups():
     parts = many(200)
     data = bytearray(b"".join(parts))
-    maker = SealMaker(len(data))
+    maker = ChecksumWriter(len(data))
     assert maker.feed(data)
     groups = maker.finish()
     bounds = [*(len(b"".join(parts[:n])) for n in range(0, 200, 64)), len(data)]
     data[bounds[1] + 14] ^= 1
-    check = SealCheck(groups, len(data))
+    check = ChecksumCheck(groups, len(data))
     found = []
     for start in range(0, 200, 7):  # windows that are no groups
         place = len(b"".join(parts[:start]))
@@ -148,7 +149,7 @@ def test_the_place_is_told_by_groups():
     assert found + check.finish() == [(bounds[1], bounds[2])]
     # A batch that was stepped over as damaged makes its group bad, and no other.
     data[bounds[1] + 14] ^= 1
-    check = SealCheck(groups, len(data))
+    check = ChecksumCheck(groups, len(data))
     skipped = len(parts[0]) * 130
     place = len(b"".join(parts[:130]))
     assert place == skipped or place > 0
@@ -180,7 +181,7 @@ def seals(log):
 
 def test_a_log_seals_what_it_rolled_and_synced(tmp_path):
     store, log = sealed_store(tmp_path / "data")
-    bases = [view.base_offset for view in log._writer.segments.views]
+    bases = [view.base_offset for view in log._writer.state.segments.views]
     assert len(bases) > 3
     assert seals(log) == [filenames.seal_name(base) for base in bases[:-1]]
     assert log.verify().unsealed_segments == 1
@@ -212,9 +213,11 @@ def test_a_seal_that_is_cut_or_torn_is_none(cut, tmp_path):
     path = seal.path_of(log.path, 0)
     with open(path, "rb") as file:
         data = file.read()
-    for bad in (data[:cut], data[:cut] + bytes(len(data) - len(data[:cut]))):
+    # Torn: a block of before, whose bytes are others; zeros could be what was there.
+    for bad in (data[:cut], data[:cut] + bytes(each ^ 0xFF for each in data[cut:])):
         with open(path, "wb") as file:
-            file.write(bad)
+            file.write(data)
+        write_damaged(path, bad)
         assert verify_partition(DISK, log.path).unsealed_segments == 2
         assert verify_partition(DISK, log.path).ok
 

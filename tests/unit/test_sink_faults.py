@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import kstore
+from kstore.config import CODECS
 from kstore.errors import (
     InvalidConfigError,
     InvalidRecordError,
@@ -23,10 +25,12 @@ from kstore.errors import (
     UnsyncedError,
 )
 from kstore.log.files import Files
-from kstore.spark import staging
-from kstore.spark.publishing import new_job, publish, sweep
-from kstore.spark.sink_options import SinkOptions, Staged, parse_sink, prepare_sink
-from kstore.spark.staging import stage
+from kstore.spark.sink import stager as staging
+from kstore.spark.sink.commit import new_job, publish, sweep
+from kstore.spark.sink.options import SinkOptions, Staged, _warn_of_codec, parse_sink, prepare_sink
+from kstore.spark.sink.stager import stage
+from kstore.spark.sink.write_identity import of_query
+from support.stores import make_kafkas_partition
 
 
 class Dying(Files):
@@ -85,7 +89,7 @@ def cut_short(paths: list[Path], copy: Path) -> list[Path]:
     """The directories as a publication left them whose process died before the switch."""
     given = options(*paths)
     PLACES[:] = map(str, paths)
-    assert publish(given, "job", staged(given), "q", 0, files=Dying(copy))
+    assert publish(given, "job", staged(given), of_query("q", 0), files=Dying(copy))
     return [copy / each.name for each in paths]
 
 
@@ -160,29 +164,29 @@ def test_without_what_was_staged_nothing_is_decided(
 def test_progress_is_found_in_whatever_order_the_directories_are_given(two: list[Path]) -> None:
     for number, paths in enumerate((two, two[::-1], two)):
         given = options(*paths)
-        assert publish(given, f"{number}", staged(given), "q", 4) == (number == 0)
+        assert publish(given, f"{number}", staged(given), of_query("q", 4)) == (number == 0)
     given = options(*two[::-1])
-    assert publish(given, "next", staged(given), "q", 5)
+    assert publish(given, "next", staged(given), of_query("q", 5))
     given = options(*two)  # the older one lies here, and counts no more
-    assert not publish(given, "again", staged(given), "q", 5)
+    assert not publish(given, "again", staged(given), of_query("q", 5))
     assert ends(*two) == [10, 10]
     assert not list(two[0].glob("kstore.staged.*")) + list(two[1].glob("kstore.staged.*"))
 
 
 def test_what_an_offline_directory_may_remember_is_not_guessed(two: list[Path]) -> None:
     given = options(*two)
-    assert publish(given, "first", staged(given), "q", 0)
+    assert publish(given, "first", staged(given), of_query("q", 0))
     turned = options(*two[::-1])
     zero = pa.array([1] * 10, pa.int32())
     message = staged(turned, "second", rows(partition=zero))
     aside = two[0].rename(two[0].with_name("aside"))
     two[0].touch()
     with pytest.raises(LogDirOfflineError, match="may be the one that tells"):
-        publish(turned, "second", message, "q", 0)
+        publish(turned, "second", message, of_query("q", 0))
     two[0].unlink()
     aside.rename(two[0])
     assert ends(*two) == [5, 5]
-    assert not publish(turned, "second", message, "q", 0)
+    assert not publish(turned, "second", message, of_query("q", 0))
 
 
 @pytest.fixture
@@ -228,7 +232,8 @@ def test_an_error_behind_the_switch_fails_nothing(
 ) -> None:
     """Whoever was told that it failed would write it again."""
     given = options(one)
-    assert publish(given, "job", staged(given), identity, 0, files=Behind(*methods))
+    of = None if identity is None else of_query(identity, 0)
+    assert publish(given, "job", staged(given), of, files=Behind(*methods))
     assert "planted" in caplog.text
     assert ends(one) == [5, 5]
     assert ends(one, mode="a") == [5, 5]
@@ -237,7 +242,7 @@ def test_an_error_behind_the_switch_fails_nothing(
 def test_what_is_not_known_to_be_on_the_disk_says_so_and_is_not_doubled(one: Path) -> None:
     given = options(one)
     with pytest.raises(UnsyncedError, match=r"published and shows.*batch of q.*nothing.* twice"):
-        publish(given, "job", staged(given), "q", 0, files=Behind("sync_directory"))
+        publish(given, "job", staged(given), of_query("q", 0), files=Behind("sync_directory"))
     assert ends(one) == [5, 5]
     assert list(one.glob("kstore.staged.*"))  # a power cut may bring the manifest back
     synced: list[str] = []
@@ -247,11 +252,11 @@ def test_what_is_not_known_to_be_on_the_disk_says_so_and_is_not_doubled(one: Pat
             synced.append(str(path))
             super().sync_directory(path)
 
-    assert not publish(given, "again", staged(given, "again"), "q", 0, files=Syncing())
+    assert not publish(given, "again", staged(given, "again"), of_query("q", 0), files=Syncing())
     assert str(one) in synced
     assert ends(one) == [5, 5]
     with pytest.raises(UnsyncedError, match="Run again it would come twice"):
-        publish(given, "none", staged(given, "none"), None, 0, files=Behind("sync_directory"))
+        publish(given, "none", staged(given, "none"), None, files=Behind("sync_directory"))
 
 
 def age(path: Path, days: float) -> None:
@@ -265,7 +270,7 @@ def test_each_query_says_how_long_it_is_remembered(one: Path) -> None:
         options(one, **({"progressRetention": days} if days else {})) for days in ("", "1d", "200d")
     )
     for name, given in (("usual", usual), ("short", short), ("long", long)):
-        assert publish(given, name, staged(given, name), name, 7)
+        assert publish(given, name, staged(given, name), of_query(name, 7))
         age(one / f"kstore.published.{name}", 2)
     assert json.loads((one / "kstore.published.short").read_text())["retention_ms"] == 86_400_000
     sweep(usual)
@@ -315,6 +320,10 @@ def test_write_batch_without_what_it_numbers_is_refused(one: Path) -> None:
     with pytest.raises(InvalidConfigError, match="writeBatch numbers the jobs of one writeId"):
         options(one, writeBatch=3)
     assert options(one, writeBatch=3, writeId="w").write_batch == 3
+
+
+@pytest.mark.spark
+def test_write_batch_is_for_batch_jobs(one: Path) -> None:
     from pyspark.sql.types import BinaryType, StructField, StructType
 
     schema = StructType([StructField("value", BinaryType())])
@@ -343,7 +352,7 @@ def changed(one: Path, given: SinkOptions, messages: Any, error: Any, said: str)
     with kstore.open(one, "r") as store:
         topics = {name: [log.end_offset for log in store[name]] for name in store}
     with pytest.raises(error, match=said):
-        publish(given, "job", messages, "q", 0)
+        publish(given, "job", messages, of_query("q", 0))
     with kstore.open(one, "r") as store:
         assert {name: [log.end_offset for log in store[name]] for name in store} == topics
     assert sorted(path.name for path in one.glob("kstore.p*")) == before
@@ -362,8 +371,43 @@ def test_a_topic_that_was_made_anew_is_another_one(one: Path) -> None:
         store.create_topic("orders", 3)
     changed(one, given, messages, UnknownTopicOrPartitionError, "is another topic")
     changed(one, making, missing, UnknownTopicOrPartitionError, "was made with 3 partitions")
-    assert publish(given, "again", staged(given, "again"), "q", 0)  # tasks look again
+    assert publish(given, "again", staged(given, "again"), of_query("q", 0))  # tasks look again
     assert ends(one) == [5, 5, 0]
+
+
+@pytest.mark.parametrize("has_stamp", [True, False])
+@pytest.mark.parametrize("number", ["numPartitions", None])
+def test_a_topic_without_an_id_that_was_made_again_is_another_one(
+    tmp_path: Path, has_stamp: bool, number: str | None
+) -> None:
+    """A creation stamp tells, or that kstore has given the topic an id; an upgrade does not."""
+
+    def make() -> None:
+        for partition in range(2):
+            make_kafkas_partition(tmp_path, "orders", partition)
+
+    make()
+    if has_stamp:
+        kstore.open(tmp_path).close()  # a writer stamps the topic
+    given = options(tmp_path) if number is None else options(tmp_path, **{number: 2})
+    messages, upgraded = staged(given), staged(given, "upgraded")
+    for partition in range(2):
+        metadata = tmp_path / f"orders-{partition}" / "partition.metadata"
+        metadata.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n")
+    assert publish(given, "upgraded", upgraded, of_query("upgraded", 0))
+    with kstore.open(tmp_path) as store:
+        store.delete_topic("orders", foreign=True)
+    changed(tmp_path, given, messages, UnknownTopicOrPartitionError, "is gone since")
+    if has_stamp:
+        make()
+        changed(tmp_path, given, messages, UnknownTopicOrPartitionError, "is another topic")
+        with kstore.open(tmp_path) as store:
+            store.delete_topic("orders", foreign=True)
+    with kstore.open(tmp_path) as store:
+        store.create_topic("orders", 2)
+    changed(tmp_path, given, messages, UnknownTopicOrPartitionError, "is another topic")
+    assert publish(given, "again", staged(given, "again"), of_query("q", 0))
+    assert ends(tmp_path) == [5, 5]
 
 
 def test_what_a_topic_takes_by_now_is_asked_at_the_commit(one: Path) -> None:
@@ -373,7 +417,9 @@ def test_what_a_topic_takes_by_now_is_asked_at_the_commit(one: Path) -> None:
 
     def configure(**settings: Any) -> None:
         with kstore.open(one) as store:
-            store.configure_topic("orders", kstore.LogConfig(**settings))
+            given = {name.replace("_", "."): value for name, value in settings.items()}
+            unset = store["orders"].config.to_properties().keys() - given.keys()
+            store.alter_topic("orders", config=given, unset=unset)
 
     configure(cleanup_policy="compact")
     changed(one, given, keyless, InvalidRecordError, "is compacted since")
@@ -381,9 +427,27 @@ def test_what_a_topic_takes_by_now_is_asked_at_the_commit(one: Path) -> None:
     changed(one, given, keyed, MessageTooLargeError, "since it was staged the topic takes 50")
     configure(segment_bytes=64)
     changed(one, given, keyed, MessageTooLargeError, "since it was staged the topic takes 64")
+    configure(compression_type="zstd")
+    changed(one, given, keyed, InvalidConfigError, "compression.type zstd since this was staged")
     configure(cleanup_policy="compact")
-    assert publish(given, "keyed", keyed, "q", 0)
+    assert publish(given, "keyed", keyed, of_query("q", 0))
     assert ends(one) == [5, 5]
+
+
+@pytest.mark.parametrize("topic", ["orders", None])
+def test_a_sink_that_asks_for_another_codec_than_the_topics_is_warned(
+    one: Path, topic: str | None
+) -> None:
+    with kstore.open(one) as store:
+        store.alter_topic("orders", config={"compression.type": "zstd"})
+    named = {"path": str(one), "compression": "gzip"} | ({} if topic is None else {"topic": topic})
+    with pytest.warns(UserWarning, match=r"orders has compression\.type zstd"):
+        _warn_of_codec(parse_sink(named))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _warn_of_codec(parse_sink({**named, "compression": "zstd"}))
+    given = options(one, compression="gzip")
+    assert {part.codec for each in staged(given) for part in each.parts} == {CODECS.index("zstd")}
 
 
 def test_what_waits_for_the_disk_is_bounded_however_many_partitions_there_are(one: Path) -> None:
@@ -391,7 +455,7 @@ def test_what_waits_for_the_disk_is_bounded_however_many_partitions_there_are(on
     count = 4000
     given = options(one)
     stager = staging.Stager(given, "job", "0.0")
-    target = staging._Target(tuple(range(count)), count, kstore.LogConfig(), 0, 8192)
+    target = staging._Target(tuple(range(count)), count, kstore.LogConfig(), 0, 8192, None)
     stager._targets["orders"] = target
     values = rows(5 * count, count, value=pa.array([b"%01000d" % n for n in range(5 * count)]))
     most = total = 0
@@ -404,3 +468,22 @@ def test_what_waits_for_the_disk_is_bounded_however_many_partitions_there_are(on
     assert sum(part.count for part in parts) == 6 * 5 * count
     assert total > 110 << 20
     assert 16 << 20 < most <= 64 << 20
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+@pytest.mark.parametrize("name", ["segment.bytes", "max.message.bytes"])
+def test_a_sink_stages_batches_that_the_topic_takes(one: Path, codec: str, name: str) -> None:
+    """Values that do not compress grow by it; only a record that cannot fit is refused."""
+    with kstore.open(one) as store:
+        store.alter_topic("orders", config={name: 2000, "compression.type": codec})
+    given = options(one, batchSize="1m")
+    values = [os.urandom(957) for _ in range(40)]  # two of them fill a batch
+    table = rows(40, value=pa.array(values, pa.binary()))
+    messages = staged(given, "job", table)
+    assert max(part.largest for each in messages for part in each.parts) <= 2000
+    assert publish(given, "job", messages, of_query("q", 0))
+    with kstore.open(one, "r") as store:
+        assert sorted(r.value for log in store["orders"] for r in log) == sorted(values)
+    table = rows(3, value=pa.array([b"a", os.urandom(3000), b"b"], pa.binary()))
+    with pytest.raises(MessageTooLargeError, match=r"takes 30\d\d bytes .* the topic takes 2000"):
+        staged(given, "large", table)

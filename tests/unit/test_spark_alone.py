@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import kstore
-from kstore.spark import alone
+from kstore.spark import exclusive_lock
 from support.stores import QUIET
 
 
@@ -16,7 +16,7 @@ def test_asked_again_after_the_lock_is_retaken(
 ) -> None:
     with kstore.open(tmp_path, config=QUIET) as store:
         store.create_topic("orders", 1)[0].extend([b"x"])
-    opened, locks, left = alone.open_alone, alone._lock, [times]
+    opened, locks, left = exclusive_lock.open_alone, exclusive_lock._lock, [times]
     calls: list[str] = []
 
     def counted(*given: Any) -> Any:
@@ -30,8 +30,8 @@ def test_asked_again_after_the_lock_is_retaken(
             (tmp_path / ".kafka_cleanshutdown").unlink()
         return locks(*given)
 
-    monkeypatch.setattr(alone, "open_alone", counted)
-    monkeypatch.setattr(alone, "_lock", after_another_died)
-    with alone.keep_closed((str(tmp_path),), 1000, "a test"):
+    monkeypatch.setattr(exclusive_lock, "open_alone", counted)
+    monkeypatch.setattr(exclusive_lock, "_lock", after_another_died)
+    with exclusive_lock.keep_closed((str(tmp_path),), 1000, "a test"):
         assert (tmp_path / ".kafka_cleanshutdown").exists()
     assert calls == ["open"] * times

@@ -9,8 +9,9 @@ import kstore
 from kstore.errors import (
     CorruptRecordError,
 )
-from kstore.spark import plan, reading
-from kstore.spark.planning import Piece
+from kstore.spark import plan
+from kstore.spark.source import range_reader
+from kstore.spark.source.offset_ranges import Piece
 from support.ranges import fill, pieces, run, there
 
 pytestmark = pytest.mark.usefixtures("no_stores_from_elsewhere")
@@ -46,7 +47,7 @@ def test_damage_is_left_out_and_counted(
     tmp_path: Path, mode: str, at: int, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of the payload, of the checksum, of the offset (twice), of the size, of the last offset."""
-    monkeypatch.setattr(reading, "CHUNK", chunk)
+    monkeypatch.setattr(range_reader, "CHUNK", chunk)
     fill(tmp_path)
     before = there(tmp_path)
     found = plan(tmp_path, topics="t", maxPartitionBytes=5000)

@@ -17,11 +17,14 @@ from pyarrow import parquet as pq
 import kstore
 from kstore.errors import InvalidConfigError, StorageError
 from kstore.log.files import DISK, Files
-from kstore.spark import batches, parquet
-from kstore.spark.aggregates import _windows
-from kstore.spark.exporting import FOLDER, Exported, Target, add_interval, subtract
-from kstore.spark.planning import Plan, plan_ranges
-from kstore.spark.reading import RangeReader
+from kstore.spark.jobs import parquet_files
+from kstore.spark.jobs.export_target import FOLDER, Exported, Target, add_interval, subtract
+from kstore.spark.source import arrow_batches
+from kstore.spark.source.aggregates import _windows
+from kstore.spark.source.offset_ranges import Plan, plan_ranges
+from kstore.spark.source.range_reader import RangeReader
+from oracle import writer
+from oracle.plain import PlainRecord
 from support.stores import QUIET
 
 DAY = 86_400_000
@@ -80,13 +83,13 @@ def row_of(record: Any) -> Any:
     return (record.offset, record.timestamp, record.key, record.value, list(record.headers))
 
 
-def write_all(path: Path, folder: Path, compression: str = "snappy") -> list[parquet.Written]:
+def write_all(path: Path, folder: Path, compression: str = "snappy") -> list[parquet_files.Written]:
     plan, _ = plan_all(path)
     reader = RangeReader((str(path),), "read_uncommitted", True, False)
     return [
         each
         for task in plan.tasks
-        for each in parquet.write_ranges(reader.read(task), str(folder), "run", compression)
+        for each in parquet_files.write_ranges(reader.read(task), str(folder), "run", compression)
     ]
 
 
@@ -101,13 +104,13 @@ def rows_in(files: list[Path]) -> list[Any]:
     return sorted(found, key=lambda row: row[0])
 
 
-@pytest.mark.parametrize("compression", parquet.COMPRESSIONS)
+@pytest.mark.parametrize("compression", parquet_files.COMPRESSIONS)
 @pytest.mark.parametrize("group", [1, 1 << 25])
 def test_every_record_once_under_its_date(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compression: str, group: int
 ) -> None:
-    monkeypatch.setattr(parquet, "_GROUP_SIZE", group)
-    monkeypatch.setattr(parquet, "_OPEN", 2)  # days take turns at their edges
+    monkeypatch.setattr(parquet_files, "_GROUP_SIZE", group)
+    monkeypatch.setattr(parquet_files, "_OPEN", 2)  # days take turns at their edges
     staged = tmp_path / "staged"
     staged.mkdir()
     written = write_all(place, staged, compression)
@@ -129,20 +132,21 @@ def test_every_record_once_under_its_date(
 
 
 def test_dates_and_names() -> None:
-    assert parquet.date_of(0) == "1970-01-01"
-    assert parquet.date_of(-1) == "1969-12-31"
-    assert parquet.date_of(parquet._FIRST_DAY) == "0001-01-01"
-    assert parquet.date_of(parquet._LAST_DAY) == "9999-12-31"
-    for day in (parquet._FIRST_DAY - 1, parquet._LAST_DAY + 1, 2**40):
-        assert parquet.date_of(day) == "__HIVE_DEFAULT_PARTITION__"
-    assert parquet.place_of("a", "2024-05-01", 3, 7, 9) == (
+    assert parquet_files.date_of(0) == "1970-01-01"
+    assert parquet_files.date_of(-1) == "1969-12-31"
+    assert parquet_files.date_of(parquet_files._FIRST_DAY) == "0001-01-01"
+    assert parquet_files.date_of(parquet_files._LAST_DAY) == "9999-12-31"
+    for day in (parquet_files._FIRST_DAY - 1, parquet_files._LAST_DAY + 1, 2**40):
+        assert parquet_files.date_of(day) == "__HIVE_DEFAULT_PARTITION__"
+    assert parquet_files.place_of("a", "2024-05-01", 3, 7, 9) == (
         "topic=a/date=2024-05-01/00003-00000000000000000007-00000000000000000009.parquet"
     )
 
 
 def test_a_time_beyond_sparks(tmp_path: Path) -> None:
     with kstore.open(tmp_path / "data", config=QUIET) as store:
-        store.create_topic("far", 1)[0].extend([kstore.Record(0, 2**63 - 1, None, b"x")])
+        log = store.create_topic("far", 1)[0]  # a client may send such a time
+        log.append_as_leader(writer.batch([PlainRecord(0, 2**63 - 1, None, b"x")]))
     (only,) = write_all(tmp_path / "data", tmp_path)
     assert "date=__HIVE_DEFAULT_PARTITION__" in only.name
     column = pq.ParquetFile(only.staged).read()["timestamp"]
@@ -152,11 +156,11 @@ def test_a_time_beyond_sparks(tmp_path: Path) -> None:
 def test_times_are_clipped_at_both_ends() -> None:
     least, most = -(2**63), 2**63 - 1
     far, far_us = most // 1000, most // 1000 * 1000
-    assert batches.microseconds(np.array([least, -5, 7, most])).tolist() == [
+    assert arrow_batches.microseconds(np.array([least, -5, 7, most])).tolist() == [
         -far_us, -5000, 7000, far_us,
     ]  # fmt: skip
-    assert batches.microseconds(np.array([-far - 1, far])).tolist() == [-far_us, far_us]
-    assert batches.microseconds(np.array([], np.int64)).tolist() == []
+    assert arrow_batches.microseconds(np.array([-far - 1, far])).tolist() == [-far_us, far_us]
+    assert arrow_batches.microseconds(np.array([], np.int64)).tolist() == []
     hour = 3_600_000
     numbers = np.array([least // hour, -1, 0, most // hour])
     found = _windows(numbers, hour)
@@ -176,7 +180,7 @@ def test_a_fault_in_the_middle_raises(place: Path, tmp_path: Path) -> None:
         raise StorageError("gone", path="x")
 
     with pytest.raises(StorageError, match="gone"):
-        parquet.write_ranges(breaking(), str(tmp_path), "run", "snappy")
+        parquet_files.write_ranges(breaking(), str(tmp_path), "run", "snappy")
 
 
 # --- the target -----------------------------------------------------------------------------------
@@ -207,7 +211,7 @@ class Stopping(Files):
         super().sync_directory(path)
 
 
-def publish(target: Target, written: list[parquet.Written]) -> None:
+def publish(target: Target, written: list[parquet_files.Written]) -> None:
     """As a task's result: the files of each partition cover what they say."""
     ranges = [(each.topic, None, each.partition, each.first, each.last + 1) for each in written]
     target.publish(ranges, written)
@@ -287,9 +291,9 @@ def told(task: Any) -> list[Any]:
     return [(each.topic, None, each.partition, each.start, each.stop) for each in task]
 
 
-def write_task(place: Path, task: Any, folder: str) -> list[parquet.Written]:
+def write_task(place: Path, task: Any, folder: str) -> list[parquet_files.Written]:
     reader = RangeReader((str(place),), "read_uncommitted", True, False)
-    return parquet.write_ranges(reader.read(task), folder, "run", "snappy")
+    return parquet_files.write_ranges(reader.read(task), folder, "run", "snappy")
 
 
 def test_left_overs_of_tasks_go(tmp_path: Path) -> None:

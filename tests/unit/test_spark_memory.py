@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import kstore
-from kstore._native.encode import BatchBuffer
+from kstore._native.append.encode import BatchBuffer
 
 MIB = 1 << 20
 # Of 1000 bytes, of which a codec leaves about ten: a chunk that is read has all of them.
@@ -25,11 +25,12 @@ BOUNDS = {"read": 48, "write": 32}  # MiB that docs/performance.md states
 WORK = """
 import resource, sys
 import pyarrow
-from kstore.spark import batches, plan
-from kstore.spark.options import parse_source
-from kstore.spark.sink_options import parse_sink
-from kstore.spark.staging import stage
-from kstore.spark.tasks import run_task
+from kstore.spark import plan
+from kstore.spark.source import arrow_batches
+from kstore.spark.source.options import parse_source
+from kstore.spark.sink.options import parse_sink
+from kstore.spark.sink.stager import stage
+from kstore.spark.source.read_task import run_task
 
 def limit(bound):
     status = dict(line.split(":", 1) for line in open("/proc/self/status"))
@@ -59,9 +60,12 @@ JOB_BOUNDS = {"verify": 32, "reindex": 16, "recompress": 32, "convert": 32}  # t
 JOB = """
 import resource, sys
 from kstore.config import LogConfig
+from kstore.log.files import DISK
 from kstore.log.rewriting import Target
 from kstore.log.verify_parts import Part
-from kstore.spark.jobs import reindex, rewriting, verify
+from kstore.log.verify_state import StateReader
+from kstore.spark.jobs import reindex, rewrite, verify
+from kstore.spark.jobs.partition_job import Piece
 
 root, work, codec = sys.argv[1:4]
 bound, records = map(int, sys.argv[4:])
@@ -70,13 +74,15 @@ status = dict(line.split(":", 1) for line in open("/proc/self/status"))
 now = int(status["VmData"].split()[0]) << 10
 resource.setrlimit(resource.RLIMIT_DATA, (now + bound, now + bound))
 if work == "verify":
-    print(verify._audit(directory, Part()).end_offset)
+    print(verify._audit(DISK, directory, Part(), StateReader(DISK)).end_offset)
 elif work == "reindex":
-    print(reindex._index_one(reindex._Piece(0, directory, LogConfig(), 0, True)).next_offset)
+    segment = reindex._Segment(LogConfig(), 0, True)
+    print(reindex._index_one(DISK, Piece(0, directory, 0, 0, segment)).next_offset)
 else:
-    target = Target("lz4" if codec == "zstd" else "zstd", None, 2 if work == "convert" else None)
-    piece = rewriting._Piece(0, directory, LogConfig(), 0, records)
-    print(rewriting._rewrite_one(piece, target)[1].new[-1].next_offset)
+    magic = 2 if work == "convert" else None
+    target = Target("lz4" if codec == "zstd" else "zstd", None, magic, force=True)
+    piece = Piece(0, directory, 0, 0, rewrite._Segment(LogConfig(), 0, records))
+    print(rewrite._rewrite_one(DISK, piece, target)[1].new[-1].next_offset)
 """
 
 

@@ -1,14 +1,27 @@
 """What a load may ask for, and what it is told where it asks for something else."""
 
+import argparse
 import logging
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from kstore.errors import InvalidConfigError
-from kstore.spark.offsets import EARLIEST, LATEST, from_json, ids_from_json, parse_offsets, to_json
-from kstore.spark.options import SOURCE_OPTIONS, check_names, parse_source
-from kstore.spark.schema import TYPES
-from kstore.spark.sink_options import parse_sink
+from kstore.spark.jobs import JOBS
+from kstore.spark.sink.options import check_columns, parse_sink
+from kstore.spark.source.metrics import offsets_behind_latest
+from kstore.spark.source.offsets import (
+    EARLIEST,
+    LATEST,
+    from_json,
+    ids_from_json,
+    parse_offsets,
+    to_json,
+)
+from kstore.spark.source.options import SOURCE_OPTIONS, check_names, parse_source
+from kstore.spark.source.schema import TYPES
 
 PLAIN = {"path": "/data", "subscribe": "orders"}
 
@@ -77,6 +90,70 @@ def test_exactly_one_selection() -> None:
         parse(assign='{"b": [1]}')
     with pytest.raises(InvalidConfigError, match="subscribePattern"):
         parse_source({"path": "/d", "subscribePattern": "("})
+
+
+def test_prefixes_of_options_are_compared_without_case(caplog: pytest.LogCaptureFixture) -> None:
+    given = {"Kafka.bootstrap.servers": "b:9092", "KAFKA.isolation.LEVEL": "read_committed"}
+    with caplog.at_level(logging.WARNING, "kstore"):
+        check_names({**PLAIN, **given}, SOURCE_OPTIONS)
+    assert "Kafka.bootstrap.servers" in caplog.text
+    assert "isolation" not in caplog.text
+    assert parse(**given).isolation == "read_committed"
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_a_wrong_pattern_of_topics_is_refused_before_a_job_begins(
+    job: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parser = argparse.ArgumentParser()
+    import_module(f"kstore.spark.jobs.{job}").describe(parser)
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--log-dir", "/data", "--topic", "orders,("])
+    assert "'orders|(' is no regular expression" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "columns", "warning"),
+    [
+        ("true", ("value", "headers"), None),
+        ("false", ("value",), None),
+        (None, ("value", "headers"), None),
+        ("false", ("value", "headers"), "drop the column"),
+        ("true", ("value",), "add the column"),
+    ],
+)
+def test_a_sink_takes_include_headers_and_says_where_the_column_decides(
+    option: str | None, columns: tuple[str, ...], warning: str | None, caplog: Any
+) -> None:
+    given = {"path": "/data", "topic": "orders"}
+    options = parse_sink(given if option is None else {**given, "includeHeaders": option})
+    types = {"value": "binary", "headers": "array<struct<key:string,value:binary>>"}
+    fields = [
+        SimpleNamespace(name=name, dataType=SimpleNamespace(simpleString=lambda n=name: types[n]))
+        for name in columns
+    ]
+    with caplog.at_level(logging.WARNING, "kstore"):
+        check_columns(SimpleNamespace(fields=fields), options)
+    assert (warning in caplog.text) if warning else not caplog.text
+    with pytest.raises(InvalidConfigError, match="includeHeaders is one of true, false"):
+        parse_sink({**given, "includeHeaders": "perhaps"})
+
+
+def test_offsets_behind_latest_are_those_of_spark_s_kafka_source() -> None:
+    source = {
+        "endOffset": '{"orders": {"0": 90, "1": 40}, "orders@some-id": {}}',
+        "latestOffset": '{"orders": {"0": 100, "1": 40, "2": 7}}',
+    }
+    expected = {
+        "minOffsetsBehindLatest": 0,
+        "maxOffsetsBehindLatest": 10,
+        "avgOffsetsBehindLatest": 17 / 3,
+    }
+    assert offsets_behind_latest(source) == expected
+    assert offsets_behind_latest(SimpleNamespace(**source)) == expected
+    assert offsets_behind_latest({"endOffset": "{}", "latestOffset": "{}"}) == {}
+    with pytest.raises(InvalidConfigError, match="has no latestOffset"):
+        offsets_behind_latest({"endOffset": "{}", "latestOffset": None})
 
 
 def test_times_come_before_offsets() -> None:

@@ -11,12 +11,13 @@ import kstore
 from kstore.errors import InvalidConfigError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
 from kstore.log.files import Files
 from kstore.spark import Plan, plan
-from kstore.spark.batch_plan import plan_batch
-from kstore.spark.options import parse_source
-from kstore.spark.planning import HEAD_SIZE, Piece, cut_piece, plan_ranges, target_size
-from kstore.spark.reading import open_store
-from kstore.spark.snapshot import take_snapshot
+from kstore.spark.source.batch_plan import plan_batch
+from kstore.spark.source.offset_ranges import HEAD_SIZE, Piece, cut_piece, plan_ranges, target_size
+from kstore.spark.source.options import parse_source
+from kstore.spark.source.range_reader import open_store
+from kstore.spark.source.snapshot import take_snapshot
 from support.compaction import Shape, random_segments
+from support.damage import write_damaged
 
 T0 = 1_700_000_000_000
 KINDS = {
@@ -161,9 +162,9 @@ def test_max_records_per_partition(place: Path, most: int) -> None:
     assert len(plan(place, topics="orders", maxRecordsPerPartition=500, minPartitions=7).tasks) >= 7
 
 
+@pytest.mark.spark
 def test_max_records_per_partition_of_a_stream(place: Path) -> None:
-    pytest.importorskip("pyspark")
-    from kstore.spark.streaming import KStoreStreamReader
+    from kstore.spark.source.stream_reader import KStoreStreamReader
 
     wanted = parse_source(
         {"path": str(place), "subscribe": "orders", "maxRecordsPerPartition": "100"}, streaming=True
@@ -239,7 +240,8 @@ def test_an_index_that_misleads_costs_cuts_only(tmp_path: Path, damage: str) -> 
     else:
         kept = index.read_bytes()
         noise = random.Random(3).randbytes(len(kept))
-        index.write_bytes({"zeros": bytes(len(kept)), "noise": noise, "short": kept[:13]}[damage])
+        other = {"zeros": bytes(len(kept)), "noise": noise, "short": kept[:13]}
+        write_damaged(index, other[damage])
     piece = pieces(plan(tmp_path, topics="t"))[0]
     parts = cut_piece(Files(), piece, 8)
     assert parts[0].start == 0
@@ -280,6 +282,36 @@ def test_what_is_not_there(place: Path) -> None:
     with pytest.raises(InvalidConfigError, match="no record of orders-0 is as late"):
         plan(place, topics="orders", startingTimestamp=T0 + 10_000)
     assert plan(place, topics="orders", since=T0 + 10_000).tasks == ()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"startingOffsets": '{"orders": {"0": 501}}'},
+        {"startingOffsets": '{"orders": {"0": 501}}', "endingOffsets": '{"orders": {"0": -1}}'},
+        {"startingOffsets": '{"orders": {"0": 600}}', "endingOffsets": '{"orders": {"0": 700}}'},
+    ],
+)
+def test_a_start_beyond_the_end_of_a_log_is_lost_data(
+    place: Path, options: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    named = {"partitions": {"orders": [0]}, **options}
+    with pytest.raises(OffsetOutOfRangeError, match="set failOnDataLoss to false to go on"):
+        plan(place, **named)
+    caplog.clear()
+    assert plan(place, **named, failOnDataLoss=False).offsets == 0
+    assert "are wanted, but there are 0 to 500" in caplog.text
+    assert "set failOnDataLoss" not in caplog.text  # it is set
+
+
+def test_a_start_beyond_the_end_that_a_query_names_is_refused(place: Path) -> None:
+    named = {"partitions": {"orders": [0]}, "startingOffsets": '{"orders": {"0": 30}}'}
+    with pytest.raises(InvalidConfigError, match="30 for orders-0, beyond the 20"):
+        plan(place, **named, endingOffsets='{"orders": {"0": 20}}')
+    assert plan(place, **named, endingOffsets='{"orders": {"0": 30}}').offsets == 0
+    assert plan(place, **named, endingTimestamp=T0).offsets == 0  # no such offsets, none lost
+    end_of_log = '{"orders": {"0": 500}}'
+    assert plan(place, partitions={"orders": [0]}, startingOffsets=end_of_log).offsets == 0
 
 
 def test_patterns_leave_kafka_s_own_topics_out(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from kstore.errors import InvalidRecordError
+from kstore.spark.jobs.restore_tasks import read_chunk, scan_parquet
 from kstore.spark.jobs.restore_types import Chunk, Filter
-from kstore.spark.jobs.restoring import read_chunk, scan_parquet
 
 BASE = {
     "partition": pa.array([0, 0], pa.int32()),

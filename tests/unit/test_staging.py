@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstore._native.batch import scan
-from kstore._native.encode import BatchBuffer
-from kstore._native.staging import ArrowBinary, ArrowHeaders, place_batches, put_rows
+from kstore._native.append.encode import BatchBuffer
+from kstore._native.append.validate_batch import scan
+from kstore._native.spark.arrow_batches import ArrowBinary, ArrowHeaders, place_batches, put_rows
 from kstore.errors import CorruptRecordError, InvalidRecordError
 
 NULLABLE = st.none() | st.binary(max_size=40)

@@ -26,6 +26,7 @@ from oracle import codec as codecs
 from oracle import stats as oracle
 from oracle.plain import LOG_APPEND_TIME, PlainRecord
 from oracle.writer import batch, message, wrapper
+from support.damage import cut, overwrite, write_damaged
 from support.figures import as_oracle, compare, framed, slowly
 from support.jobs import make_store
 from support.stores import QUIET
@@ -259,11 +260,6 @@ def without(directory: Path, segments: list[Segment], left_out: set[int]) -> dic
     return oracle.of_batches([each for each in found if each[1].base_offset not in left_out])
 
 
-def change(path: Path, position: int, data: bytes) -> None:
-    before = path.read_bytes()
-    path.write_bytes(before[:position] + data + before[position + len(data) :])
-
-
 @pytest.mark.parametrize(
     ("place_in_batch", "data", "reason"),
     [
@@ -285,7 +281,7 @@ def test_a_damaged_batch_is_named_and_left_out(
     path = directory / f"{segments[0].base_offset:020}.log"
     bad = framed(path.read_bytes())[3][1]
     expected = without(directory, segments, {bad.base_offset})
-    change(path, bad.position + place_in_batch, data)
+    overwrite(path, bad.position + place_in_batch, data)
     if not with_index:
         for each in (*directory.glob("*.index"), *directory.glob("kstore.seal.*")):
             each.unlink()
@@ -311,8 +307,7 @@ def test_a_segment_that_was_cut(plain: tuple[Path, list[Segment]]) -> None:
     path = directory / f"{segments[0].base_offset:020}.log"
     last = framed(path.read_bytes())[-1][1]
     expected = without(directory, segments, {last.base_offset})
-    with path.open("r+b") as file:
-        file.truncate(last.position + 5)
+    cut(path, last.position + 5)
     found = survey_part(DISK, str(directory), segments)
     assert [(each.position, each.path) for each in found.damages] == [(last.position, str(path))]
     ours = as_oracle(found)
@@ -324,7 +319,7 @@ def test_a_segment_that_grows_and_one_that_is_gone(plain: tuple[Path, list[Segme
     first, second = segments
     before = survey_part(DISK, str(directory), [Segment(*_fields(first), True)])
     path = directory / f"{first.base_offset:020}.log"
-    path.write_bytes(path.read_bytes() + b"half a batch")
+    write_damaged(path, path.read_bytes() + b"half a batch")
     assert survey_part(DISK, str(directory), [Segment(*_fields(first), True)]) == before
     path.unlink()
     found = survey_part(DISK, str(directory), segments)
@@ -342,7 +337,7 @@ def test_another_file_under_the_name(plain: tuple[Path, list[Segment]]) -> None:
     directory, segments = plain
     first, second = (directory / f"{each.base_offset:020}.log" for each in segments)
     expected = without(directory, segments, set())
-    first.write_bytes(first.read_bytes() + second.read_bytes())
+    write_damaged(first, first.read_bytes() + second.read_bytes())
     second.unlink()
     found = survey_part(DISK, str(directory), segments)
     assert found.ok
@@ -359,7 +354,7 @@ def test_damage_without_end_is_counted(tmp_path: Path, monkeypatch: pytest.Monke
         segments = segments_of(log)
     path = tmp_path / "a-0" / f"{0:020}.log"
     for _, each in framed(path.read_bytes()):
-        change(path, each.position + each.size - 2, b"?")
+        overwrite(path, each.position + each.size - 2, b"?")
     found = survey_part(DISK, str(path.parent), segments)
     assert found.damage_count == 10
     assert len(found.damages) == 3
@@ -376,7 +371,8 @@ def test_any_bytes(plain: tuple[Path, list[Segment]]) -> None:
         changed = bytearray(data)
         for _ in range(chance.choice([1, 2, 5, 40, 400])):
             changed[chance.randrange(len(changed))] ^= 1 << chance.randrange(8)
-        path.write_bytes(changed)
+        path.write_bytes(data)
+        write_damaged(path, changed)
         found = survey_part(DISK, str(directory), segments)
         assert found.batch_sizes.total + found.damaged_bytes == found.bytes
         assert found.damage_count == len(found.damages)

@@ -26,6 +26,7 @@ from kstore.errors import (
     UnknownTopicOrPartitionError,
 )
 from kstore.log import lifetime
+from support.damage import write_damaged
 from support.stores import MARKER, QUIET, Broken, drop, python, scanned, snapshot
 
 DAY_MS = 86_400_000
@@ -241,7 +242,7 @@ def test_a_reader_changes_no_byte_and_refuses_writing(filled: Path) -> None:
         for use in (
             lambda: store.create_topic("u"),
             lambda: store.delete_topic("t"),
-            lambda: store.configure_topic("t", LogConfig()),
+            lambda: store.alter_topic("t", config={}),
             lambda: store["t"].append(b"x"),
             lambda: store["t"][0].append(b"x"),
             lambda: store.producer("t"),
@@ -379,7 +380,7 @@ def test_other_settings_reach_logs_that_are_open(tmp_path: Path) -> None:
     with kstore.open(tmp_path, config=QUIET) as store:
         log = store.create_topic("t")[0]
         log.append(b"x" * 100)
-        store.configure_topic("t", LogConfig(segment_bytes=200, max_message_bytes=150))
+        store.alter_topic("t", config={"segment_bytes": 200, "max_message_bytes": 150})
         for _ in range(3):
             log.append(b"x" * 50)
         assert len(log.segments.views) == 4
@@ -489,7 +490,7 @@ def test_retention_that_is_asked_for_works_on_a_foreign_topic(tmp_path: Path) ->
     bases = foreign(tmp_path)
     with kstore.open(tmp_path, config=QUIET) as store:
         log = store["kafka"][0]
-        store.configure_topic("kafka", LogConfig(retention_ms=DAY_MS, segment_bytes=2000))
+        store.alter_topic("kafka", config={"retention_ms": DAY_MS, "segment_bytes": 2000})
         store.apply_retention()
         assert log.start_offset == 100 > bases[-1]
         store.delete_topic("kafka")
@@ -522,7 +523,7 @@ def test_damage_in_front_of_later_data_needs_a_word(tmp_path: Path) -> None:
     (tmp_path / MARKER).unlink()
     (tmp_path / "recovery-point-offset-checkpoint").write_text("0\n0\n")
     first = sorted((tmp_path / "t-0").glob("*.log"))[0]
-    first.write_bytes(first.read_bytes()[:-5])
+    write_damaged(first, first.read_bytes()[:-5])
     with (
         kstore.open(tmp_path, config=QUIET) as store,
         pytest.raises(RecoveryNeededError, match=r"recovery=.kafka"),
@@ -548,7 +549,7 @@ def test_a_reader_says_that_recovery_is_due(
         assert "recovery is due" not in caplog.text
     (tmp_path / MARKER).unlink()
     log_file = next((tmp_path / "t-0").glob("*.log"))
-    log_file.write_bytes(log_file.read_bytes() + b"torn")
+    write_damaged(log_file, log_file.read_bytes() + b"torn")
     with caplog.at_level(logging.WARNING, "kstore"), kstore.open(tmp_path, "r") as store:
         assert "recovery is due" in caplog.text
         assert store["t"][0].end_offset == 10

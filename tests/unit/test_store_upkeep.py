@@ -1,5 +1,6 @@
 """Stores of many partitions, and what they do in the background."""
 
+import errno
 import os
 import resource
 import threading
@@ -11,8 +12,14 @@ import pytest
 
 import kstore
 from kstore import LogConfig, Store, StoreConfig
-from kstore.errors import LogDirOfflineError, StorageError, UnknownTopicOrPartitionError
-from support.stores import MARKER, QUIET, Broken, drop
+from kstore.errors import (
+    BackgroundFailure,
+    LogDirOfflineError,
+    StorageError,
+    TooManyOpenFilesError,
+    UnknownTopicOrPartitionError,
+)
+from support.stores import MARKER, QUIET, Broken, drop, python
 
 # --- many partitions, few descriptors ----------------------------------------------------------
 
@@ -42,6 +49,71 @@ def test_idle_logs_give_their_files_back(tmp_path: Path) -> None:
         for number, log in enumerate(store["t"]):
             assert log[1].value == b"%d" % number
         assert set(store.end_offsets().values()) == {2}
+
+
+@pytest.mark.parametrize(
+    ("limit", "logs"), [(64, 10), (256, 42), (512, 128), (896, 256), (1024, 256), (1 << 20, 256)]
+)
+def test_the_default_of_open_logs_leaves_descriptors_to_others(
+    monkeypatch: pytest.MonkeyPatch, limit: int, logs: int
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (limit, limit))
+    assert StoreConfig().max_open_logs == logs
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (resource.RLIM_INFINITY,) * 2)
+    assert StoreConfig().max_open_logs == 256
+
+
+def test_the_default_of_open_logs_works_and_closes_with_256_descriptors(tmp_path: Path) -> None:
+    code = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+import kstore
+with kstore.open(sys.argv[1]) as store:
+    topic = store.create_topic("t", 300, config=kstore.LogConfig(segment_index_bytes=4096))
+    for log in topic:
+        log.append(b"value")
+print("closed")
+"""
+    assert python(code, tmp_path) == "closed\n"
+    assert (tmp_path / MARKER).exists()
+
+
+@pytest.mark.usefixtures("few_descriptors")
+def test_without_descriptors_an_append_says_which_limit_to_raise_and_close_finishes(
+    tmp_path: Path,
+) -> None:
+    config = StoreConfig(max_open_logs=1000, background=False)
+    store = kstore.open(tmp_path, config=config)
+    topic = store.create_topic("t", 100, config=LogConfig(segment_index_bytes=4096))
+    done = 0
+    refusal = None
+    for log in topic:
+        try:
+            log.append(b"value")
+        except TooManyOpenFilesError as error:
+            refusal = error
+            break
+        done += 1
+    assert refusal is not None
+    assert refusal.errno == errno.EMFILE
+    assert "raise its limit (`ulimit -n`" in str(refusal)
+    assert "max_open_logs" in str(refusal)
+    assert done > 5
+    store.close()
+    assert (tmp_path / MARKER).exists()
+    with kstore.open(tmp_path, config=QUIET) as store:
+        assert not store.recovery.unclean
+        assert sum(log.end_offset for log in store["t"]) == done
+
+
+@pytest.mark.usefixtures("few_descriptors")
+def test_a_close_after_many_rolls_needs_few_descriptors(tmp_path: Path) -> None:
+    with kstore.open(tmp_path, config=QUIET) as store:
+        log = store.create_topic("t", config=LogConfig(segment_index_bytes=4096))[0]
+        for _ in range(200):
+            log.append(b"value")
+            log.roll()
+    assert (tmp_path / MARKER).exists()
 
 
 @pytest.mark.usefixtures("few_descriptors")
@@ -116,16 +188,30 @@ def test_background_work_can_be_off(tmp_path: Path) -> None:
         assert upkeep_threads() == []
 
 
-def test_errors_of_the_background_surface_on_the_next_call(tmp_path: Path) -> None:
+def test_background_errors_go_to_their_callback_and_to_no_caller(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     files = Broken()
-    store = Store(tmp_path, files=files)
+    seen: list[BackgroundFailure] = []
+    reported = threading.Event()
+
+    def on_error(failure: BackgroundFailure) -> None:
+        seen.append(failure)
+        reported.set()
+        raise RuntimeError("a callback that fails")
+
+    store = Store(tmp_path, files=files, config=StoreConfig(on_background_error=on_error))
     topic = store.create_topic("t", config=LogConfig(flush_ms=1))
     files.failing = True
     topic.append(b"x")
-    wait_until(lambda: store._manager.upkeep_failed)
-    with pytest.raises(StorageError):
-        store.end_offsets()
-    assert store.end_offsets() == {("t", 0): 1}  # told once
+    assert reported.wait(30)
+    assert store.end_offsets() == {("t", 0): 1}
+    (failure,) = seen
+    assert (failure.work, failure.topic, failure.partition) == ("flush", "t", 0)
+    assert isinstance(failure.error, StorageError)
+    assert store.background_failures == (failure,)
+    assert "flush of t-0 failed in the background" in caplog.text
+    wait_until(lambda: "on_background_error failed" in caplog.text)
     with pytest.raises(StorageError):
         topic[0].append(b"y")  # the log itself stays read-only
     with pytest.raises(LogDirOfflineError, match="t-0 from offset"):
@@ -139,7 +225,7 @@ def test_the_thread_does_not_keep_a_dropped_store(tmp_path: Path) -> None:
     with pytest.warns(ResourceWarning):
         drop(kept)
     wait_until(lambda: upkeep_threads() == [])
-    assert (tmp_path / MARKER).exists()
+    assert not (tmp_path / MARKER).exists()
 
 
 def test_checkpoints_are_written_meanwhile(tmp_path: Path) -> None:

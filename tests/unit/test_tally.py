@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kstore._native.tally import Tally
+from kstore._native.spark.tally import Tally
 
 KEY = b"0123456789abcdef"
 keys = st.one_of(st.none(), st.binary(max_size=3), st.binary(min_size=15, max_size=40))

@@ -10,7 +10,7 @@ import pytest
 import kstore
 from kstore import LogConfig, Position, Store, StoreConfig
 from kstore.errors import MessageTooLargeError, UnknownTopicOrPartitionError
-from kstore.topic import StickyPartitioner
+from kstore.partitioner import StickyPartitioner
 
 
 @pytest.fixture

@@ -240,14 +240,20 @@ def test_closing_aborts_what_is_open(tmp_path: Path) -> None:
             store.transactional_producer("id")
 
 
-def test_a_deleted_topic_does_not_matter_at_the_end(store) -> None:
+def test_a_transaction_whose_topic_is_deleted_can_only_be_aborted(store) -> None:
     producer = store.transactional_producer("id")
+    producer.begin_transaction()
+    producer.send("b", b"1")
+    producer.send("a", b"2", partition=0)
+    producer.flush()
+    store.delete_topic("b")
+    with pytest.raises(InvalidTxnStateError, match=r"topic .b., .* can only be aborted"):
+        producer.commit_transaction()
+    producer.abort_transaction()
+    assert committed(store, "a") == []
     with producer.transaction():
-        producer.send("b", b"1")
-        producer.send("a", b"2", partition=0)
-        producer.flush()
-        store.delete_topic("b")
-    assert committed(store, "a") == [b"2"]
+        producer.send("a", b"3", partition=0)
+    assert committed(store, "a") == [b"3"]
 
 
 def test_states_are_kafka_s_records(tmp_path: Path) -> None:

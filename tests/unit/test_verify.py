@@ -15,6 +15,7 @@ from oracle import writer
 from oracle.crc import crc32c
 from oracle.plain import PlainRecord
 from oracle.recovery import recover
+from support.damage import cut, write_damaged
 
 
 def record(offset, size=40):
@@ -124,8 +125,7 @@ def test_every_cut_of_the_last_segment_is_not_yet_there(partition):
     for name in (filenames.index_name(110), filenames.time_index_name(110)):
         (partition / name).unlink()
     for size in range(len(data) - 1, -1, -1):
-        with path.open("r+b") as file:
-            file.truncate(size)
+        cut(path, size)
         report = verify_partition(DISK, partition)
         assert report.findings == []
         assert report.not_yet_there == size - max(end for end in ends if end <= size)
@@ -365,7 +365,7 @@ def test_every_wrong_bit_of_a_transaction_index_is_found_or_widens(copied):
 
 def test_a_transaction_index_that_is_cut(copied):
     path = the_file(copied, "txnindex")
-    path.write_bytes(path.read_bytes()[:-1])
+    write_damaged(path, path.read_bytes()[:-1])
     kinds = {finding.kind for finding in verify_partition(DISK, copied).findings}
     assert kinds == {"transaction index"}
 

@@ -12,6 +12,7 @@ from kstore.log import filenames
 from kstore.log.files import DISK
 from kstore.log.verify import VerifyReport, verify_partition
 from kstore.log.verify_parts import Part, merge_parts, plan_parts, verify_part
+from support.damage import write_damaged
 from support.stores import QUIET
 
 
@@ -83,17 +84,17 @@ def damages(path: Path) -> Iterator[tuple[str, Any]]:
     def flip() -> None:
         data = bytearray(middle.read_bytes())
         data[len(data) // 2] ^= 4
-        middle.write_bytes(data)
+        write_damaged(middle, data)
 
     def cut() -> None:
-        middle.write_bytes(middle.read_bytes()[:-5])
+        write_damaged(middle, middle.read_bytes()[:-5])
 
     def repeat() -> None:
         (path / filenames.log_name(bases[3])).write_bytes(middle.read_bytes())
 
     def overlap() -> None:
         following = path / filenames.log_name(bases[3])
-        middle.write_bytes(middle.read_bytes() + following.read_bytes())
+        write_damaged(middle, middle.read_bytes() + following.read_bytes())
 
     def no_index() -> None:
         (path / filenames.index_name(bases[4])).write_bytes(b"\1" * 16)
@@ -158,7 +159,7 @@ def test_findings_are_counted_beyond_those_kept(
     for each in sorted(plain.glob("*.log"))[:4]:
         data = bytearray(each.read_bytes())
         data[70] ^= 1
-        each.write_bytes(data)
+        write_damaged(each, data)
     monkeypatch.setattr("kstore.log.verify.MAX_FINDINGS", 3)
     monkeypatch.setattr("kstore.log.verify_parts.MAX_FINDINGS", 3)
     whole = verify_partition(DISK, plain)

@@ -1,4 +1,4 @@
-"""What a comparison is: several ways of doing one thing, and the ratios that are wanted."""
+"""A contest: several ways to do the same work, and the ratios that are wanted between them."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,25 +14,29 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+Calls = dict[str, Callable[[], object]]  # contestants by name
+Bar = tuple[str, str, float | None]  # ours, peer, how many times as fast ours should be
+
+
 @dataclass(frozen=True)
 class Timed:
-    """What a contestant returns that has a clock of its own: set-up and checks are outside it.
+    """The result of a contestant that times itself, without its set-up and checks.
 
     Attributes
     ----------
     seconds
-        Of one piece of the work (its median, where pieces were timed one by one).
+        For one piece of the work; the median where pieces were timed one by one.
     result
-        Compared as any other contestant's.
+        Compared with the results of the other contestants.
     also
-        More figures in seconds, shown and compared as ``"contestant p99"``. One whose name ends
-        in ``CPU`` is processor time for a piece of the work, shown for each gigabyte; one that
-        ends in ``, MiB`` is memory.
+        More figures in seconds, shown and compared as ``"contestant p99"``. A name that ends in
+        ``CPU`` is processor time for a piece of the work, shown per gigabyte; a name that ends
+        in ``, MiB`` is memory.
     samples
-        Nanoseconds of the single pieces, where they were timed one by one: all rounds' together
-        give the percentiles.
+        Nanoseconds of the single pieces, where they were timed one by one. The percentiles are
+        those of all rounds.
     waits
-        The same of other things that were waited for, by name: shown as ``"contestant ack"``.
+        The same for other waits, by name, shown as ``"contestant ack"``.
     """
 
     seconds: float
@@ -49,28 +53,28 @@ class Contest:
     Attributes
     ----------
     name
-        What is done, with its sizes.
+        The work, with its sizes.
     calls
-        Contestant's name to a function without arguments. All must return equal results, bare
-        or in a :class:`Timed`.
+        From a contestant's name to a function without arguments. All must return equal results,
+        bare or in a :class:`Timed`.
     amount, unit
-        What one call handles (bytes, records), for a rate; 0 shows none.
+        What one call handles (bytes, records), for a rate; 0 shows no rate.
     bars
         ``(ours, peer, wanted)``: ours should be at least ``wanted`` times as fast as peer; None
         only reports the ratio.
     expected
-        The right result, where it is known beforehand; else the first contestant's.
+        The right result, if it is known beforehand; else that of the first contestant.
     unchecked
-        Contestants whose result is of another kind (a limit that only reads, say).
+        Contestants whose result is of another kind (a ceiling that only reads, for example).
     rounds
-        How often each is called; less where a call takes seconds.
+        How often each contestant is called; fewer for calls that take seconds.
     ceiling
-        The contestant that others are shown as a fraction of; without one it is the fastest of
-        the run that is no target.
+        The contestant of which the others are shown as a fraction; by default the fastest of the
+        run that is not a target.
     targets
-        Contestants that only return a wanted figure, so that it can be compared in ``bars``.
+        Contestants that only return a wanted figure, for comparison in ``bars``.
     size, axis
-        Where it stands in a picture of all contests of a workload, and what that counts.
+        Its position on the axis of the workload's plot, and the label of that axis.
     """
 
     name: str
@@ -87,20 +91,19 @@ class Contest:
     axis: str = "bytes of a request"
 
     def check(self) -> dict[str, float]:
-        """Call every contestant once and raise AssertionError if a result is wrong.
+        """Call every contestant once; AssertionError if a result is wrong.
 
-        Returns the seconds that each call took, set-up and checks included.
+        Returns the seconds that each call took, including set-up and checks.
         """
         return {name: seconds for name, seconds, _ in self.first_calls()}
 
     def first_calls(
         self, failed: dict[str, str] | None = None
     ) -> "Iterator[tuple[str, float, object]]":
-        """Call one contestant after the other, each once: its name, the seconds that the call took
-        and what it returned.
+        """Call each contestant once: its name, the seconds that the call took, and its result.
 
-        AssertionError if a result is wrong. With ``failed`` nobody's error ends the contest for
-        the others: it is put there by the contestant's name instead.
+        AssertionError if a result is wrong. With ``failed`` an error does not end the contest
+        for the others: it is stored there by the contestant's name instead.
         """
         expected = self.expected
         for name, call in self.calls.items():
@@ -118,19 +121,42 @@ class Contest:
             except Exception as error:
                 if failed is None:
                     raise
-                failed[name] = in_words(error)
+                failed[name] = describe_error(error)
                 continue
             yield name, seconds, result
 
 
+def floor_contest(
+    name: str,
+    calls: Calls,
+    floor: tuple[str, Callable[[], object]],
+    amount: float,
+    unit: str = "B",
+    *,
+    expected: object = None,
+    rounds: int = 7,
+) -> Contest:
+    """A contest whose ceiling is a bare loop over the same bytes, with a result of another kind."""
+    return Contest(
+        name=name,
+        calls=calls | dict([floor]),
+        amount=amount,
+        unit=unit,
+        expected=expected,
+        unchecked=frozenset([floor[0]]),
+        ceiling=floor[0],
+        rounds=rounds,
+    )
+
+
 def _short(result: object, most: int = 500) -> str:
-    """A result for a message: some are whole segments."""
+    """A result for a message, shortened: some are complete segments."""
     text = repr(result)
     return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
 
 
-def in_words(error: Exception) -> str:
-    """What happened, for whoever reads why somebody has no figure."""
+def describe_error(error: Exception) -> str:
+    """An error as text, for the report."""
     return f"{type(error).__name__}: {error}"
 
 
@@ -139,18 +165,18 @@ _part = [1.0]
 
 
 def scale() -> float:
-    """``KSTORE_BENCH_SCALE``: 1.0 unless set; sizes of the data are multiplied by it.
+    """``KSTORE_BENCH_SCALE``, by which the sizes of the data are multiplied; 1.0 unless set.
 
-    KStoreError where it is no number above 0 and up to ``LARGEST_SCALE``.
+    KStoreError unless it is a number above 0 and up to ``LARGEST_SCALE``.
     """
-    told = os.environ.get("KSTORE_BENCH_SCALE", "1")
+    text = os.environ.get("KSTORE_BENCH_SCALE", "1")
     try:
-        found = float(told)
+        found = float(text)
     except ValueError:
         found = 0.0
-    if not 0 < found <= LARGEST_SCALE:  # nan neither
+    if not 0 < found <= LARGEST_SCALE:  # False for nan, too
         raise KStoreError(
-            f"KSTORE_BENCH_SCALE is {told!r}: it multiplies sizes, so it must be a number above 0 "
+            f"KSTORE_BENCH_SCALE is {text!r}: it multiplies sizes, so it must be a number above 0 "
             f"and up to {LARGEST_SCALE:g}"
         )
     return found
@@ -158,7 +184,7 @@ def scale() -> float:
 
 @contextmanager
 def part_of(part: float) -> Iterator[None]:
-    """Within, ``scaled`` gives so small a part of what it gives elsewhere; for one thread."""
+    """Within, ``scaled`` returns this fraction of what it returns elsewhere. Not thread-safe."""
     _part.append(part)
     try:
         yield

@@ -1,19 +1,19 @@
-"""What this machine calls the same: one contestant against itself, before anything is measured."""
+"""The A/A noise of a machine: how much a contestant differs from itself."""
 
 import os
 from collections.abc import Callable
 from pathlib import Path
 
-from kstore._native import limits
-from kstore._native.checksum import crc32c
+from kstore._native.bench import memory_loops
+from kstore._native.format.checksum import crc32c
 from kstore.bench.contest import Contest, scaled
-from kstore.bench.raw_files import block_of, fresh
-from kstore.bench.runner import run
-from kstore.bench.statistic import paired
+from kstore.bench.data.raw_files import block_of, fresh
+from kstore.bench.runner.estimate import paired
+from kstore.bench.runner.rounds import run
 
 MIB = 1 << 20
-LARGEST = 64 * MIB  # however large the data of a run are: more tells no more of the noise
-# Which of the three a group's figures are like.
+LARGEST = 64 * MIB  # more data does not change the noise
+# Kinds of noise that apply to a group's figures.
 KINDS = {
     "disk": ("disk",),
     "memory": ("memory",),
@@ -21,8 +21,8 @@ KINDS = {
     "sockets": ("cpu", "memory"),
     "engine": ("cpu", "memory", "disk"),
 }
-# Single workloads of other kinds than their group's: those that only read what is in memory, and
-# those of the page cache that wait for the disk.
+# Workloads with other kinds than their group: those that only read memory, and those of the page
+# cache that wait for the disk.
 SINGLE = dict.fromkeys(
     (f"engine/{name}" for name in ("checksum", "segments", "records", "index", "jit")),
     ("cpu", "memory"),
@@ -30,9 +30,9 @@ SINGLE = dict.fromkeys(
 
 
 def measure(directory: Path, rounds: int) -> dict[str, float]:
-    """By kind of work, how far from 1 the ratio of a thing and itself came out (0.02: 2 %).
+    """By kind of work, how far the ratio of a contestant and itself is from 1 (0.02: 2 %).
 
-    It is the farther end of the bootstrap interval of the median of the rounds' ratios.
+    The farther end of the bootstrap interval of the median of the rounds' ratios.
     """
     small, large = block_of(64 << 10), block_of(min(scaled(64 * MIB, MIB), LARGEST))
     block = block_of(min(scaled(4 * MIB, 4096), LARGEST) // 4096 * 4096)
@@ -45,7 +45,7 @@ def measure(directory: Path, rounds: int) -> dict[str, float]:
 
     works: dict[str, Callable[[], object]] = {
         "cpu": lambda: crc32c(small),
-        "memory": lambda: limits.read_all(large),
+        "memory": lambda: memory_loops.read_all(large),
         "disk": write,
     }
     found = {}
@@ -57,6 +57,6 @@ def measure(directory: Path, rounds: int) -> dict[str, float]:
 
 
 def of_workload(noise: dict[str, float], title: str) -> float:
-    """The noise that a workload's figures are held against."""
+    """The noise that applies to a workload's figures."""
     kinds = SINGLE.get(title) or KINDS.get(title.partition("/")[0], tuple(noise))
     return max((noise.get(kind, 0.0) for kind in kinds), default=0.0)

@@ -1,4 +1,4 @@
-"""A whole run: the environment and the noise first, then every workload in a folder of its own."""
+"""A complete run: the environment and the noise, then every workload in its own folder."""
 
 import shutil
 import signal
@@ -14,42 +14,44 @@ from pathlib import Path
 from time import perf_counter
 from types import FrameType
 
-from kstore.bench import noise, peers, results, sockets
-from kstore.bench.contest import Contest, in_words, scale
-from kstore.bench.environment import (
+from kstore.bench import noise
+from kstore.bench.contest import Contest, describe_error, scale
+from kstore.bench.machine import sockets
+from kstore.bench.peers import availability
+from kstore.bench.report import results
+from kstore.bench.runner.environment import (
     Environment,
     available_memory,
     environment,
     in_memory,
 )
-from kstore.bench.environment import peers as absent
-from kstore.bench.runner import NO_TIME, run
+from kstore.bench.runner.environment import peers as absent
+from kstore.bench.runner.rounds import NO_TIME, run
 from kstore.bench.workload import LEVELS, Setting, Workload
+from kstore.cli.signals import raising_terminated
 from kstore.errors import KStoreError
 
 PREFIX = "kstore-bench-"
-# Of a whole run, set-up included. A quick and a default run keep to it however slow the machine
-# is: what is under way in the end is stopped a little later. A full one makes three rounds.
+# Seconds of a run, set-up included. A quick and a default run keep to it however slow the machine
+# is: the call that is running at the end is stopped a little later. A full run makes three rounds.
 SECONDS = {"quick": 100.0, "default": 540.0, "full": 3600.0}
-STRICT = {"quick": 10.0, "default": 40.0}  # seconds until what is under way is stopped
-LATE = 1.5  # times its time, after which a workload begins no further contest
-PATIENCE = 3  # times its time, after which a contest begins nothing more
-LEAST_SIZE = 0.1  # part of its size that a workload has in a run that is late
-WITHOUT_FILES = ("sockets",)  # groups whose figures do not hang on the file system
-SPARE = 256 << 20  # bytes that stay free
-ENDINGS = (signal.SIGTERM, signal.SIGHUP)
-IN_MEMORY = 3  # times its size that a workload may take of memory, its files' pages not counted
-ROUNDS = {"quick": 7, "default": 15, "full": 25}  # of the noise
+STRICT = {"quick": 10.0, "default": 40.0}  # seconds until the running call is stopped
+LATE = 1.5  # times its time, after which a workload starts no further contest
+PATIENCE = 3  # times its time, after which a contest starts no further call
+LEAST_SIZE = 0.1  # fraction of its size that a workload has at least in a late run
+WITHOUT_FILES = ("sockets",)  # groups whose figures do not depend on the file system
+SPARE = 256 << 20  # bytes that are left free
+IN_MEMORY = 3  # times its size that a workload may use of memory, page cache not counted
+ROUNDS = {"quick": 7, "default": 15, "full": 25}  # of the A/A contests
 
 
 @contextmanager
 def workspace(parent: Path, needed: int) -> Iterator[Path]:
-    """A new folder below ``parent``, gone in the end, whatever ends it (Ctrl-C, SIGTERM, a
-    closed terminal).
+    """A new folder below ``parent`` that is deleted at the end, also after Ctrl-C, SIGTERM or a
+    closed terminal.
 
-    Its path is absolute: programs are started in other directories. Nothing outside this folder is
-    written. KStoreError where the directory is not there, cannot be written, or has not room for so
-    many bytes.
+    Its path is absolute, since programs are started in other directories. Nothing outside of it
+    is written. KStoreError if the directory does not exist, is not writable, or is too small.
     """
     if not parent.is_dir():
         raise KStoreError(f"there is no directory {parent}; --dir names one on the disk to test")
@@ -60,32 +62,20 @@ def workspace(parent: Path, needed: int) -> Iterator[Path]:
             "another disk, --quick takes less, and groups can be chosen"
         )
     folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent.resolve()))
-    before = {number: signal.getsignal(number) for number in ENDINGS}
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    main = threading.current_thread() is threading.main_thread()
-    if main:
-        for number, handler in before.items():
-            if handler is not signal.SIG_IGN:  # nohup
-                signal.signal(number, stop)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        if main:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    with raising_terminated():
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 class TimeUp(BaseException):
-    """The time of a run is over by more than what it allows to whatever is under way."""
+    """The time of a run is over, and so is the grace period of the running call."""
 
 
 @contextmanager
 def alarm(seconds: float) -> Iterator[None]:
-    """TimeUp is raised within, after so many seconds; in the main thread only."""
+    """Raise TimeUp after so many seconds, in the main thread only."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -103,19 +93,19 @@ def alarm(seconds: float) -> Iterator[None]:
 
 
 def left_behind(parent: Path) -> list[Path]:
-    """Folders of earlier runs that were killed: named, never removed, they might be in use."""
+    """Folders of killed runs. They are reported, never deleted: another run may be using them."""
     return sorted(path for path in parent.glob(f"{PREFIX}*") if path.is_dir())
 
 
 def needed(workloads: Sequence[Workload], level: str) -> int:
-    """Bytes of the disk that the largest of the workloads takes."""
+    """Bytes of disk space that the largest of the workloads needs."""
     return max(int(each.size(level) * each.copies) for each in workloads)
 
 
 def short_of_memory(size: int) -> str:
-    """Why a workload of so many bytes is not begun, or an empty string.
+    """Why a workload of so many bytes is not started, or an empty string.
 
-    It would be killed, or have a neighbour killed.
+    Without memory the kernel would kill it, or another process.
     """
     free = available_memory()
     if 0 < free < IN_MEMORY * size + SPARE:
@@ -128,20 +118,20 @@ def short_of_memory(size: int) -> str:
 
 @dataclass
 class Listener:
-    """Who is told what happens; each does nothing unless it is given."""
+    """Callbacks of a run; each does nothing by default."""
 
-    begun: Callable[[Environment, dict[str, float]], None] = lambda found, noise: None
-    progress: Callable[[str], None] = lambda text: None
-    finished: Callable[[results.Tree], None] = lambda result: None
-    failed: Callable[[str, str], None] = lambda title, reason: None
+    on_start: Callable[[Environment, dict[str, float]], None] = lambda found, noise: None
+    on_progress: Callable[[str], None] = lambda text: None
+    on_result: Callable[[results.Tree], None] = lambda result: None
+    on_failure: Callable[[str, str], None] = lambda title, reason: None
 
 
 @dataclass
 class Suite:
-    """What is to be run, and where.
+    """What to run, and where.
 
-    ``seconds``: about how long all of it may take, instead of the level's. ``chosen``: which
-    contests are run, all unless it is given.
+    ``seconds``: about how long the run may take, instead of the level's time. ``chosen``: selects
+    the contests to run, by default all.
     """
 
     workloads: Sequence[Workload]
@@ -155,18 +145,18 @@ class Suite:
     _until: float = 0.0
 
     def run(self) -> results.Tree:
-        """Everything; what came of it, as ``kstore bench --json`` writes it.
+        """Run everything and return the results as ``kstore bench --json`` writes them.
 
-        ``tree`` has what is done so far: after an interrupt too, with its name as ``ended_by``.
+        ``tree`` has the results so far, also after an interrupt, whose name is ``ended_by``.
         """
-        sockets.congestion()  # one that was named and is refused is known before anything is run
+        sockets.congestion()  # a named one that the kernel refuses is an error before anything runs
         with workspace(self.directory, needed(self.workloads, self.level)) as folder:
             started = datetime.now(UTC)
             self._until = perf_counter() + self._seconds
             found = environment(folder.parent)
-            self.listener.progress("the same thing against itself: the noise of this machine")
+            self.listener.on_progress("the noise of this machine, A/A")
             noises = noise.measure(folder, ROUNDS[self.level] if self.rounds is None else 5)
-            self.listener.begun(found, noises)
+            self.listener.on_start(found, noises)
             self.tree = tree = {
                 "kstore_bench": results.FORMAT,
                 "started": started.isoformat(timespec="seconds"),
@@ -177,7 +167,7 @@ class Suite:
                 "noise": noises,
                 "results": [],
                 "medium": in_memory(folder.parent) or "disk",
-                "missing": {f"peer {name}": told for name, told in absent().items()},
+                "missing": {f"peer {name}": reason for name, reason in absent().items()},
                 "failed": [],
             }
             try:
@@ -190,7 +180,7 @@ class Suite:
         return tree
 
     def _all(self, folder: Path, tree: results.Tree) -> None:
-        """All workloads; where time is short by rule, until it is over."""
+        """Run all workloads, until the time is over if the level limits it."""
         if not self._strict:
             self._in_turn(folder, tree)
             return
@@ -204,9 +194,9 @@ class Suite:
         weights = total = sum(each.weight for each in self.workloads)
         for number, workload in enumerate(self.workloads):
             share = max(self._until - perf_counter(), 0.0) * workload.weight / weights
-            meant = self._seconds * workload.weight / total
+            planned = self._seconds * workload.weight / total
             weights -= workload.weight
-            self._one(folder / f"{number}", workload, Budget(meant, share), tree)
+            self._one(folder / f"{number}", workload, Budget(planned, share), tree)
 
     @property
     def _seconds(self) -> float:
@@ -214,15 +204,15 @@ class Suite:
 
     @property
     def _strict(self) -> bool:
-        """Whether time is short by rule. Rounds that were asked for by number are made."""
+        """Whether the level limits the time. Rounds given by ``--rounds`` are always made."""
         return self.level in STRICT and self.rounds is None
 
     def _one(self, folder: Path, workload: Workload, budget: "Budget", tree: results.Tree) -> None:
-        """One workload; a failure is told and ends this workload only."""
+        """Run one workload; a failure is reported and ends this workload only."""
         folder.mkdir()
-        before, tempfile.tempdir = tempfile.tempdir, str(folder)  # where workloads make the rest
-        peers.missing.clear()
-        peers.failed.clear()
+        before, tempfile.tempdir = tempfile.tempdir, str(folder)  # for other temporary files
+        availability.missing.clear()
+        availability.failed.clear()
         part = budget.part if self._strict else 1.0
         setting = Setting(folder, workload.size(self.level, part), self.level, part)
         began = perf_counter()
@@ -245,31 +235,31 @@ class Suite:
                 left = budget.share - (perf_counter() - began)
                 seconds = max(left / max(1, expected - number), budget.share / expected / 3)
                 self._contest(workload, contest, seconds, setting)
-        except Exception as error:  # a figure less, not a run less
-            self._failed(workload, in_words(error))
+        except Exception as error:  # the run continues
+            self._failed(workload, describe_error(error))
         finally:
             if isinstance(contests, Generator):
-                contests.close()  # its servers end now, after an interrupt too
+                contests.close()  # stops its servers now, also after an interrupt
             tempfile.tempdir = before
-            for name, reason in peers.failed.items():
+            for name, reason in availability.failed.items():
                 self._failed(workload, f"{name}: {reason}")
-            for name, reason in (setting.missing | peers.missing).items():
+            for name, reason in (setting.missing | availability.missing).items():
                 tree["missing"][f"{workload.title}: {name}"] = reason
             shutil.rmtree(folder, ignore_errors=True)
 
     def _failed(self, workload: Workload, reason: str) -> None:
         self.tree["failed"].append({"workload": workload.title, "reason": reason})
-        self.listener.failed(workload.title, reason)
+        self.listener.on_failure(workload.title, reason)
 
     def _contest(
         self, workload: Workload, contest: Contest, seconds: float, setting: Setting
     ) -> None:
-        """One contest; whoever fails in it is told."""
+        """Run one contest; its failures are reported."""
         title = f"{workload.title}: {contest.name}"
-        self.listener.progress(title)
+        self.listener.on_progress(title)
 
-        def progress(done: int, wanted: int) -> None:
-            self.listener.progress(f"{title}, round {done + 1} of {wanted}")
+        def on_progress(done: int, wanted: int) -> None:
+            self.listener.on_progress(f"{title}, round {done + 1} of {wanted}")
 
         most = min(PATIENCE * seconds, self._until - perf_counter())
         outcome = run(
@@ -277,14 +267,17 @@ class Suite:
             rounds=self.rounds,
             seconds=seconds if self.rounds is None else None,
             most=most if self._strict else None,
-            progress=progress,
-            careful=True,
+            on_progress=on_progress,
+            keep_going=True,
         )
-        result = results.as_tree(workload, outcome) | {"scale": scale(), "part": setting.part}
+        result = results.as_tree(workload.group, workload.title, outcome) | {
+            "scale": scale(),
+            "part": setting.part,
+        }
         if workload.group not in WITHOUT_FILES and self.tree["medium"] != "disk":
             result["medium"] = f"files in memory ({self.tree['medium']}), NO DISK"
         self.tree["results"].append(result)
-        self.listener.finished(result)
+        self.listener.on_result(result)
         for name, reason in outcome.failed.items():
             self._failed(workload, f"{contest.name}: {name}: {reason}")
         for name, reason in outcome.left_out.items():
@@ -293,20 +286,20 @@ class Suite:
 
 @dataclass(frozen=True)
 class Budget:
-    """Seconds of a workload: what it was meant to have, and its share of what is left."""
+    """Seconds of a workload: its planned time, and its share of the remaining time."""
 
-    meant: float
+    planned: float
     share: float
 
     @property
     def part(self) -> float:
-        """Of its size, what it gets: as little as there is time, where a run is late."""
-        return min(1.0, max(LEAST_SIZE, self.share / self.meant)) if self.is_short else 1.0
+        """The fraction of its size that it gets: below 1 in a late run."""
+        return min(1.0, max(LEAST_SIZE, self.share / self.planned)) if self.is_short else 1.0
 
     @property
     def is_short(self) -> bool:
-        return self.share < 0.9 * self.meant
+        return self.share < 0.9 * self.planned
 
     def is_over(self, taken: float, until: float) -> bool:
-        """Whether no further contest may begin: after its own time, or the run's."""
+        """Whether no further contest may start: its own time or the run's is over."""
         return taken > LATE * self.share or perf_counter() > until

@@ -1,8 +1,7 @@
-"""What can be measured: workloads by group, each defined once, here and nowhere else.
+"""Workloads by group: what each one measures, its ceiling, its peers, and its sizes.
 
-A workload names what it measures, what its results are divided by, who stands beside it and how
-much data it takes; its contests are made only when it runs. The faces (``kstore bench``,
-pytest-benchmark, the table of ratios) all run these definitions.
+The contests of a workload are made only when it runs. ``kstore bench``, ``benchmarks/ratios.py``
+and ``benchmarks/goals.py`` all run these definitions.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,33 +13,33 @@ from typing import TypeVar
 from kstore.bench.contest import Contest, scale
 
 LEVELS = ("quick", "default", "full")
-# group: the modules whose WORKLOADS belong to it
+# group: modules with a tuple WORKLOADS
 GROUPS: dict[str, tuple[str, ...]] = {
-    "disk": ("disk",),
-    "memory": ("memory",),
-    "page-cache": ("page_cache",),
-    "sockets": ("sockets",),
-    "engine": ("engine", "latency"),
+    "disk": ("machine.disk",),
+    "memory": ("machine.memory",),
+    "page-cache": ("machine.page_cache",),
+    "sockets": ("machine.sockets",),
+    "engine": ("engine_workloads", "contests.latency"),
 }
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Where a workload runs, and how large.
+    """Where a workload runs, and with how much data.
 
     Attributes
     ----------
     directory
-        A folder of its own for the workload's files.
+        An empty folder for the workload's files.
     size
         Bytes that one contestant handles in one round, at most.
     level
         One of ``LEVELS``.
     part
-        Of the level's size, what ``size`` is: less where the time is short.
+        The fraction of the level's size that ``size`` is: below 1 in a late run.
     missing
-        Contestants that could not take part, each with the reason: workloads add to it.
+        Contestants that cannot take part, each with the reason; workloads add to it.
     """
 
     directory: Path
@@ -50,17 +49,17 @@ class Setting:
     missing: dict[str, str] = field(default_factory=dict)
 
     def pick(self, quick: T, default: T, full: T) -> T:
-        """The one of the three that belongs to the level."""
+        """The value for the level."""
         return (quick, default, full)[LEVELS.index(self.level)]
 
     def blocks(self, block: int, most: int) -> int:
-        """How many blocks fit into the size, between 1 and so many."""
+        """How many blocks fit into the size, at least 1 and at most ``most``."""
         return max(1, min(most, self.size // block))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """One thing that is measured.
+    """A named set of contests.
 
     Attributes
     ----------
@@ -69,27 +68,24 @@ class Workload:
     about
         What it measures, in a sentence.
     ceiling
-        What results are a fraction of.
+        What the results are fractions of.
     shows
-        Methods and sizes that are told apart: parts of the names of its contests, contestants or
-        figures, as ``--list`` tells them. One may be missing on a machine.
-    kernels
-        What of the compiled half its contests call, as ``module.name``: a test holds them to it,
-        and that none is forgotten.
+        Methods and sizes that it distinguishes, separated by semicolons: parts of the names of its
+        contests, contestants or figures, for ``--list``. Some may be missing on a machine.
     peers
-        What stands beside it and may be missing.
+        What it is compared with; peers may be missing.
     sizes
-        Bytes that a contestant handles a round: quick, default, full.
+        Bytes that a contestant handles in a round: quick, default, full.
     contests
-        Makes the contests, one after the other; what one made is gone when the next is asked for.
+        Makes the contests one by one; the files of one are deleted before the next is made.
     copies
-        How many times its size the directory must be able to hold.
+        The space that it needs on disk, as a multiple of its size.
     weight
-        Its part of the time, beside others.
+        Its share of the time, relative to other workloads.
     in_memory
-        Whether its data are in memory as well as, or instead of, on disk.
+        Whether its data are in memory, in addition to or instead of on disk.
     count
-        About how many contests: quick, default, full. They share the workload's time.
+        About how many contests it has: quick, default, full. They share its time.
     """
 
     group: str
@@ -98,8 +94,7 @@ class Workload:
     ceiling: str
     sizes: tuple[int, int, int]
     contests: Callable[[Setting], Iterator[Contest]]
-    shows: Sequence[str] = ()
-    kernels: Sequence[str] = ()
+    shows: str = ""
     peers: Sequence[str] = ()
     copies: float = 2.0
     weight: float = 1.0
@@ -111,17 +106,17 @@ class Workload:
         return f"{self.group}/{self.name}"
 
     def size(self, level: str, part: float = 1.0) -> int:
-        """Bytes at a level, multiplied by ``KSTORE_BENCH_SCALE``; at least 64 KiB. A part of it is
-        whole mebibytes, where it has some."""
+        """Bytes at a level, multiplied by ``KSTORE_BENCH_SCALE``; at least 64 KiB. A fraction is
+        rounded down to mebibytes if it has at least one."""
         size = int(self.sizes[LEVELS.index(level)] * scale() * part)
         whole = size >> 20 << 20 if part < 1 else size
         return max(1 << 16, whole or size)
 
 
 def workloads(words: Sequence[str] = ()) -> list[Workload]:
-    """The workloads of groups (``disk``) or single ones (``disk/commit``); all without words.
+    """The workloads of groups (``disk``) or single ones (``disk/commit``); by default all.
 
-    ValueError names a word that is neither.
+    ValueError names a word that is neither a group nor a workload.
     """
     wanted = {word.partition("/")[0] for word in words} or set(GROUPS)
     if unknown := wanted - set(GROUPS):

@@ -5,36 +5,39 @@ Flags and output are Kafka's. A tool's module is imported only when it is chosen
 """
 
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Any
 
 TOOLS = {
     "topics": "create, list, describe and delete topics",
     "console-producer": "append lines of standard input to a topic",
     "console-consumer": "print records of a topic, and follow it",
-    "log-dirs": "tell what is in which directory, and move partitions between them",
+    "log-dirs": "list what each directory holds, and move partitions between them",
     "get-offsets": "print the offsets of partitions: latest, earliest, or by time",
-    "dump-log": "print what is in log segments, indexes and snapshots, byte by byte",
+    "dump-log": "print log segments, indexes and snapshots, byte by byte",
     "verify": "check every checksum, offset and index entry",
-    "compact": "keep of every key the latest record, in topics that are to be compacted",
+    "compact": "keep the latest record of every key, in topics with cleanup.policy=compact",
     "handover": "hand partitions over to a stopped Kafka broker, or take its directory over",
     "mirror": "copy a topic of a live Kafka cluster, byte for byte",
-    "spark": "jobs over whole stores on Apache Spark: verify, stats, export, restore and more",
-    "repair": "save what is sound of a damaged directory into a new one",
+    "spark": "jobs over complete stores on Apache Spark: verify, stats, export, restore and more",
+    "repair": "save everything valid in a damaged directory into a new one",
     "bench": "measure this machine and kstore on it: disk, page cache, sockets, engine",
 }
 
 _PIPE_CLOSED = 141  # as a shell reports a program that SIGPIPE ended
-_INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one tool; returns its exit status.
 
-    0: done. 1: it could not, and said why on stderr. 130: interrupted. 141: whoever read the
-    output went away (``kstore dump-log ... | head``).
+    0: done. 1: not done; stderr says why. 130, 143, 129: ended by Ctrl-C, SIGTERM or
+    SIGHUP, with everything closed. 141: the reader of the output ended (``kstore dump-log ...
+    | head``).
     """
     from kstore.cli.common import ToolParser
+    from kstore.cli.signals import raising_terminated, status_of
     from kstore.errors import KStoreError
 
     words = list(sys.argv[1:] if argv is None else argv)
@@ -57,15 +60,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         parser.refuse_servers(words[1:])
         arguments = parser.parse_args(words[1:])
-        status: int = tool.run(arguments)
+        with raising_terminated(), warnings.catch_warnings():
+            warnings.showwarning = _warning_printer(name)
+            status: int = tool.run(arguments)
         sys.stdout.flush()
     except SystemExit as leave:  # argparse's --help and wrong options
         return int(leave.code or 0)
     except BrokenPipeError:
         _forget_output()
         return _PIPE_CLOSED
-    except KeyboardInterrupt:
-        return _INTERRUPTED
+    except KeyboardInterrupt as interrupt:
+        return status_of(interrupt)
     except KStoreError as error:
         _complain(name, str(error))
         return 1
@@ -89,7 +94,7 @@ def usage() -> str:
             "",
             *lines,
             "",
-            "'kstore TOOL --help' tells a tool's options. An example:",
+            "'kstore TOOL --help' lists a tool's options. An example:",
             "  kstore topics --create --topic orders --partitions 4 --log-dir data",
         ]
     )
@@ -98,6 +103,19 @@ def usage() -> str:
 def _complain(name: str, text: str) -> None:
     sys.stdout.flush()
     print(f"kstore {name}: {text}", file=sys.stderr)
+
+
+def _warning_printer(name: str) -> Any:
+    """Prints warnings for users as the tool's own line; other warnings as Python does."""
+    usual = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
+        if category is UserWarning:
+            _complain(name, str(message))
+        else:
+            usual(message, category, *where)
+
+    return show
 
 
 def _forget_output() -> None:

@@ -9,11 +9,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kstore.arguments import whole_number
 from kstore.cli.common import ToolParser, WrongOptionsError, complain
+from kstore.integers import INT32_MAX
 
 if TYPE_CHECKING:
-    from kstore.bench.environment import Environment
-    from kstore.bench.results import Tree
+    from kstore.bench.report.results import Tree
+    from kstore.bench.runner.environment import Environment
     from kstore.bench.suite import Suite
     from kstore.bench.workload import Workload
 
@@ -24,20 +26,21 @@ examples:
   kstore bench --list
   kstore bench compare before.json after.json
 
-Measures sequential and random writes, reads through the page cache, sends to sockets, and what the
-engine makes of them, each beside its ceiling, in interleaved rounds; every result is checked. The
-environment and the noise of the machine (a thing against itself) come before any figure. Files are
-made in a new folder below --dir and removed in the end, after an interrupt too. --quick takes under
-two minutes and the default under ten, with fewer rounds on a slow machine; --full an hour or more.
-What stands beside kstore and is not installed is named; 'pip install kstore[bench]' brings most.
+Measures sequential and random writes, reads through the page cache, sends to sockets, and the
+engine on top of them, each beside its ceiling, in interleaved rounds; every result is checked. The
+environment and the A/A noise of the machine come before any figure. Files are written to a new
+folder below --dir and deleted at the end, also after an interrupt. --quick takes under two minutes
+and the default under ten, with fewer rounds on a slow machine; --full takes an hour or more. Peers
+that are not installed are listed; 'pip install kstore[bench]' installs most.
 
-compare tells what changed between two runs beyond their noise: a contestant by its fraction of the
-ceiling of its own run, a ceiling by its time (--absolute: all by time); each figure by itself, and
-those of a group, a workload and a contestant taken together. Between two runs of the same, chance
-calls something slower once in twenty times at most. What failed or is gone in the second is listed.
-Exit status: 0, nothing is slower (of compare) or nobody failed; 3, something is slower; 4, nothing
-is surely slower, but one figure is much slower in too few rounds, or the noise hid everything; 1, a
-contestant failed (of compare: in the second run), or results cannot be read or written.
+compare reports what changed between two runs beyond their noise: a contestant by its fraction of
+the ceiling of its own run, a ceiling by its time (--absolute: everything by time); each figure by
+itself, and those of a group, a workload and a contestant combined. Between two equal runs, chance
+makes something slower once in twenty times at most. What failed or is missing in the second run is
+listed. Exit status: 0, nothing is slower (compare) or nothing failed; 3, something is slower; 4,
+nothing is surely slower, but a figure is much slower in too few rounds, or the noise hides
+everything; 1, a contestant failed (compare: in the second run), or a file cannot be read or
+written.
 """
 SLOWER, UNSURE = 3, 4
 COLUMNS = 80  # of a terminal that does not say how wide it is
@@ -67,9 +70,11 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument(
         "--force", action="store_true", help="--json and --html may replace files that exist"
     )
-    parser.add_argument("--list", action="store_true", help="tell what would be measured")
-    parser.add_argument("--rounds", type=int, metavar="N", help="rounds of every contest")
-    parser.add_argument("--absolute", action="store_true", help="compare: all by time")
+    parser.add_argument("--list", action="store_true", help="list what would be measured")
+    parser.add_argument(
+        "--rounds", type=whole_number(1, INT32_MAX), metavar="N", help="rounds of every contest"
+    )
+    parser.add_argument("--absolute", action="store_true", help="compare: everything by time")
     parser.add_argument("--all", action="store_true", help="compare: also what did not change")
 
 
@@ -77,8 +82,6 @@ def run(arguments: argparse.Namespace) -> int:
     words = list(arguments.words)
     if words[:1] == ["compare"]:
         return compare(words[1:], arguments)
-    if arguments.rounds is not None and arguments.rounds < 1:
-        raise WrongOptionsError("--rounds must be at least 1")
     from kstore.bench.workload import workloads
 
     try:
@@ -87,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise WrongOptionsError(str(error)) from None
     level = "quick" if arguments.quick else "full" if arguments.full else "default"
     if arguments.list:
-        tell_workloads(chosen, level)
+        print_workloads(chosen, level)
         return 0
     for path in (arguments.json, arguments.html):
         refuse_to_replace(path, arguments.force)
@@ -97,8 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def refuse_to_replace(path: Path | None, force: bool) -> None:
-    """Before anything is measured: an hour's run must not end at a file that is in the way, or that
-    cannot be written."""
+    """WrongOptionsError if a result file exists or cannot be written, before anything runs."""
     if path is None:
         return
     parent = path.absolute().parent
@@ -118,10 +120,10 @@ def refuse_to_replace(path: Path | None, force: bool) -> None:
         raise WrongOptionsError(f"{path} cannot be written: {error.strerror}") from None
 
 
-def tell_workloads(chosen: "list[Workload]", level: str) -> None:
+def print_workloads(chosen: "list[Workload]", level: str) -> None:
     for workload in chosen:
         print(f"{workload.title}: {workload.about}")
-        print(f"    shows: {'; '.join(workload.shows)}")
+        print(f"    shows: {workload.shows}")
         print(f"    ceiling: {workload.ceiling}")
         if workload.peers:
             print(f"    beside it, where they are: {', '.join(workload.peers)}")
@@ -138,7 +140,7 @@ def measure(chosen: "list[Workload]", level: str, arguments: argparse.Namespace)
         complain(f"{folder} is of another run; if that was killed, remove the folder")
     logger = logging.getLogger("kstore")
     before = logger.level
-    logger.setLevel(logging.ERROR)  # recoveries that are wanted, again and again
+    logger.setLevel(logging.ERROR)  # the contests recover logs on purpose
     kept = True
     try:
         tree = suite.run()
@@ -154,11 +156,11 @@ def measure(chosen: "list[Workload]", level: str, arguments: argparse.Namespace)
 
 
 def keep(tree: "Tree", arguments: argparse.Namespace) -> bool:
-    """Write what was asked for, of an interrupted run too; whether all of it could be written."""
-    from kstore.bench import page, results
+    """Write the files that were requested, also after an interrupt; False if one failed."""
+    from kstore.bench.report import html_page, results
 
     kept = True
-    for wanted, text in ((arguments.json, results.text), (arguments.html, page.html)):
+    for wanted, text in ((arguments.json, results.text), (arguments.html, html_page.html)):
         if wanted is None:
             continue
         try:
@@ -173,30 +175,31 @@ def keep(tree: "Tree", arguments: argparse.Namespace) -> bool:
 
 
 def listen(suite: "Suite") -> None:
-    """Tables on standard output as they are done, one line of progress on a terminal."""
-    from kstore.bench import environment, table
+    """Print each table when its contest is done, and one line of progress on a terminal."""
+    from kstore.bench.report import text_table
+    from kstore.bench.runner import environment
 
-    def begun(found: "Environment", noises: dict[str, float]) -> None:
+    def on_start(found: "Environment", noises: dict[str, float]) -> None:
         clear()
         print("\n".join(environment.lines(found)))
-        told = ", ".join(f"{kind} {value:.1%}" for kind, value in noises.items())
-        print(f"noise     a thing against itself differs by: {told}\n", flush=True)
+        differ = ", ".join(f"{kind} {value:.1%}" for kind, value in noises.items())
+        print(f"noise     A/A, one contestant twice: {differ}\n", flush=True)
 
-    def finished(result: "Tree") -> None:
+    def on_result(result: "Tree") -> None:
         clear()
-        print("\n".join(table.lines(result)), end="\n\n", flush=True)
+        print("\n".join(text_table.lines(result)), end="\n\n", flush=True)
 
-    def failed(title: str, reason: str) -> None:
+    def on_failure(title: str, reason: str) -> None:
         clear()
         complain(f"{title} failed: {reason}")
 
     listener = suite.listener
-    listener.begun, listener.finished, listener.failed = begun, finished, failed
-    listener.progress = progress
+    listener.on_start, listener.on_result, listener.on_failure = on_start, on_result, on_failure
+    listener.on_progress = progress
 
 
 def progress(text: str, end: str = "") -> None:
-    """One line on a terminal; a terminal that is gone or of no size costs nobody a figure."""
+    """Print one line on a terminal; a closed terminal, or one without a size, is no error."""
     with suppress(OSError, ValueError):
         if sys.stderr.isatty():
             columns = os.get_terminal_size(sys.stderr.fileno()).columns or COLUMNS
@@ -210,19 +213,19 @@ def clear() -> None:
 
 
 def compare(files: list[str], arguments: argparse.Namespace) -> int:
-    from kstore.bench import compare as comparison
-    from kstore.bench import results
+    from kstore.bench.report import compare as comparison
+    from kstore.bench.report import results
 
     if len(files) != 2:
         raise WrongOptionsError("compare wants two files that --json wrote")
     before, after = (results.read(Path(name)) for name in files)
-    for told in comparison.differences(before, after):
-        print(f"not the same: {told}")
+    for difference in comparison.differences(before, after):
+        print(f"not the same: {difference}")
     lost = comparison.losses(before, after)
-    print("".join(f"{told}\n" for told in lost), end="")
-    failed = any(told.startswith("failed: ") for told in lost)
+    print("".join(f"{line}\n" for line in lost), end="")
+    failed = any(line.startswith("failed: ") for line in lost)
     found = comparison.compare(before, after, absolute=arguments.absolute)
-    if not found.changes and not failed:
+    if not found.figures and not failed:
         raise WrongOptionsError("the two files have no contest of the same size in common")
     print("\n".join(comparison.lines(found, every=arguments.all)))
     if failed:

@@ -51,7 +51,7 @@ class ToolParser(argparse.ArgumentParser):
             message = f'Missing required argument "[{missing[1].lstrip("-")}]"'
         sys.stderr.write(f"{message}\n\n")
         self.print_usage(sys.stderr)
-        sys.stderr.write(f"'{self.prog} --help' tells what each option does.\n")
+        sys.stderr.write(f"'{self.prog} --help' explains each option.\n")
         raise SystemExit(1)
 
 
@@ -78,7 +78,7 @@ def log_dirs(arguments: argparse.Namespace) -> list[str]:
 
 def open_store(arguments: argparse.Namespace, mode: str = "r", *, create: bool = False) -> "Store":
     """The store in --log-dir; it has to be there, but for a tool that may create it."""
-    from kstore.store import open as open_directory
+    from kstore.open_store import open as open_directory
 
     paths = log_dirs(arguments)
     for path in paths:
@@ -108,7 +108,7 @@ def open_store(arguments: argparse.Namespace, mode: str = "r", *, create: bool =
 
 
 def named_topic(store: "Store", name: str) -> "Topic":
-    """A topic, or an error that lists what is there."""
+    """A topic, or an error that lists the topics."""
     if name in store:
         return store[name]
     known = sorted(store)
@@ -121,13 +121,16 @@ def named_topic(store: "Store", name: str) -> "Topic":
 
 def matching_topics(store: "Store", pattern: str | None, *, internal: bool = True) -> list[str]:
     """Names that match a regular expression as Kafka's tools take it (`,` means `or`), sorted."""
+    return names_matching((name for name in store if internal or name not in INTERNAL), pattern)
+
+
+def names_matching(names: Iterable[str], pattern: str | None) -> list[str]:
+    """Those of some names that match such a pattern, sorted."""
     try:
         wanted = re.compile((pattern or ".*").strip().strip("\"'").replace(",", "|"))
     except re.error as error:
         raise WrongOptionsError(f"{pattern!r} is no regular expression: {error}") from None
-    return sorted(
-        name for name in store if wanted.fullmatch(name) and (internal or name not in INTERNAL)
-    )
+    return sorted(name for name in names if wanted.fullmatch(name))
 
 
 def properties(pairs: Iterable[str], known: Iterable[str]) -> dict[str, str]:
@@ -181,7 +184,7 @@ class Output:
         self._to.flush()
 
     def check_reader(self) -> None:
-        """Raise BrokenPipeError if whoever read the output went away.
+        """Raise BrokenPipeError if the reader of the output ended.
 
         A tool that waits for records would otherwise learn it from the next one only.
         """

@@ -1,9 +1,10 @@
-"""``kstore compact``: the log cleaner, at once; in Kafka only a broker's own threads do it."""
+"""``kstore compact``: run the log cleaner now; in Kafka only a broker's own threads do."""
 
 import argparse
 import math
 from typing import TYPE_CHECKING
 
+from kstore.arguments import number, partition_numbers, whole_number
 from kstore.cli.common import (
     ToolParser,
     WrongOptionsError,
@@ -25,10 +26,10 @@ examples:
   kstore compact --topic accounts --partitions 0,1 --log-dir data
   kstore compact --topic accounts --max-bytes-per-second 50000000 --log-dir data
 
-Of every key the latest record stays, in all segments but the active one, as Kafka's cleaner has
-it; min.compaction.lag.ms and delete.retention.ms hold. Only topics whose cleanup.policy in this
-directory has 'compact' are touched: Kafka keeps its topics' settings elsewhere, so one of a
-broker is given the setting first, by configure_topic in Python. Nobody else may write meanwhile.
+Keeps the latest record of every key, in all segments except the active one, as Kafka's cleaner
+does; min.compaction.lag.ms and delete.retention.ms apply. Compacts only topics whose cleanup.policy
+in this directory contains 'compact': Kafka keeps its topics' settings elsewhere, so set it first
+for a broker's topic, with alter_topic in Python. No other process may write meanwhile.
 """
 
 
@@ -36,12 +37,14 @@ def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
     add_log_dir(parser)
     parser.add_argument(
-        "--topic", metavar="REGEX", help="topics to compact (default: all that are to be)"
+        "--topic",
+        metavar="REGEX",
+        help="topics to compact (default: all with cleanup.policy=compact)",
     )
     parser.add_argument("--partitions", metavar="N,N,...", help="partitions to compact")
     parser.add_argument(
         "--dedupe-buffer-size",
-        type=int,
+        type=whole_number(1),
         default=134_217_728,
         metavar="BYTES",
         help="memory for the keys, 24 bytes each (Kafka's log.cleaner.dedupe.buffer.size; "
@@ -49,7 +52,7 @@ def describe(parser: ToolParser) -> None:
     )
     parser.add_argument(
         "--max-bytes-per-second",
-        type=float,
+        type=number(0, math.inf),
         default=math.inf,
         metavar="BYTES",
         help="read and written (Kafka's log.cleaner.io.max.bytes.per.second; default: no limit)",
@@ -66,11 +69,13 @@ def run(arguments: argparse.Namespace) -> int:
     with open_store(arguments, "a") as store:
         names = matching_topics(store, arguments.topic)
         if arguments.topic is not None and not names:
-            named_topic(store, arguments.topic)  # raises, and lists what is there
+            named_topic(store, arguments.topic)  # raises, and lists the topics
         for name in names:
             if "compact" not in store[name].config.cleanup_policy:
                 if arguments.topic is not None:
-                    complain(f"{name}: cleanup.policy does not have 'compact' here; left alone")
+                    complain(
+                        f"{name}: cleanup.policy does not contain 'compact' here; not compacted"
+                    )
                 continue
             for partition in store[name].partitions:
                 if wanted is None or partition in wanted:
@@ -78,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
                     print(line(f"{name}-{partition}", report))
                     done += 1
     if not done:
-        complain("nothing here is to be compacted")
+        complain("no topic here has cleanup.policy=compact")
         return 1
     return 0
 
@@ -86,10 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
 def partitions(text: str | None) -> set[int] | None:
     if text is None:
         return None
-    words = text.split(",")
-    if not all(word.strip().isdecimal() for word in words):
-        raise WrongOptionsError(f"--partitions takes numbers and commas, not {text!r}")
-    return {int(word) for word in words}
+    return set(partition_numbers(text))
 
 
 def compact(log: "Log", arguments: argparse.Namespace) -> "CompactionReport":
@@ -110,7 +112,7 @@ def compact(log: "Log", arguments: argparse.Namespace) -> "CompactionReport":
 
 
 def line(name: str, report: "CompactionReport") -> str:
-    """What was done, in one line."""
+    """The result, in one line."""
     if not report.passes:
         return f"{name}: nothing to compact; the first dirty offset is {report.end_offset}"
     return (

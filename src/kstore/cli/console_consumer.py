@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from kstore.arguments import whole_number
 from kstore.cli.common import (
     Output,
     ToolParser,
@@ -19,9 +20,12 @@ from kstore.cli.common import (
     properties,
     unescape,
 )
+from kstore.config import parse_whole_number
+from kstore.errors import InvalidConfigError
+from kstore.integers import INT32_MAX
 
 if TYPE_CHECKING:
-    from kstore.consumer import Consumer
+    from kstore.consumer import Consumer, ConsumerBatch
     from kstore.record import Record
     from kstore.store import Store
 
@@ -38,7 +42,7 @@ FORMATTER_PROPERTIES = (
     "headers.separator",
     "null.literal",
 )
-_IDLE = 0.2  # seconds to wait for records before what is there is shown
+_IDLE = 0.2  # seconds to wait for more records before printing
 EPILOG = """\
 examples:
   kstore console-consumer --topic orders --from-beginning --log-dir data
@@ -47,7 +51,7 @@ examples:
   kstore console-consumer --topic orders --from-time 2026-01-31T10:00:00Z --timeout-ms 1000 \\
       --log-dir data | grep paid
 
-Prints what is appended from now on and goes on for ever, unless told otherwise (Ctrl-C ends it).
+Prints records appended from now on, forever, unless an option says otherwise (Ctrl-C ends it).
 Properties of the formatter, with their defaults:
   print.timestamp=false  print.partition=false  print.offset=false  print.epoch=false
   print.headers=false  print.key=false  print.value=true  key.separator=\\t
@@ -61,7 +65,9 @@ def describe(parser: ToolParser) -> None:
     add_log_dir(parser)
     parser.add_argument("--topic", metavar="NAME", help="the topic to read")
     parser.add_argument("--include", metavar="REGEX", help="or all topics that match")
-    parser.add_argument("--partition", type=int, metavar="N", help="only this partition")
+    parser.add_argument(
+        "--partition", type=whole_number(0, INT32_MAX), metavar="N", help="only this partition"
+    )
     parser.add_argument(
         "--offset",
         metavar="WHERE",
@@ -70,7 +76,7 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument(
         "--from-beginning",
         action="store_true",
-        help="begin with the oldest record (of a group: where it has committed nothing)",
+        help="begin with the oldest record (of a group: where it has no committed offset)",
     )
     parser.add_argument(
         "--from-time",
@@ -78,16 +84,28 @@ def describe(parser: ToolParser) -> None:
         help="begin with the first record at or after a time: milliseconds, or a date and time "
         "such as 2026-01-31T10:00:00Z (UTC if no zone follows)",
     )
-    parser.add_argument("--max-messages", type=int, metavar="COUNT", help="end after so many")
     parser.add_argument(
-        "--timeout-ms", type=int, metavar="MS", help="end after so long without a record"
+        "--max-messages",
+        type=whole_number(-1),
+        default=-1,
+        metavar="COUNT",
+        help="end after this many records (default: -1, never)",
     )
-    parser.add_argument("--group", metavar="ID", help="go on where the group was, and commit")
+    parser.add_argument(
+        "--timeout-ms",
+        type=whole_number(-1),
+        default=-1,
+        metavar="MS",
+        help="end after this time without a record (default: -1, never)",
+    )
+    parser.add_argument(
+        "--group", metavar="ID", help="continue at the group's committed offsets, and commit"
+    )
     parser.add_argument(
         "--isolation-level",
         choices=["read_uncommitted", "read_committed"],
         default="read_uncommitted",
-        help="read_committed leaves out records of open and aborted transactions",
+        help="read_committed skips records of open and aborted transactions",
     )
     parser.add_argument(
         "--formatter-property",
@@ -123,7 +141,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def check(arguments: argparse.Namespace) -> None:
-    """Kafka's rules of what goes together."""
+    """Check the options by Kafka's rules."""
     if bool(arguments.topic) == bool(arguments.include):
         raise WrongOptionsError("Exactly one of --include/--topic is required. ")
     if arguments.partition is not None and not arguments.topic:
@@ -137,22 +155,25 @@ def check(arguments: argparse.Namespace) -> None:
     if arguments.from_time and (arguments.offset is not None or arguments.from_beginning):
         raise WrongOptionsError("Option from-time says where to begin; leave the other one out.")
     where = arguments.offset
-    if where is not None and where not in ("earliest", "latest") and not where.isdecimal():
-        raise WrongOptionsError(
-            f"The provided offset value '{where}' is incorrect. Valid values are 'earliest', "
-            "'latest', or a non-negative long."
-        )
+    if where not in (None, "earliest", "latest"):
+        try:
+            parse_whole_number(where)
+        except InvalidConfigError:
+            raise WrongOptionsError(
+                f"The provided offset value '{where[:40]}' is incorrect. Valid values are "
+                "'earliest', 'latest', or a non-negative long."
+            ) from None
 
 
 def start_time(text: str | None) -> int | None:
     """Milliseconds of --from-time."""
     if text is None or text.isdecimal():
-        return None if text is None else int(text)
+        return None if text is None else parse_whole_number(text, name="--from-time")
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
         raise WrongOptionsError(
-            f"--from-time takes milliseconds or a time as 2026-01-31T10:00:00Z, not {text!r}"
+            f"--from-time takes milliseconds or a time as 2026-01-31T10:00:00Z, not {text[:40]!r}"
         ) from None
     from kstore.record.timestamp import to_milliseconds
 
@@ -166,13 +187,13 @@ def open_consumer(store: "Store", arguments: argparse.Namespace) -> "Consumer":
         partitions = topic.partitions
         if arguments.partition is not None:
             partitions = (arguments.partition,)
-        places = [(arguments.topic, partition) for partition in partitions]
+        assignment = [(arguments.topic, partition) for partition in partitions]
     else:
         names = matching_topics(store, arguments.include)
-        places = [(name, partition) for name in names for partition in store[name].partitions]
+        assignment = [(name, partition) for name in names for partition in store[name].partitions]
     return store.consumer(
         arguments.group,
-        assignment=places,
+        assignment=assignment,
         auto_offset_reset=reset,
         isolation_level=arguments.isolation_level,
     )
@@ -184,8 +205,8 @@ def seek(consumer: "Consumer", arguments: argparse.Namespace, begin: int | None)
     elif arguments.offset == "earliest":
         consumer.seek_to_beginning()
     elif arguments.offset is not None and arguments.offset != "latest":
-        for place in consumer.assignment:
-            consumer.seek(place, int(arguments.offset))
+        for partition in consumer.assignment:
+            consumer.seek(partition, int(arguments.offset))
 
 
 def consume(
@@ -195,9 +216,9 @@ def consume(
     output: Output,
     printed: list[int],
 ) -> None:
-    """Show records until --max-messages or --timeout-ms says enough."""
-    limit = arguments.max_messages
-    patience = None if arguments.timeout_ms is None else arguments.timeout_ms / 1000
+    """Print records until --max-messages or --timeout-ms ends it."""
+    limit = None if arguments.max_messages < 0 else arguments.max_messages
+    patience = None if arguments.timeout_ms < 0 else arguments.timeout_ms / 1000
     last = time.monotonic()
     while limit is None or printed[0] < limit:
         wait = _IDLE if patience is None else min(_IDLE, patience)
@@ -209,10 +230,10 @@ def consume(
                 if printed[0] == limit:
                     break
             else:
-                commit(consumer, arguments, (batch.topic, batch.partition), batch.stop_offset)
+                commit(consumer, output, arguments, batch, batch.stop_offset)
                 last = time.monotonic()
                 continue
-            commit(consumer, arguments, (batch.topic, batch.partition), record.offset + 1)
+            commit(consumer, output, arguments, batch, record.offset + 1)
             return
         output.flush()
         output.check_reader()
@@ -221,10 +242,16 @@ def consume(
 
 
 def commit(
-    consumer: "Consumer", arguments: argparse.Namespace, place: tuple[str, int], offset: int
+    consumer: "Consumer",
+    output: Output,
+    arguments: argparse.Namespace,
+    batch: "ConsumerBatch",
+    offset: int,
 ) -> None:
+    """Commit for --group the records written; a tool ended before prints them again."""
     if arguments.group:
-        consumer.commit({place: offset})
+        output.flush()
+        consumer.commit({(batch.topic, batch.partition): offset})
 
 
 class Formatter:

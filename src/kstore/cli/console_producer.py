@@ -1,21 +1,30 @@
 """``kstore console-producer``: Kafka's kafka-console-producer on a directory."""
 
 import argparse
+import os
+import select
 import sys
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
+from kstore.arguments import number, whole_number
 from kstore.cli.common import (
     ToolParser,
     WrongOptionsError,
     add_log_dir,
+    complain,
     flag,
     named_topic,
     open_store,
     properties,
     unescape,
 )
+from kstore.cli.signals import StopRequest
+from kstore.config import parse_whole_number
 from kstore.errors import KStoreError
+from kstore.integers import INT32_MAX, INT64_MAX
+from kstore.producer import Delivery
 
 READER_PROPERTIES = (
     "parse.key",
@@ -28,6 +37,7 @@ READER_PROPERTIES = (
     "null.marker",
 )
 PRODUCER_PROPERTIES = ("acks", "batch.size", "linger.ms", "compression.type", "buffer.memory")
+_CHUNK = 1 << 16  # bytes of input that are read at a time
 EPILOG = """\
 examples:
   kstore console-producer --topic orders --log-dir data < lines.txt
@@ -40,7 +50,8 @@ Every line of standard input is a record's value. Properties of the reader, with
   headers.separator=,  headers.key.separator=:  ignore.error=false  null.marker= (none)
 With all of them a line reads  h1:v1,h2:v2<TAB>key<TAB>value.  Properties of the producer
 (--command-property): acks, batch.size, linger.ms, compression.type, buffer.memory.
-Needs the directory for itself: one writer at a time.
+Must be the only writer of the directory. Ctrl-C, SIGTERM and SIGHUP end the input:
+lines that were read are appended, the directory is closed, the status is 130, 143 or 129.
 """
 
 
@@ -82,11 +93,14 @@ def describe(parser: ToolParser) -> None:
         help="none, gzip, snappy, lz4 or zstd; gzip if no codec follows (default: the topic's)",
     )
     parser.add_argument(
-        "--batch-size", type=int, metavar="BYTES", help="of a batch (default: the topic's)"
+        "--batch-size",
+        type=whole_number(1, INT32_MAX),
+        metavar="BYTES",
+        help="of a batch (default: the topic's)",
     )
     parser.add_argument(
         "--timeout",
-        type=float,
+        type=number(0, INT64_MAX),
         default=1000,
         metavar="MS",
         help="how long a record may wait for its batch to fill (default: 1000)",
@@ -102,38 +116,103 @@ def describe(parser: ToolParser) -> None:
     )
 
 
+class Outcome:
+    """What became of the lines; the first that was refused is raised by its number."""
+
+    def __init__(self) -> None:
+        self._appended = 0
+        self._refused = 0
+        self._first: tuple[int, BaseException] | None = None
+
+    def note(self, line: int, delivery: Delivery) -> None:
+        """A line's record is appended, or refused. Called in the producer's thread."""
+        error = delivery.exception()
+        if error is None:
+            self._appended += 1
+            return
+        self._refused += 1
+        if self._first is None or line < self._first[0]:
+            self._first = line, error
+
+    def check(self) -> None:
+        """Raise the error of the first line that was refused, with what was appended."""
+        if self._first is None:
+            return
+        line, error = self._first
+        more = f" and {self._refused - 1} more were refused" if self._refused > 1 else ""
+        raise KStoreError(
+            f"line {line}: {error}{more}; {self._appended} other lines were appended"
+        ) from error
+
+
 def run(arguments: argparse.Namespace) -> int:
     reader = LineReader(properties(arguments.reader, READER_PROPERTIES))
-    with open_store(arguments, "a") as store:
-        named_topic(store, arguments.topic)
-        with store.producer(arguments.topic, **producer_options(arguments)) as producer:
-            for line in reader.lines():
-                delivery = producer.send(line.value, key=line.key, headers=line.headers)
-                if arguments.sync:
-                    producer.flush()
-                    delivery.result()
-    return 0
+    outcome = Outcome()
+    with StopRequest() as stop:
+        with open_store(arguments, "a") as store:
+            named_topic(store, arguments.topic)
+            with store.producer(arguments.topic, **producer_options(arguments)) as producer:
+                stop.defer()
+                for line in reader.lines(stop):
+                    delivery = producer.send(line.value, key=line.key, headers=line.headers)
+                    delivery.add_done_callback(partial(outcome.note, reader.number))
+                    if arguments.sync:
+                        producer.flush()
+                        delivery.result()
+            outcome.check()
+        return 128 + stop.number if stop.number else 0
 
 
 def producer_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """Keyword arguments of Store.producer; a property wins over Kafka's older option."""
     given = properties(arguments.producer, PRODUCER_PROPERTIES)
     acks = given.get("acks", arguments.request_required_acks)
-    try:
-        options: dict[str, Any] = {
-            "acks": "all" if acks in ("all", "-1") else int(acks),
-            "linger_ms": float(given.get("linger.ms", arguments.timeout)),
-        }
-        if "buffer.memory" in given:
-            options["buffer_memory"] = int(given["buffer.memory"])
-        if "batch.size" in given or arguments.batch_size is not None:
-            options["batch_size"] = int(given.get("batch.size", arguments.batch_size or 0))
-    except ValueError as error:
-        raise WrongOptionsError(f"a producer's setting is not a number: {error}") from None
+    options: dict[str, Any] = {
+        "acks": "all" if acks in ("all", "-1") else parse_whole_number(acks, 0, 1, name="acks"),
+        "linger_ms": arguments.timeout,
+    }
+    if "linger.ms" in given:
+        options["linger_ms"] = parse_whole_number(given["linger.ms"], name="linger.ms")
+    if "buffer.memory" in given:
+        options["buffer_memory"] = parse_whole_number(
+            given["buffer.memory"], 1, name="buffer.memory"
+        )
+    if "batch.size" in given:
+        options["batch_size"] = parse_whole_number(
+            given["batch.size"], 1, INT32_MAX, name="batch.size"
+        )
+    elif arguments.batch_size is not None:
+        options["batch_size"] = arguments.batch_size
     codec = given.get("compression.type", arguments.compression_codec)
     if codec is not None:
         options["compression"] = codec
     return options
+
+
+def read_input(stop: StopRequest) -> Iterator[bytes]:
+    """Chunks of standard input, until its end or a signal.
+
+    A signal never arrives between a read and its use: what was read is handed on.
+    """
+    if sys.stdin is None:
+        raise KStoreError("standard input is closed; its lines are what is appended")
+    prompt = sys.stdin.isatty()
+    try:
+        source = sys.stdin.fileno()
+    except OSError:  # no file
+        yield from iter(lambda: sys.stdin.buffer.read(_CHUNK), b"")
+        return
+    poll = select.poll()
+    poll.register(source, select.POLLIN)
+    poll.register(stop, select.POLLIN)
+    while True:
+        if prompt:
+            print(">", end="", flush=True)
+        poll.poll()
+        data = b"" if stop.number else os.read(source, _CHUNK)
+        if not data:
+            return
+        yield data
 
 
 class LineReader:
@@ -162,16 +241,22 @@ class LineReader:
                 "headers.separator must differ from headers.delimiter and headers.key.separator"
             )
 
-    def lines(self) -> Iterator[Line]:
-        prompt = sys.stdin.isatty()
-        source = sys.stdin.buffer
-        while True:
-            if prompt:
-                print(">", end="", flush=True)
-            text = source.readline()
-            if not text:
-                return
-            yield self.parse(text.removesuffix(b"\n").removesuffix(b"\r"))
+    def lines(self, stop: StopRequest) -> Iterator[Line]:
+        """Lines until the input ends; after a signal those that were read to their end."""
+        parts: list[bytes] = []
+        for chunk in read_input(stop):
+            *complete, rest = chunk.split(b"\n")
+            if complete:
+                complete[0] = b"".join([*parts, complete[0]])
+                parts.clear()
+            if rest:
+                parts.append(rest)
+            for text in complete:
+                yield self.parse(text.removesuffix(b"\r"))
+        if parts and stop.number:
+            complain("the unfinished last line was not appended")
+        elif parts:
+            yield self.parse(b"".join(parts).removesuffix(b"\r"))
 
     def parse(self, text: bytes) -> Line:
         """One line, without its end. Raises KStoreError if a separator is missing."""

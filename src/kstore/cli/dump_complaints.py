@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from kstore.cli.common import complain
-from kstore.errors import KStoreError
+from kstore.config import parse_whole_number
+from kstore.errors import InvalidConfigError, KStoreError
 
 Pairs = dict[str, list[tuple[int, int]]]
 
@@ -54,9 +55,10 @@ class Complaints:
 def base_offset(name: str) -> int:
     """The number before the first dot of a file's name."""
     number = PurePath(name).name.partition(".")[0]
-    if not number.isdecimal():
+    try:
+        return parse_whole_number(number)
+    except InvalidConfigError:
         raise KStoreError(
             f"{name} is not named as a segment file: the name begins with the segment's base "
             "offset, such as 00000000000000000000.log"
-        )
-    return int(number)
+        ) from None

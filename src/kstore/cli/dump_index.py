@@ -3,8 +3,8 @@
 import argparse
 from struct import Struct
 
-from kstore._native.decode import Scanner
-from kstore._native.index import OffsetIndex, TimeIndex
+from kstore._native.index.index_files import OffsetIndex, TimeIndex
+from kstore._native.read.decode import Scanner
 from kstore.cli.common import Output, complain
 from kstore.cli.dump_complaints import Complaints, Pairs, base_offset
 from kstore.errors import CorruptFileError, CorruptRecordError, StorageError

@@ -6,16 +6,17 @@ import re
 from collections.abc import Callable
 from pathlib import PurePath
 
-from kstore._native.dump import LineDumper
+from kstore._native.read.dump_lines import LineDumper
+from kstore.arguments import whole_number
 from kstore.cli import dump_index
 from kstore.cli.common import Output, ToolParser, complain
 from kstore.cli.dump_complaints import Complaints, base_offset
 from kstore.errors import CorruptFileError
+from kstore.integers import INT32_MAX
 from kstore.log.fence import read_fence
 from kstore.log.files import DISK
 
 _PIECE = 16 << 20  # bytes of a log that are looked at together
-_INT32_MAX = 2**31 - 1
 _SNAPSHOT_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 _DECODERS = (
     ("offsets-decoder", "offsets", "records of __consumer_offsets as JSON"),
@@ -31,11 +32,10 @@ examples:
   kstore dump-log --deep-iteration --print-data-log --files data/orders-0/*.log | head
   kstore dump-log --index-sanity-check --files data/orders-0/00000000000000000000.index
 
-Reads the files as they lie there, beside a running broker or writer, and changes nothing.
-What does not fit together is told on stderr at the end, as Kafka does, and so is where a
-publication of the Spark sink begins that is not finished: readers show nothing from there on. The
-exit status is 1 where bytes could not be read as what they claim to be, or a file is of no kind
-that is known.
+Reads the files as they are on disk, also beside a running broker or writer, and changes nothing.
+At the end, stderr reports inconsistencies, as Kafka does, and where an unfinished publication of
+the Spark sink begins: readers return nothing from there on. The exit status is 1 if bytes are
+corrupt, or a file is of no known kind.
 """
 
 
@@ -96,15 +96,15 @@ def describe(parser: ToolParser) -> None:
         )
     parser.add_argument(
         "--max-message-size",
-        type=int,
+        type=whole_number(0, INT32_MAX),
         default=5 << 20,
         metavar="BYTES",
         help="size of the largest batch that an index entry may point at (default: 5242880)",
     )
     parser.add_argument(
         "--max-bytes",
-        type=int,
-        default=_INT32_MAX,
+        type=whole_number(0, INT32_MAX),
+        default=INT32_MAX,
         metavar="BYTES",
         help="read only so much of each log (default: 2147483647)",
     )

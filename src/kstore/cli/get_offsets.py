@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kstore.arguments import partition_numbers
 from kstore.cli.common import (
     INTERNAL,
     ToolParser,
@@ -14,6 +15,8 @@ from kstore.cli.common import (
     matching_topics,
     open_store,
 )
+from kstore.config import parse_whole_number
+from kstore.integers import INT64_MAX
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
@@ -31,7 +34,7 @@ examples:
   kstore get-offsets --topic-partitions 'orders:0-2,.*:3-' --time 1700000000000 --log-dir data
 
 One line for each partition: topic:partition:offset. With a timestamp it is the offset of the
-first record at or after it; a partition without one is left out. Works beside a running broker
+first record at or after it; a partition without one is omitted. Works beside a running broker
 or writer.
 """
 
@@ -88,9 +91,7 @@ def wanted_places(arguments: argparse.Namespace) -> Wanted:
         numbers = arguments.partitions
         if not numbers:
             return lambda name, partition: True
-        if not re.fullmatch(r"\s*\d+\s*(,\s*\d+\s*)*", numbers):
-            raise WrongOptionsError(f"--partitions takes numbers and commas, not {numbers!r}")
-        chosen = {int(number) for number in numbers.split(",")}
+        chosen = set(partition_numbers(numbers))
         return lambda name, partition: partition in chosen
     if arguments.topic is not None or arguments.partitions is not None:
         raise WrongOptionsError("--topic-partitions cannot be used with --topic or --partitions")
@@ -102,15 +103,16 @@ def rule(text: str) -> Wanted:
     """One of --topic-partitions' rules."""
     found = _RULE.fullmatch(text.strip())
     if found is None:
-        raise WrongOptionsError(f"Invalid rule specification: {text}")
+        raise WrongOptionsError(f"Invalid rule specification: {text[:80]}")
     try:
         topic = re.compile(found[1] or ".*")
     except re.error as error:
         raise WrongOptionsError(f"Invalid rule specification: {text}: {error}") from None
+    low, high = (parse_whole_number(each or "0") for each in (found[2] or found[3], found[4]))
     if found[2]:
-        low, high = int(found[2]), int(found[2]) + 1
-    else:
-        low, high = int(found[3] or 0), int(found[4] or 2**31)
+        high = low + 1
+    elif not found[4]:
+        high = INT64_MAX
     return lambda name, partition: topic.fullmatch(name) is not None and low <= partition < high
 
 
@@ -122,13 +124,16 @@ def offset_finder(text: str) -> "Callable[[Log], int | None]":
     if name in ("earliest", "earliest-local"):
         return lambda log: log.start_offset
     if name == "max-timestamp":
-        return newest
+        from kstore.log.search import newest_offset
+
+        return newest_offset
     if not text.isdecimal():
         raise WrongOptionsError(
-            f"Malformed time argument {text}. Please use latest or earliest or max-timestamp, "
+            f"Malformed time argument {text[:40]}. Please use latest or earliest or max-timestamp, "
             "or a timestamp in milliseconds"
         )
-    return lambda log: at_or_after(log, int(text))
+    when = parse_whole_number(text, name="--time")
+    return lambda log: at_or_after(log, when)
 
 
 def at_or_after(log: "Log", timestamp: int) -> int | None:
@@ -136,13 +141,3 @@ def at_or_after(log: "Log", timestamp: int) -> int | None:
     end = log.end_offset
     offset = log.offset_at(timestamp)
     return offset if offset < end else None
-
-
-def newest(log: "Log") -> int | None:
-    """The offset of the first record with the largest timestamp, None in an empty log."""
-    from kstore.log.files import DISK
-    from kstore.log.search import largest_timestamp
-
-    views = log.segments.views
-    largest = max((largest_timestamp(DISK, log.path, view) for view in views), default=-1)
-    return None if largest < 0 else at_or_after(log, largest)

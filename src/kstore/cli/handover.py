@@ -18,18 +18,19 @@ examples:
   kstore handover --from /var/kafka-logs
   kstore handover --from /var/kafka-logs --adopt orders --config retention.ms=604800000 --execute
 
-Without --execute nothing is changed: what would be done is printed, and what speaks against it.
+Without --execute nothing is changed: it prints what it would do, and every reason against it.
 
---to copies partitions into the directories of a broker that is stopped. On a KRaft broker create
-the topic first, with as many partitions, then stop it: it serves only partitions whose topic id
-it knows, and renames every other one to -stray. The folders that it made keep their ids; their
-empty segments are exchanged. In ZooKeeper mode a folder is adopted when the topic is created.
-Everything is verified before and compared after; what is in --log-dir stays as it is.
+--to copies partitions into the directories of a stopped broker. On a KRaft broker create the topic
+first, with as many partitions, then stop it: it serves only partitions whose topic id it knows, and
+renames every other one to -stray. The directories that it created keep their ids; their empty
+segments are replaced. In ZooKeeper mode the broker adopts a directory when the topic is created.
+Everything is verified before the copy and compared after it; --log-dir is not changed.
+After an interruption, also by a kill, run the same command again to continue.
 
---from looks whether kstore may write in a stopped broker's directories. Its topics keep every
+--from checks whether kstore may write in a stopped broker's directories. Its topics keep every
 byte there; --adopt gives one an entry in kstore.topics, so that the settings of --config apply.
 
-Exit status: 0 nothing speaks against it (or it is done), 2 refused and why, 1 it failed.
+Exit status: 0 no reason against it (or it is done), 2 refused and why, 1 it failed.
 """
 
 REFUSED = 2
@@ -57,7 +58,7 @@ def describe(parser: ToolParser) -> None:
         action="append",
         default=[],
         metavar="NAME=ID",
-        help="with --to: the id that the broker knows the topic by, where its folders are lost",
+        help="with --to: the id by which the broker knows the topic, if its directories are lost",
     )
     parser.add_argument(
         "--adopt", action="append", default=[], metavar="NAME", help="with --from: this topic"
@@ -72,7 +73,12 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument(
         "--metadata-log-dir",
         metavar="DIR",
-        help="the broker's metadata.log.dir, where it is none of its log.dirs",
+        help="the broker's metadata.log.dir, if it is not one of its log.dirs",
+    )
+    parser.add_argument(
+        "--abort-open-transactions",
+        action="store_true",
+        help="with --to: abort them in --log-dir first; without it they are refused",
     )
     parser.add_argument("--execute", action="store_true", help="do it")
     parser.add_argument("--json", action="store_true", help="the report as JSON on stdout")
@@ -100,6 +106,7 @@ def _to_broker(arguments: argparse.Namespace) -> "HandoverReport":
         "topics": arguments.topic,
         "topic_ids": ids,
         "metadata_log_dir": arguments.metadata_log_dir,
+        "abort_open_transactions": arguments.abort_open_transactions,
     }
     report = plan_handover(source, broker, **about)
     if not arguments.execute or not report.ok:
@@ -119,7 +126,7 @@ def _to_broker(arguments: argparse.Namespace) -> "HandoverReport":
 def _back(arguments: argparse.Namespace) -> "HandoverReport":
     from kstore.config import LogConfig
     from kstore.handover import check_broker
-    from kstore.store import open as open_store
+    from kstore.open_store import open as open_store
 
     if arguments.execute != bool(arguments.adopt):
         raise WrongOptionsError("--execute with --from needs --adopt, and the other way round")
@@ -127,10 +134,11 @@ def _back(arguments: argparse.Namespace) -> "HandoverReport":
     report = check_broker(paths, metadata_log_dir=arguments.metadata_log_dir)
     if not report.ok or not arguments.execute:
         return report
-    config = LogConfig.from_properties(dict(_pair(text, "--config") for text in arguments.config))
+    config = dict(_pair(text, "--config") for text in arguments.config)
+    LogConfig.from_properties(config)  # refused before the directory is opened
     with open_store(paths) as store:
         for name in arguments.adopt:
-            store.configure_topic(name, config)
+            store.alter_topic(name, config=config)
     report.executed = True
     return report
 
@@ -162,4 +170,4 @@ def print_report(report: "HandoverReport") -> None:
     elif report.partitions:
         print(f"{len(report.partitions)} partitions would be handed over; --execute does it")
     else:
-        print(f"nothing speaks against using the directory{kind}")
+        print(f"no reason against using the directory{kind}")

@@ -5,9 +5,11 @@ import json
 import os
 from typing import TYPE_CHECKING
 
+from kstore.arguments import whole_number
 from kstore.cli.common import ToolParser, WrongOptionsError, add_log_dir, log_dirs, open_store
 from kstore.cli.progress import Progress
 from kstore.cli.topics import node_id
+from kstore.config import parse_whole_number
 
 if TYPE_CHECKING:
     from kstore.log.manager import LogDirInfo
@@ -20,15 +22,16 @@ examples:
   kstore log-dirs --move orders-3 --to /disk2/kafka --throttle 50000000 \\
       --log-dir /disk1/kafka,/disk2/kafka
 
---describe prints the JSON of kafka-log-dirs, and beside a directory's partitions what else lies
-in it: "deleted" (folders that wait for their removal), "strays" (put aside by a Kafka broker,
-never touched) and "strangers" (Kafka does not start beside them). It works beside a running
-broker or writer.
+--describe prints the JSON of kafka-log-dirs, and the other directories in each log directory:
+"deleted" (waiting for removal), "strays" (set aside by a Kafka broker, never touched) and
+"strangers" (unrecognized; Kafka does not start beside them), and "uncleanable" (partitions whose
+compaction failed and is not retried until its cause is removed, with the error and when it first
+failed in ms since 1970). It works beside a running broker or writer.
 
---move needs the directories for itself; stop the broker first. It copies the partition with
-everything that belongs to it, then removes the old copy. Interrupted, it leaves the partition
-where it was, and the same command goes on where it ended; a move that a broker had begun is gone
-on with as well. --move with --to the directory where the partition is drops what a move left.
+--move must be the only writer of the directories; stop the broker first. It copies the partition
+with everything that belongs to it, then removes the old copy. If interrupted, the partition stays
+in its old directory, and the same command continues the move, also one that a broker began. To
+cancel a move, call --move with --to the partition's current directory.
 """
 
 
@@ -36,7 +39,7 @@ def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
     add_log_dir(parser)
     parser.add_argument(
-        "--describe", action="store_true", help="which partitions are where, and how large"
+        "--describe", action="store_true", help="the partitions of each directory, and their sizes"
     )
     parser.add_argument(
         "--topic-list", metavar="NAME[,NAME...]", help="only these topics (default: all)"
@@ -46,7 +49,10 @@ def describe(parser: ToolParser) -> None:
     )
     parser.add_argument("--to", metavar="DIR", help="the directory, one of --log-dir, to move to")
     parser.add_argument(
-        "--throttle", type=int, metavar="BYTES", help="copy at most so many bytes a second"
+        "--throttle",
+        type=whole_number(1),
+        metavar="BYTES",
+        help="copy at most this many bytes a second",
     )
 
 
@@ -62,11 +68,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise WrongOptionsError(f"--move takes a partition such as orders-3, not {arguments.move}")
     if arguments.to is None:
         raise WrongOptionsError("--move needs --to: the directory to move the partition to")
-    if arguments.throttle is not None and arguments.throttle <= 0:
-        raise WrongOptionsError("--throttle takes a number of bytes above 0")
     if os.path.abspath(arguments.to) not in map(os.path.abspath, log_dirs(arguments)):
         raise WrongOptionsError(f"--to {arguments.to} is none of the directories of --log-dir")
-    return _move(arguments, topic, int(number))
+    return _move(arguments, topic, parse_whole_number(number, name="a partition"))
 
 
 def _move(arguments: argparse.Namespace, topic: str, partition: int) -> int:
@@ -117,6 +121,15 @@ def _directory(store: "Store", about: "LogDirInfo", topics: set[str] | None) -> 
         "deleted": list(about.deleted),
         "strays": list(about.strays),
         "strangers": list(about.strangers),
+        "uncleanable": [
+            {
+                "partition": f"{each.topic}-{each.partition}",
+                "error": each.error,
+                "sinceMs": each.since_ms,
+            }
+            for each in about.uncleanable
+            if topics is None or each.topic in topics
+        ],
     }
 
 

@@ -3,9 +3,12 @@
 import argparse
 from typing import TYPE_CHECKING
 
+from kstore.arguments import whole_number
 from kstore.cli.common import ToolParser, WrongOptionsError, add_log_dir, open_store
 from kstore.cli.progress import Progress
-from kstore.errors import KStoreError
+from kstore.cli.signals import status_of
+from kstore.config import parse_whole_number
+from kstore.errors import InvalidConfigError, KStoreError
 
 if TYPE_CHECKING:
     from kstore.mirror import MirrorReport
@@ -18,12 +21,14 @@ examples:
   kstore mirror --bootstrap-server broker:9093 --topic orders --log-dir copy \\
       --command-config client.properties
 
-Batches are taken as the brokers have them on disk: offsets, leader epochs, compression,
-transactions and all. The topic is made here with the cluster's id and number of partitions. Run
-again it goes on where the copy ends; interrupted (^C, a crash) it loses nothing.
+Copies batches as the brokers have them on disk: offsets, leader epochs, compression, transactions.
+The mirror itself writes only one kind of batch: the end of a transaction that the cluster compacted
+away after its records were copied. It creates the topic with the cluster's id and number of
+partitions. A second run continues at the end of the copy; an interruption (^C, a crash) loses
+nothing.
 
-Where the source's log begins later than before (retention), so does the copy's: what is below is
-dropped here, too, unless --keep-deleted. A source that was truncated, or deleted and made anew,
+If the source's log begins later than before (retention), so does the copy's: records below are
+deleted here too, unless --keep-deleted. A source that was truncated, or deleted and created again,
 is refused and nothing is changed here. Settings of the topic are not copied; no retention is set.
 
 --command-config names a file of properties in kafka-python's names, such as
@@ -32,12 +37,14 @@ is refused and nothing is changed here. Settings of the topic are not copied; no
   sasl_mechanism=SCRAM-SHA-512
   sasl_plain_username=reader
   sasl_plain_password=...
-A broker before 0.10 does not tell its version: api_version=0.8.2 does.
+A broker before 0.10 does not report its version: set api_version=0.8.2.
 
-Needs kafka-python: pip install 'kstore[mirror]'. Exit status: 0 done, 1 could not, said why.
+Needs kafka-python: pip install 'kstore[mirror]'. Exit status: 0 done; 1 not done, with
+the reason; 3 done, but the outcome of a transaction is unknown (the report names it).
+--follow ends with status 0 (or 3) by Ctrl-C, SIGTERM or SIGHUP.
 """
 
-_INTERRUPTED = 130
+_UNDECIDED = 3
 
 
 def describe(parser: ToolParser) -> None:
@@ -56,15 +63,19 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument(
         "--follow",
         action="store_true",
-        help="go on with what comes in until interrupted (default: up to the present end)",
+        help="continue with new records and added partitions until interrupted "
+        "(default: up to the present end)",
     )
     parser.add_argument(
         "--keep-deleted",
         action="store_true",
-        help="keep records here that the source deletes after they were copied",
+        help="keep copied records that the source deletes",
     )
     parser.add_argument(
-        "--throttle", type=int, metavar="BYTES", help="copy at most so many bytes a second"
+        "--throttle",
+        type=whole_number(1),
+        metavar="BYTES",
+        help="copy at most this many bytes a second",
     )
     parser.add_argument(
         "--command-config", metavar="FILE", help="a file with settings of the connection"
@@ -75,8 +86,6 @@ def run(arguments: argparse.Namespace) -> int:
     from kstore.mirror import Mirror
 
     wanted = None if arguments.partitions is None else numbers(arguments.partitions)
-    if arguments.throttle is not None and arguments.throttle <= 0:
-        raise WrongOptionsError("--throttle takes a number of bytes above 0")
     settings = {} if arguments.command_config is None else read_settings(arguments.command_config)
     try:
         from kstore.mirror.source import KafkaSource
@@ -100,15 +109,17 @@ def run(arguments: argparse.Namespace) -> int:
             max_bytes_per_second=arguments.throttle,
             progress=tell,
         )
-        interrupted = False
+        status = 0
         try:
             mirror.run(follow=arguments.follow)
-        except KeyboardInterrupt:
-            interrupted = True
+        except KeyboardInterrupt as interrupt:
+            if not arguments.follow:  # which nothing else ends
+                status = status_of(interrupt)
         finally:
             bar.clear()
-        print_report(mirror.report())
-    return _INTERRUPTED if interrupted and not arguments.follow else 0
+        report = mirror.report()
+        print_report(report)
+    return status or (0 if report.ok else _UNDECIDED)
 
 
 def numbers(text: str) -> list[int]:
@@ -116,12 +127,14 @@ def numbers(text: str) -> list[int]:
     found: list[int] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise WrongOptionsError(f"--partitions takes numbers such as 0,4-7, not {text!r}")
-        end = int(last) if dash else int(first)
-        if not int(first) <= end < 1_000_000:
-            raise WrongOptionsError(f"--partitions takes numbers such as 0,4-7, not {text!r}")
-        found.extend(range(int(first), end + 1))
+        try:
+            start = parse_whole_number(first, 0, 999_999)
+            end = parse_whole_number(last, start, 999_999) if dash else start
+        except InvalidConfigError:
+            raise WrongOptionsError(
+                f"--partitions takes numbers such as 0,4-7, not {text[:40]!r}"
+            ) from None
+        found.extend(range(start, end + 1))
     return found
 
 

@@ -1,4 +1,4 @@
-"""``kstore repair``: save what is sound of a damaged directory into a new one."""
+"""``kstore repair``: save everything valid in a damaged directory into a new one."""
 
 import argparse
 import json
@@ -19,12 +19,18 @@ examples:
   kstore repair --json --path data > plan.json
 
 Without --execute only the plan is printed. The damaged directory is never changed; the output is
-a new log directory with the same partitions, each batch as it was, indexes and all else made
-anew. One damaged batch costs one batch. Exit status: 0 if nothing was damaged, 2 if something
-was and the rest is (or would be) saved, 1 if it could not be done.
+a new log directory with the same partitions, each batch unchanged, indexes and everything else
+rebuilt. One corrupt batch costs one batch. Records that are lost, with a segment or at the end of
+a log, are listed as missing.
+
+exit status:
+  0  nothing was damaged
+  1  the repair failed
+  2  something was damaged or missing, and the rest is (or would be) saved
+  3  warnings only: records may be missing, and nothing on disk proves it
 """
 
-DAMAGED = 2
+DAMAGED, WARNINGS = 2, 3
 
 
 def describe(parser: ToolParser) -> None:
@@ -33,7 +39,7 @@ def describe(parser: ToolParser) -> None:
         "--path",
         required=True,
         metavar="DIR",
-        help="REQUIRED: the damaged log directory, or the folder of one partition",
+        help="REQUIRED: the damaged log directory, or the directory of one partition",
     )
     parser.add_argument("--execute", action="store_true", help="write what can be saved")
     parser.add_argument(
@@ -62,7 +68,9 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps(as_tree(report), indent=2))
     else:
         print_report(report)
-    return 0 if report.ok else DAMAGED
+    if not report.ok:
+        return DAMAGED
+    return WARNINGS if report.has_warnings else 0
 
 
 def as_tree(report: "RepairReport") -> dict[str, Any]:
@@ -71,6 +79,8 @@ def as_tree(report: "RepairReport") -> dict[str, Any]:
     for entry, partition in zip(tree["partitions"], report.partitions, strict=True):
         entry["ok"] = partition.ok
         entry["lost_bytes"] = partition.lost_bytes
+        for name in ("missing", "warnings"):
+            entry[name] = [loss._asdict() for loss in getattr(partition, name)]
     return tree
 
 
@@ -79,8 +89,10 @@ def print_report(report: "RepairReport") -> None:
     verb = "kept" if report.output is None else "saved"
     for partition in report.partitions:
         _print_partition(partition, verb)
-    for note in report.notes:
+    for note in (*report.notes, *report.left_out):
         print(note)
+    for warning in report.warnings:
+        print(f"warning: {warning}")
     batches = sum(each.batches for each in report.partitions)
     size = sum(each.bytes for each in report.partitions)
     lost = sum(each.lost_bytes for each in report.partitions)
@@ -107,9 +119,13 @@ def _print_partition(partition: "PartitionRepair", verb: str) -> None:
             f"  {damage.kind}: {damage.path} position {damage.position} size {damage.size}"
             f"{_lost(damage)}: {damage.reason}"
         )
+    for loss in partition.missing:
+        print(f"  missing: {loss.path} offset {loss.offset}: {loss.sentence}")
+    for loss in partition.warnings:
+        print(f"  warning: {loss.path} offset {loss.offset}: {loss.sentence}")
     for gap in partition.gaps:
         print(f"  gap: offsets {gap.first_offset} to {gap.last_offset} are in no kept batch")
-    for note in partition.notes:
+    for note in (*partition.notes, *partition.left_out):
         print(f"  {note}")
     for finding in partition.findings:
         print(f"  left as it is: {finding.kind}: {finding.path}: {finding.sentence}")

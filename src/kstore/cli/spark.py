@@ -1,4 +1,4 @@
-"""``kstore spark JOB``: jobs over whole stores on Apache Spark."""
+"""``kstore spark JOB``: jobs over complete stores on Apache Spark."""
 
 import argparse
 from importlib import import_module
@@ -13,7 +13,7 @@ examples:
 
 Needs pip install 'kstore[spark]' and Java 17 or newer. Without --master a job uses all cores of
 this machine; the modules kstore.spark.jobs.* are also programs for spark-submit.
-'kstore spark JOB --help' tells a job's options.
+'kstore spark JOB --help' lists a job's options.
 """
 
 

@@ -3,6 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
+from kstore.arguments import whole_number
 from kstore.cli.common import (
     INTERNAL,
     ToolParser,
@@ -12,6 +13,7 @@ from kstore.cli.common import (
     open_store,
 )
 from kstore.errors import KStoreError, UnknownTopicOrPartitionError
+from kstore.integers import INT32_MAX
 
 if TYPE_CHECKING:
     from kstore.store import Store
@@ -25,9 +27,9 @@ examples:
   kstore topics --describe --log-dir /var/kafka-logs
   kstore topics --list --exclude-internal --log-dir /disk1/kafka,/disk2/kafka
 
---list and --describe work beside a running broker or writer. --create and --delete need the
-directory for themselves. A topic that Kafka made is deleted only with --foreign, because its
-broker still knows it.
+--list and --describe work beside a running broker or writer. --create and --delete must
+be the only writer of the directory. A topic that Kafka created is deleted only with --foreign,
+because its broker still knows it.
 """
 
 
@@ -38,7 +40,7 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument(
         "--describe", action="store_true", help="partitions and settings of the topics"
     )
-    parser.add_argument("--create", action="store_true", help="make a topic")
+    parser.add_argument("--create", action="store_true", help="create a topic")
     parser.add_argument("--delete", action="store_true", help="delete topics and their records")
     parser.add_argument(
         "--topic",
@@ -46,10 +48,16 @@ def describe(parser: ToolParser) -> None:
         help="the topic; but for --create a regular expression, `,` meaning `or`",
     )
     parser.add_argument(
-        "--partitions", type=int, metavar="COUNT", help="of the topic to create (default: 1)"
+        "--partitions",
+        type=whole_number(1, INT32_MAX),
+        metavar="COUNT",
+        help="of the topic to create (default: 1)",
     )
     parser.add_argument(
-        "--replication-factor", type=int, metavar="COUNT", help="1: a directory has one replica"
+        "--replication-factor",
+        type=whole_number(-1, 32767),
+        metavar="COUNT",
+        help="1: a directory has one replica",
     )
     parser.add_argument(
         "--config",
@@ -61,16 +69,16 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument(
         "--topic-id",
         metavar="ID",
-        help="Kafka's id in 22 characters, for a topic that a broker shall take over",
+        help="Kafka's id in 22 characters, for a topic that a broker will take over",
     )
-    parser.add_argument("--if-not-exists", action="store_true", help="no error if it is there")
-    parser.add_argument("--if-exists", action="store_true", help="no error if none is there")
-    parser.add_argument("--exclude-internal", action="store_true", help="leave out Kafka's own")
+    parser.add_argument("--if-not-exists", action="store_true", help="no error if it exists")
+    parser.add_argument("--if-exists", action="store_true", help="no error if none exists")
+    parser.add_argument("--exclude-internal", action="store_true", help="omit Kafka's own")
     parser.add_argument(
         "--topics-with-overrides", action="store_true", help="only topics with own settings"
     )
     parser.add_argument(
-        "--foreign", action="store_true", help="--delete also what Kafka made, not kstore"
+        "--foreign", action="store_true", help="--delete also topics that Kafka created"
     )
 
 

@@ -1,4 +1,4 @@
-"""``kstore verify``: an audit of every byte that has a meaning."""
+"""``kstore verify``: an audit of every byte of a log directory."""
 
 import argparse
 import json
@@ -6,22 +6,30 @@ import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from kstore.arguments import whole_number
 from kstore.cli.common import (
     ToolParser,
     WrongOptionsError,
     add_log_dir,
     matching_topics,
     named_topic,
+    names_matching,
     open_store,
 )
 from kstore.cli.progress import Progress
 from kstore.errors import KStoreError
+from kstore.integers import INT32_MAX
+from kstore.log.verify_lines import count_of, finding_lines, state_of, status_of
 
 if TYPE_CHECKING:
+    from kstore.found_logs import FoundLog
     from kstore.log.log import Log
     from kstore.log.verify import VerifyReport
+    from kstore.log.verify_folders import MissingFolder
+    from kstore.log.verify_state import StateReader
     from kstore.store import Store
 
+GONE = "left out, it was deleted meanwhile"
 EPILOG = """\
 examples:
   kstore verify --log-dir /var/kafka-logs
@@ -30,13 +38,24 @@ examples:
   kstore verify --seal --log-dir data
 
 Checks every checksum, every record, the order of offsets, every entry of the offset and time
-indexes, the leader epochs, transaction indexes and producer snapshots against the markers, and of
-sealed segments the bytes that checksums leave out. Changes nothing and works beside a running
-broker or writer: an incomplete batch at the very end is not damage, it is not there yet. What a
-publication of the Spark sink has written and not finished is checked, too, and counted. --seal
-opens the directory for writing, and seals the rolled segments of partitions that are all right
-(kstore seals its own as it goes). Exit status: 0 if all is well, 1 if not; what is wrong is told
-by file, position and offset.
+indexes, the leader epochs, transaction indexes and producer snapshots against the markers, and, by
+kstore's header checksums, the bytes that Kafka's checksums do not cover. Detects lost records by
+the recovery point, the clean-shutdown marker, side files without their log, and header checksums.
+Changes nothing and works beside a running broker or writer: an incomplete batch at the very end is
+a write in progress, not damage; files that the writer may be about to write and that still look
+wrong after several checks are listed as "in flight". After a kill, what the next open rebuilds from
+the log is listed as "recovery is due". Records of an unfinished publication of the Spark sink are
+checked too, and counted. --seal opens the directory for writing, and writes header checksums for
+the rolled segments of partitions without findings (kstore does so for the segments it rolls).
+A partition that is deleted meanwhile is skipped, with a line.
+Every line names file, position and offset.
+
+exit status:
+  0  no damage, no warnings
+  1  damage, or nothing could be verified
+  3  warnings only: an unexplained gap between segments, a log that ends below its
+     recovery point after an unclean stop, a checkpoint that does not parse, a partition that
+     only a checkpoint names
 """
 
 
@@ -44,65 +63,115 @@ def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
     add_log_dir(parser)
     parser.add_argument("--topic", metavar="REGEX", help="topics to verify (default: all)")
-    parser.add_argument("--partition", type=int, metavar="N", help="only this partition of --topic")
+    parser.add_argument("--partition", type=whole_number(0, INT32_MAX), metavar="N",
+        help="only this partition of --topic",
+    )  # fmt: skip
     parser.add_argument(
         "--threads",
-        type=int,
+        type=whole_number(1, 1024),
         default=min(os.cpu_count() or 1, 8),
         metavar="COUNT",
-        help="how many check at the same time (default: one a processor, at most 8)",
+        help="number of threads (default: one a processor, at most 8)",
     )
     parser.add_argument(
-        "--seal", action="store_true", help="seal rolled segments, where nothing is wrong"
+        "--seal",
+        action="store_true",
+        help="write header checksums for rolled segments without findings",
     )
     parser.add_argument("--json", action="store_true", help="the report as JSON on stdout")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if arguments.threads < 1:
-        raise WrongOptionsError("--threads must be at least 1")
+    from kstore.log.files import DISK
+    from kstore.log.verify_state import StateReader
+
+    states = StateReader(DISK)
     with open_store(arguments, "a" if arguments.seal else "r") as store:
-        logs = chosen(store, arguments)
-        if not logs:
-            raise KStoreError(f"nothing was verified: no partitions in {', '.join(store.paths)}")
-        progress = Progress(sum(log.size for log in logs))
-        reports = []
-        for log in logs:
-            reports.append((log, audit(log, arguments.threads, progress)))
-            if arguments.seal and reports[-1][1].ok:
+        logs, left_out = chosen(store, arguments)
+        progress = Progress(sum(found.size for found in logs))
+        reports: list[tuple[Log | MissingFolder, VerifyReport]] = []
+        for found in logs:
+            log = found.log
+            report = audit_if_there(found, arguments.threads, progress, states)
+            if report is None:
+                left_out.append(f"{log.topic}-{log.partition}: {GONE}")
+                continue
+            reports.append((log, report))
+            if arguments.seal and report.ok and not report.warning_count:
                 log.seal()
+        if arguments.partition is None:
+            reports += _missing(store, arguments.topic)
         progress.clear()
-        ok = all(report.ok for _, report in reports)
+        if not reports:
+            why = "; ".join(left_out) or f"no partitions in {', '.join(store.paths)}"
+            raise KStoreError(f"nothing was verified: {why}")
         if arguments.json:
-            print(json.dumps(as_tree(reports), indent=2))
+            print(json.dumps(as_tree(reports, left_out), indent=2))
         else:
-            tell(reports)
-    return 0 if ok else 1
+            tell(reports, left_out)
+    return status_of(report for _, report in reports)
 
 
-def chosen(store: "Store", arguments: argparse.Namespace) -> "list[Log]":
+def _missing(store: "Store", pattern: str | None) -> "list[tuple[MissingFolder, VerifyReport]]":
+    """The partitions whose folder is gone, each with a report that says so."""
+    from kstore.log.files import DISK
+    from kstore.log.verify_folders import find_missing_folders
+
+    missing = find_missing_folders(DISK, store.paths)
+    wanted = names_matching((each.topic for each in missing), pattern)
+    return [(each, each.report) for each in missing if each.topic in wanted]
+
+
+def chosen(store: "Store", arguments: argparse.Namespace) -> "tuple[list[FoundLog], list[str]]":
+    """The partitions to verify, and lines on topics that were deleted since they were listed."""
+    from kstore.found_logs import find_logs
+
     if arguments.partition is not None:
         if not arguments.topic:
             raise WrongOptionsError("The topic is required when partition is specified.")
-        return [named_topic(store, arguments.topic)[arguments.partition]]
+        log = named_topic(store, arguments.topic)[arguments.partition]
+        return find_logs(store, [log.topic], partition=log.partition)
     names = matching_topics(store, arguments.topic)
     if arguments.topic and not names:
         named_topic(store, arguments.topic)
-    return [log for name in names for log in store[name]]
+    return find_logs(store, names)
 
 
-def audit(log: "Log", threads: int, progress: Progress) -> "VerifyReport":
+def audit_if_there(
+    found: "FoundLog", threads: int, progress: Progress, states: "StateReader"
+) -> "VerifyReport | None":
+    """The audit of a partition; None where it was deleted since it was found."""
+    try:
+        report = audit(found.log, threads, progress, states)
+    except KStoreError:
+        if found.is_there():
+            raise
+        return None
+    return report if found.is_there() else None
+
+
+def audit(log: "Log", threads: int, progress: Progress, states: "StateReader") -> "VerifyReport":
     name = f"{log.topic}-{log.partition}"
     report = log.verify(
         threads=threads,
         map_sealed=False,  # a broker may cut any file of its own in place
         progress=lambda done, total: progress.update(done, name),
+        states=states,
     )
     progress.base += report.bytes
+    if log.topic == "__consumer_offsets" and report.ok:
+        from kstore.group.offsets import find_undecodable_keys
+        from kstore.log.verify import Finding
+
+        for offset, reason in find_undecodable_keys(log.view()):
+            sentence = f"the key does not decode, so the record is skipped: {reason}"
+            report.warn(Finding("record", log.path, None, offset, sentence))
     return report
 
 
-def as_tree(reports: "list[tuple[Log, VerifyReport]]") -> dict[str, Any]:
+def as_tree(
+    reports: "list[tuple[Log | MissingFolder, VerifyReport]]", left_out: list[str]
+) -> dict[str, Any]:
     partitions = []
     for log, report in reports:
         entry = {
@@ -113,37 +182,34 @@ def as_tree(reports: "list[tuple[Log, VerifyReport]]") -> dict[str, Any]:
             **asdict(report),
         }
         partitions.append(entry)
-    return {"ok": all(report.ok for _, report in reports), "partitions": partitions}
+    ok = all(report.ok for _, report in reports)
+    return {"ok": ok, "partitions": partitions, **({"left_out": left_out} if left_out else {})}
 
 
-def tell(reports: "list[tuple[Log, VerifyReport]]") -> None:
-    """One line a partition, its findings below it, and the sum."""
+def tell(reports: "list[tuple[Log | MissingFolder, VerifyReport]]", left_out: list[str]) -> None:
+    """One line a partition, its findings below it, what was left out, and the sum."""
     for log, report in reports:
-        state = "ok" if report.ok else f"{_count(report.finding_count, 'finding')}"
         bare = report.unsealed_batches
-        sealed = f", {_count(bare, 'batch', 'es')} without a seal" if bare else ""
+        sealed = f", {count_of(bare, 'batch', 'es')} without a seal" if bare else ""
         tail = f", {report.not_yet_there} bytes not there yet" if report.not_yet_there else ""
         if report.unpublished:
             tail += f", {report.unpublished} bytes not published"
         print(
-            f"{log.topic}-{log.partition}: {state} ({_count(report.segments, 'segment')}, "
-            f"{_count(report.batches, 'batch', 'es')}, {report.bytes} bytes{tail}{sealed})"
+            f"{log.topic}-{log.partition}: {state_of(report)} "
+            f"({count_of(report.segments, 'segment')}, "
+            f"{count_of(report.batches, 'batch', 'es')}, {report.bytes} bytes{tail}{sealed})"
         )
-        for finding in report.findings:
-            at = "" if finding.position is None else f" position {finding.position}"
-            offset = "" if finding.offset is None else f" offset {finding.offset}"
-            print(f"  {finding.kind}: {finding.path}{at}{offset}: {finding.sentence}")
-        if report.finding_count > len(report.findings):
-            print(f"  ... and {report.finding_count - len(report.findings)} more")
+        for line in finding_lines(report):
+            print(line)
+    for line in left_out:
+        print(line)
     damaged = sum(not report.ok for _, report in reports)
+    warned = sum(report.ok and report.warning_count > 0 for _, report in reports)
     batches = sum(report.batches for _, report in reports)
     size = sum(report.bytes for _, report in reports)
-    verdict = "all ok" if not damaged else f"{damaged} damaged"
+    parts = [f"{damaged} damaged"] if damaged else []
+    parts += [f"{warned} with warnings"] if warned else []
     print(
-        f"{_count(len(reports), 'partition')}: {verdict} "
-        f"({_count(batches, 'batch', 'es')}, {size} bytes)"
+        f"{count_of(len(reports), 'partition')}: {', '.join(parts) or 'all ok'} "
+        f"({count_of(batches, 'batch', 'es')}, {size} bytes)"
     )
-
-
-def _count(number: int, noun: str, ending: str = "s") -> str:
-    return f"{number} {noun}{ending if number != 1 else ''}"

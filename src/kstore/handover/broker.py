@@ -12,7 +12,8 @@ from kstore.errors import (
 )
 from kstore.handover.report import HANDOVER, KRAFT, ZOOKEEPER, HandoverReport
 from kstore.log import filenames, sign
-from kstore.log.checkpoint import read_clean_shutdown, read_offsets
+from kstore.log.checkpoint import read_offsets
+from kstore.log.clean_shutdown import read_clean_shutdown
 from kstore.log.cluster_metadata import ClusterMetadata, read_cluster_metadata
 from kstore.log.filenames import DELETE, FUTURE, STRAY, PartitionName
 from kstore.log.files import Files

@@ -2,19 +2,21 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 
 from kstore.errors import CorruptFileError
 from kstore.handover.broker import Broker
 from kstore.handover.report import KRAFT, ZOOKEEPER, HandoverReport, PartitionPlan
+from kstore.handover.source import check_transactions, warn_of_offsets
+from kstore.handover.there import There, compare_logs, goes_over
 from kstore.log import filenames
+from kstore.log.filenames import INTERNAL_TOPICS
 from kstore.log.files import DISK, Files
 from kstore.log.identity import uuid_from_text
-from kstore.log.log_dir import absolute_paths
+from kstore.log.log_dir import LogDir, absolute_paths
 from kstore.log.opening import peek_end_offset
+from kstore.open_store import open as open_store
 from kstore.store import Paths
-from kstore.store import open as open_store
-
-_INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
 
 def plan_handover(
@@ -24,6 +26,7 @@ def plan_handover(
     topics: Iterable[str] | None = None,
     topic_ids: Mapping[str, str] | None = None,
     metadata_log_dir: str | None = None,
+    abort_open_transactions: bool = False,
     files: Files = DISK,
 ) -> HandoverReport:
     """What handing partitions of kstore's over to a stopped broker would do; nothing is changed.
@@ -41,6 +44,8 @@ def plan_handover(
     metadata_log_dir
         The broker's setting, where it names none of its log directories. By the metadata of the
         cluster that lies there, or in one of these, the ids are checked.
+    abort_open_transactions
+        What :func:`hand_over` is asked for: without it an open transaction is refused.
     """
     report = HandoverReport()
     there = Broker(files, broker, report)
@@ -57,7 +62,7 @@ def plan_handover(
         for name in names:
             if name not in store:
                 report.refuse(name, "there is no such topic in the source")
-            elif wanted is None and name in _INTERNAL:
+            elif wanted is None and name in INTERNAL_TOPICS:
                 report.note(name, "left out: a broker keeps its own; name it to hand it over")
             else:
                 for log in store[name]:
@@ -72,8 +77,15 @@ def plan_handover(
                         log.size,
                     )
                     report.partitions.append(plan)
+                    check_transactions(log, report, abort=abort_open_transactions)
+        own = [LogDir(files, path, writable=False) for path in absolute_paths(source)]
+        places = [(place, store._manager.identities.is_same) for place in own]
+        # Readers of the broker's directory have theirs there.
+        places += [(place, partial(_is_same_topic, there)) for place in there.dirs]
+        warn_of_offsets(store, places, {plan.topic for plan in report.partitions}, report)
     for plan in report.partitions:
         _check_partition(there, plan, topic_ids or {})
+    _check_contents(there, report)
     _check_counts(there, report)
     planned = {(plan.topic, plan.partition) for plan in report.partitions}
     for key, sentence in _strays(there):
@@ -121,13 +133,38 @@ def _check_partition(there: Broker, plan: PartitionPlan, topic_ids: Mapping[str,
     reason = there.stray(key, found if found is not None else given)
     if reason is not None:
         report.refuse(plan.target, reason)
-    unfinished = there.half_over(plan.target)
-    end = peek_end_offset(there.files, plan.target, 0)
-    if not unfinished and (end > 0 or _log_bytes(there.files, plan.target) > 0):
+
+
+def _check_contents(there: Broker, report: HandoverReport) -> None:
+    """Look at what is in the broker's folders: nothing, or what an earlier handover brought.
+
+    One that was interrupted leaves its sign in a folder, and the others as they were. A broker
+    that ran since may have appended to those that were whole.
+    """
+    begun = {plan.target for plan in report.partitions if there.half_over(plan.target)}
+    for number, plan in enumerate(report.partitions):
+        if (plan.topic, plan.partition) not in there.places:
+            continue
+        found = compare_logs(there.files, plan.source, plan.target)
+        end = peek_end_offset(there.files, plan.target, 0)
+        if plan.target in begun and (
+            found in (There.NOTHING, There.PART)
+            or (found is There.WHOLE and not _has_all_files(there, plan))  # a crash lost names
+        ):
+            continue
+        if found is There.NOTHING and end == 0:
+            continue
+        is_empty_too = found is There.NOTHING and plan.size == 0 and end == plan.end_offset
+        if found is There.WHOLE or is_empty_too or (found is There.MORE and begun):
+            report.partitions[number] = plan._replace(is_there=True)
+            report.note(plan.target, f"has {found.value}: nothing is left to be copied")
+            continue
+        since = ", since a handover that was interrupted" if plan.target in begun else ""
         report.refuse(
             plan.target,
-            f"the broker's partition is not empty (its log ends at {end}): its records would be "
-            "lost. Delete and create the topic anew, or choose another",
+            f"the broker's partition is not empty (its log ends at {end}, and has {found.value}"
+            f"{since}): its records would be lost. Delete and create the topic anew, or choose "
+            "another",
         )
 
 
@@ -169,9 +206,15 @@ def _strays(there: Broker) -> Iterator[tuple[tuple[str, int], str]]:
             yield key, reason
 
 
-def _log_bytes(files: Files, folder: str) -> int:
-    names = [name for name in files.listdir(folder) if name.endswith(".log")]
-    return sum(files.size_of(os.path.join(folder, name)) for name in names)
+def _is_same_topic(there: Broker, topic: str, known: str | None) -> bool:
+    """Whether the broker has a topic of that name with that id."""
+    ids = [_quiet_id(there, key) for key in there.places if key[0] == topic]
+    return bool(ids) and (known is None or known in ids)
+
+
+def _has_all_files(there: Broker, plan: PartitionPlan) -> bool:
+    present = set(there.files.listdir(plan.target))
+    return present.issuperset(name for name in there.files.listdir(plan.source) if goes_over(name))
 
 
 def _check_counts(there: Broker, report: HandoverReport) -> None:

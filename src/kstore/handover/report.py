@@ -17,7 +17,10 @@ class Finding(NamedTuple):
 
 
 class PartitionPlan(NamedTuple):
-    """A partition that is to be handed over. Offsets and bytes as they are in the source."""
+    """A partition that is to be handed over. Offsets and bytes as they are in the source.
+
+    ``is_there``: an earlier handover, interrupted perhaps, has brought all of it over.
+    """
 
     topic: str
     partition: int
@@ -27,6 +30,7 @@ class PartitionPlan(NamedTuple):
     start_offset: int
     end_offset: int
     size: int
+    is_there: bool = False
 
 
 @dataclass(slots=True)

@@ -10,15 +10,17 @@ import errno
 import os
 from dataclasses import dataclass
 
-from kstore._native.locate import SegmentView
-from kstore._native.status import reason
-from kstore.config import INT32_MAX, LogConfig
+from kstore._native.format.status import reason
+from kstore._native.read.segment_view import SegmentView
+from kstore.config import LogConfig
 from kstore.errors import CorruptRecordError, StorageError
+from kstore.integers import INT32_MAX
 from kstore.log import filenames
 from kstore.log import segment as segments_on_disk
+from kstore.log.active_segment import ActiveSegment
 from kstore.log.files import Files
-from kstore.log.relocation import RelocatingWriter
 from kstore.log.segment_scan import scan_segment
+from kstore.log.writer_state import WriterState
 
 _LARGE = 32 << 20  # bytes of a file that is worth a segment
 _HEAD = 51  # bytes of a batch's header up to its producer id
@@ -136,41 +138,47 @@ def _stamp(files: Files, fd: int, path: str, offset: int, leader_epoch: int) -> 
         position += size
 
 
-class AdoptingWriter(RelocatingWriter):
-    """Adds segments that come as whole files."""
+class SegmentImporter:
+    """Takes segments that come as whole files."""
 
-    def adopt(self, placed: PlacedFile) -> bool:
-        """Make a placed file the active segment, right behind what there is; published at once.
+    def __init__(self, state: WriterState, active: ActiveSegment) -> None:
+        self._state = state
+        self._active = active
+
+    def import_file(self, placed: PlacedFile) -> bool:
+        """Make a placed file the active segment, right behind the log end; published at once.
 
         False, with nothing changed, where that cannot be: the log ends elsewhere, its active
         segment is empty (it has that name already), or the file lies in another file system.
         """
-        with self.lock:
-            self.appender.make_ready()
+        state, active = self._state, self._active
+        with state.lock:
+            state.appender.make_ready()
             base = placed.base_offset
-            if self.appender.next_offset != base or self.active.size == 0:
+            if state.appender.next_offset != base or state.active.size == 0:
                 return False
             try:
-                self._begin_segment(base, lambda: self._take(placed))
+                active.begin(base, lambda: self._take(placed))
             except StorageError as error:
                 if error.errno == errno.EXDEV:
                     return False
                 raise
-            self.appender.rolling_timestamp = placed.first_timestamp
-            assert self._files is not None
+            state.appender.rolling_timestamp = placed.first_timestamp
+            assert active.opened is not None
             # Now, not with the next append: a reader of another process looks places up in them.
-            segments_on_disk.write_entries(self.files, self.active, self._files)
-            self._wake()
+            segments_on_disk.write_entries(state.files, state.active, active.opened)
+            state.wake()
             return True
 
     def _take(self, placed: PlacedFile) -> SegmentView:
         """The file under its new name, with what is known of it."""
-        base = placed.base_offset
-        segments_on_disk.remove_files(self.files, self.directory, base)
-        path = os.path.join(self.directory, filenames.log_name(base))
-        self.files.rename(placed.path, path)
+        state, base = self._state, placed.base_offset
+        segments_on_disk.remove_files(state.files, state.directory, base)
+        path = os.path.join(state.directory, filenames.log_name(base))
+        state.files.rename(placed.path, path)
         view = SegmentView(base, path, size=placed.size, next_offset=placed.next_offset)
         view.load_entries(placed.index, placed.time_index)
         view.entries_are_written(0, 0)  # they are in no file yet
         view.note_timestamp(placed.max_timestamp, placed.max_timestamp_offset)
+        view.is_largest_known = True
         return view

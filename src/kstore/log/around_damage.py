@@ -8,12 +8,14 @@ offset comes next. So a log is read as ever until damage is met; then its segmen
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from kstore._native.locate import Slice
+from kstore._native.read.segment_view import SegmentList, Slice
 from kstore.errors import CorruptRecordError, UnsupportedCompressionTypeError
-from kstore.log.log import Log
 from kstore.log.salvage import LIVE, Source, landmarks_of, salvage
+
+if TYPE_CHECKING:
+    from kstore.log.log import Log
 
 Item = TypeVar("Item")
 Items = Iterator[tuple[Item, int]]  # each with the offset behind it
@@ -22,7 +24,7 @@ DAMAGE = (CorruptRecordError, UnsupportedCompressionTypeError)
 
 
 def read_around(
-    log: Log,
+    log: "Log",
     start: int,
     stop: int,
     read: Callable[[int], Items[Item]],
@@ -51,10 +53,10 @@ def read_around(
             return
         except DAMAGE as error:
             met = error
-        segments = log.segments
-        number = max(segments.floor(offset), 0)
+        segments, number, whole = log._source.on_current_segments(
+            partial(_read_segment_of, log, offset)
+        )
         following = (*segments.views[number + 1 :], None)[0]
-        whole = log._read_whole(segments.views[number])
         base = segments.views[number].base_offset
         marks = partial(landmarks_of, log._files, Path(whole.path), base)
         known = [Source(Path(whole.path), LIVE, base, memoryview(whole), landmarks=marks)]
@@ -77,6 +79,14 @@ def read_around(
                     offset = after
                     yield item
         offset = stop if following is None else max(offset, following.base_offset)
+
+
+def _read_segment_of(
+    log: "Log", offset: int, segments: SegmentList
+) -> tuple[SegmentList, int, Slice]:
+    """The segments, the number of the one that holds an offset, and all of its bytes."""
+    number = max(segments.floor(offset), 0)
+    return segments, number, log._read_whole(segments.views[number])
 
 
 def check_on_damage(on_damage: str) -> None:

@@ -1,6 +1,7 @@
 """Names for what recovery keeps aside: bytes that it cut, and side files that do not parse."""
 
 import os
+from collections.abc import Container
 from itertools import count
 from pathlib import Path
 
@@ -8,9 +9,8 @@ from kstore.log import filenames
 from kstore.log.files import Files
 
 
-def free_name(files: Files, directory: Path, base_offset: int, position: int) -> str:
-    """A name for cut bytes that no earlier cut has taken."""
-    names = set(files.listdir(directory))
+def free_name(names: Container[str], base_offset: int, position: int) -> str:
+    """A name for cut bytes that no earlier cut, of a directory with these names, has taken."""
     return next(
         name
         for number in count()

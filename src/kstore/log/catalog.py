@@ -2,8 +2,9 @@
 
 import logging
 import os
+import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from kstore.errors import (
     TopicExistsError,
     UnknownTopicOrPartitionError,
 )
+from kstore.integers import check_integer, show_value
 from kstore.log import sign
 from kstore.log.filenames import (
     DELETE,
@@ -33,6 +35,7 @@ from kstore.log.files import Files
 from kstore.log.identity import is_reserved_uuid, random_uuid, read_topic_id, write_topic_id
 from kstore.log.log_dir import Contents, LogDir
 from kstore.log.opening import peek_end_offset
+from kstore.log.shared import TICK_NS
 from kstore.log.topics_file import CREATING, DELETING, LIVE, TopicEntry, TopicsFile
 from kstore.log.watched import keeps_from_opening
 
@@ -59,12 +62,14 @@ class Catalog:
     def __init__(self, dirs: list[LogDir], default: LogConfig) -> None:
         self._dirs = dirs
         self._default = default
-        self._settings = TopicsFile(dirs)
+        self.settings = TopicsFile(dirs)
         self.places: dict[str, dict[int, LogDir]] = {}
         self.retired: list[Retired] = []  # folders with Kafka's suffixes
         self._superseded: list[tuple[LogDir, PartitionName]] = []  # a finished move's old copies
         self.strangers: tuple[str, ...] = ()
         self.loose_files: tuple[str, ...] = ()
+        self.version = 0  # a later one where topics or partitions may have come or gone
+        self._stamps: list[int] | None = None  # of the directories when they were listed
         self.refresh()
 
     def refresh(self) -> None:
@@ -72,6 +77,11 @@ class Catalog:
 
         Raises CorruptFileError where two directories have the same partition.
         """
+        if not self._dirs[0].writable:
+            stamps = [each.modified_ns for each in self._dirs]
+            # A name that comes later within the same tick of the clock leaves the time as it is.
+            is_settled = all(abs(time.time_ns() - each) > TICK_NS for each in stamps)
+            self._stamps = stamps if is_settled else None
         places: dict[str, dict[int, LogDir]] = {}
         strangers: list[str] = []
         loose: list[str] = []
@@ -100,8 +110,16 @@ class Catalog:
         for path in set(strangers) - set(self.strangers):
             _LOGGER.warning("%s is no partition: left alone, but Kafka will not start on it", path)
         self.strangers, self.loose_files = tuple(sorted(strangers)), tuple(loose)
-        self._settings.load()
+        self.settings.load()
         self.places = places
+        self.version += 1
+
+    def follow(self) -> bool:
+        """List the directories again if one has changed since; returns whether it did so."""
+        if self._stamps is not None and self._stamps == [each.modified_ns for each in self._dirs]:
+            return False
+        self.refresh()
+        return True
 
     def _scan(self, directory: LogDir) -> Contents | None:
         """What is in a directory; None where it is offline, or cannot be read while others can.
@@ -170,7 +188,7 @@ class Catalog:
 
     def partition_count(self, topic: str) -> int:
         """How many partitions the topic has, those in directories that are offline included."""
-        entry = self._settings.get(topic)
+        entry = self.settings.get(topic)
         here = max(self.places[topic]) + 1
         return here if entry is None else max(entry.partitions, here)
 
@@ -220,27 +238,40 @@ class Catalog:
 
     def config(self, topic: str) -> LogConfig:
         """A topic's settings; without an entry nothing is ever shortened, cleaned or deleted."""
-        entry = self._settings.get(topic)
+        entry = self.settings.get(topic)
         if entry is not None:
             return entry.log_config()
         return replace(self._default, retention_ms=-1, retention_bytes=-1, cleanup_policy="delete")
 
+    def own_properties(self, topic: str) -> Mapping[str, str]:
+        """What a topic's entry sets; nothing where it has none."""
+        entry = self.settings.get(topic)
+        return {} if entry is None else entry.log_config().to_properties()
+
+    def merged_config(
+        self, topic: str, changes: Mapping[str, object], unset: Sequence[str]
+    ) -> LogConfig:
+        """A topic's settings with changes made; an unset one is as the store has it."""
+        return self.config(topic).merge(changes, unset, self._default)
+
     def configure(self, topic: str, config: LogConfig) -> None:
         check_log_config(config)
-        entry = self._settings.get(topic) or TopicEntry(
+        entry = self.settings.get(topic) or TopicEntry(
             partitions=max(self.places[topic]) + 1, topic_id=self.topic_id(topic)
         )
-        self._settings.put(topic, replace(entry, properties=config.to_properties()))
+        self.settings.put(topic, replace(entry, properties=config.to_properties()))
 
     def is_own(self, topic: str) -> bool:
         """Whether the topic has an entry: kstore made it, or was told to look after it."""
-        return topic in self._settings
+        return topic in self.settings
 
     def configured(self) -> list[str]:
         """Topics that have an entry of their own and are here."""
-        return [name for name in self._settings.names() if name in self.places]
+        return [name for name in self.settings.names() if name in self.places]
 
     def topic_id(self, topic: str) -> str | None:
+        if topic not in self.places:
+            raise self.unknown(topic)
         partition, place = next(iter(self.places[topic].items()))
         return read_topic_id(place.files, place.join(partition_directory(topic, partition)))
 
@@ -251,7 +282,7 @@ class Catalog:
     ) -> None:
         """Make a topic that must not exist yet; a crash on the way is made good by ``resume``."""
         check_topic_name(topic)
-        check_partitions(partitions)
+        partitions = check_partitions(partitions)
         settings = self._default if config is None else check_log_config(config)
         if topic_id is not None:
             _check_topic_id(topic_id)
@@ -263,7 +294,7 @@ class Catalog:
                 f"topic {topic!r} cannot be made anew beside what is left of it{hint}",
                 path=self._dirs[0].path,
             )
-        begun = self._settings.get(topic)
+        begun = self.settings.get(topic)
         if begun is not None:
             for each in self.offline:  # its partitions may be there
                 raise each.refusal()
@@ -279,12 +310,12 @@ class Catalog:
             properties=settings.to_properties(),
             state=CREATING,
         )
-        self._settings.put(topic, entry)
+        self.settings.put(topic, entry)
         self._make(topic, entry)
 
     def grow(self, topic: str, partitions: int) -> None:
         """Make more partitions of a topic; a crash on the way is made good by ``resume``."""
-        check_partitions(partitions)
+        partitions = check_partitions(partitions)
         if topic not in self.places:
             raise self.unknown(topic)
         for each in self.offline:  # some of its partitions may be there
@@ -296,10 +327,10 @@ class Catalog:
             raise PolicyViolationError(
                 f"topic {topic!r} was not made by kstore: its partitions are its broker's to make"
             )
-        entry = self._settings.get(topic)
+        entry = self.settings.get(topic)
         assert entry is not None
         entry = replace(entry, partitions=partitions, state=CREATING)
-        self._settings.put(topic, entry)
+        self.settings.put(topic, entry)
         self._make(topic, entry)
 
     def _check_collision(self, topic: str) -> None:
@@ -319,8 +350,9 @@ class Catalog:
         self._identify(topic, entry, places)
         for place in self.live:
             place.files.sync_directory(place.path)
-        self._settings.mark(topic, entry, LIVE)
+        self.settings.mark(topic, entry, LIVE)
         self.places[topic] = places
+        self.version += 1
 
     def _make_partition(self, name: str) -> LogDir:
         """Make a directory where the fewest are, unless a failed attempt has made it.
@@ -371,13 +403,34 @@ class Catalog:
             )
 
     def delete(self, topic: str) -> None:
-        """Rename a topic's directories as Kafka does, then remove them; its logs are closed."""
-        entry = self._settings.get(topic) or TopicEntry(partitions=max(self.places[topic]) + 1)
-        entry = self._settings.mark(topic, entry, DELETING, uuid.uuid4().hex)
+        """Rename a topic's directories as Kafka does, then remove them; its logs are closed.
+
+        The topic's entry says from before the first one that it is being deleted, until
+        :meth:`finish_delete`.
+        """
+        entry = self.settings.get(topic) or TopicEntry(partitions=max(self.places[topic]) + 1)
+        entry = self.settings.mark(topic, entry, DELETING, uuid.uuid4().hex)
         self._retire(topic, entry)
+
+    def finish_delete(self, topic: str) -> None:
+        """Nothing is left of a deleted topic: its entry goes, and its name is free.
+
+        Not where a log directory is offline: partitions of it may be there.
+        """
+        if not self.offline:
+            self.settings.remove(topic)
+
+    def being_deleted(self) -> list[str]:
+        """Topics whose deletion was begun and is not finished."""
+        return [name for name in self.settings.unfinished() if self.is_being_deleted(name)]
+
+    def is_being_deleted(self, topic: str) -> bool:
+        entry = self.settings.get(topic)
+        return entry is not None and entry.state == DELETING
 
     def _retire(self, topic: str, entry: TopicEntry) -> None:
         places = self.places.pop(topic, {})
+        self.version += 1
         gone = [
             (place, partition, partition_directory(topic, partition))
             for partition, place in places.items()
@@ -399,7 +452,6 @@ class Catalog:
                     remove_tree(place.files, place.join(name))
                     place.partition_count -= 1
             place.files.sync_directory(place.path)  # lest one outlives the entry that names it
-        self._settings.remove(topic)
 
     def resume(self) -> None:
         """Carry through what a crash cut short: moves, creations and deletions that were begun."""
@@ -409,8 +461,8 @@ class Catalog:
             self.finish_move(key)
             self.remove_retired(retired)
         self._superseded = []
-        for topic in self._settings.unfinished():
-            entry = self._settings.get(topic)
+        for topic in self.settings.unfinished():
+            entry = self.settings.get(topic)
             if entry is None:
                 continue
             if self.offline and entry.state == CREATING:
@@ -501,14 +553,19 @@ class Catalog:
             place.files.sync_directory(os.path.dirname(path))
 
 
-def check_partitions(partitions: int) -> None:
-    if not isinstance(partitions, int) or not 1 <= partitions <= MAX_PARTITIONS:
+def check_partitions(partitions: object) -> int:
+    """How many partitions a topic is to have; raises InvalidConfigError."""
+    try:
+        return check_integer("partitions", partitions, 1, MAX_PARTITIONS)
+    except (TypeError, InvalidConfigError):
         raise InvalidConfigError(
-            f"a topic has 1 to {MAX_PARTITIONS} partitions, not {partitions!r}"
-        )
+            f"a topic has 1 to {MAX_PARTITIONS} partitions, not {show_value(partitions)}"
+        ) from None
 
 
 def _check_topic_id(topic_id: str) -> None:
+    if not isinstance(topic_id, str):
+        raise InvalidConfigError(f"a topic id is text, not {type(topic_id).__name__}")
     try:
         reserved = is_reserved_uuid(topic_id)
     except ValueError as error:

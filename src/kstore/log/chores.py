@@ -6,12 +6,10 @@ wants a thread of its own.
 """
 
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kstore.config import INT64_MAX
-from kstore.errors import ClosedError, LogFailedError
+from kstore.integers import INT64_MAX
 from kstore.log.upkeep import Chore
 
 if TYPE_CHECKING:
@@ -23,8 +21,9 @@ EXPIRATION_CHECK_INTERVAL_MS = 600_000  # producer.id.expiration.check.interval.
 
 def chores(manager: "LogManager") -> Iterator[Chore]:
     """The work of a store as its settings and open logs are now; each from its first period on."""
+    check_ms = manager.config.retention_check_interval_ms
     yield Chore("checkpoint", CHECKPOINT_INTERVAL_MS, manager.checkpoint)
-    yield Chore("retention", manager.config.retention_check_interval_ms, manager.apply_retention)
+    yield Chore("retention", check_ms, manager.retention.run_in_background)
     yield Chore("producers", EXPIRATION_CHECK_INTERVAL_MS, partial(_expire_producers, manager))
     yield from manager.more_chores
     if manager.config.log_cleaner_enable:  # in threads of its own: it may take long
@@ -32,10 +31,11 @@ def chores(manager: "LogManager") -> Iterator[Chore]:
     for log in manager.logs:
         flush_ms = log.config.flush_ms
         if flush_ms < INT64_MAX:
-            yield Chore(f"flush {log.path}", max(flush_ms, 1), partial(manager.flush, log))
+            work = partial(manager.run, "flush", (log.topic, log.partition), manager.flush_log, log)
+            yield Chore(f"flush {log.path}", max(flush_ms, 1), work)
 
 
 def _expire_producers(manager: "LogManager") -> None:
     for log in manager.logs:
-        with suppress(LogFailedError, ClosedError):
-            log.expire_producers()
+        key = (log.topic, log.partition)
+        manager.run("producer expiration", key, manager.expire_producers, log)

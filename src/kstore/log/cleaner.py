@@ -14,22 +14,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kstore._native.batch_walk import BatchWalk
-from kstore._native.key_indexer import KeyIndexer
-from kstore._native.keymap import KeyMap
-from kstore._native.locate import SegmentView
-from kstore._native.record_filter import RecordFilter
+from kstore._native.compaction.key_indexer import KeyIndexer
+from kstore._native.compaction.offset_map import OffsetMap
+from kstore._native.compaction.record_filter import RecordFilter
+from kstore._native.read.batch_walk import BatchWalk
+from kstore._native.read.segment_view import SegmentView
 from kstore.config import LogConfig
 from kstore.errors import (
     CompactionAbandonedError,
-    CorruptFileError,
     CorruptRecordError,
     InvalidConfigError,
     PolicyViolationError,
     StorageError,
 )
-from kstore.log import checkpoint, filenames, seal, search
+from kstore.log import filenames, seal
 from kstore.log import segment as segments_on_disk
+from kstore.log.cleaned_segment import CleanedSegment
+from kstore.log.cleaner_offsets import read_cleaner_offset, write_cleaner_offset
 from kstore.log.cleaning import (
     CleanableRange,
     CleanedTransactions,
@@ -38,7 +39,7 @@ from kstore.log.cleaning import (
     group_segments,
 )
 from kstore.log.files import Files
-from kstore.log.replacing import CleanedSegment
+from kstore.log.segment_times import largest_timestamp
 from kstore.log.transaction_index import AbortedTransaction
 from kstore.record.codec import compress, decompress
 
@@ -51,7 +52,6 @@ LOAD_FACTOR = 0.9
 NO_LIMIT = math.inf
 _LONGEST_SLEEP = 0.1  # seconds between two looks whether the compaction is still wanted
 _ASK, _FULL = 1, 2  # what a pass answers besides 0, the end of the bytes
-_CHECKPOINTS = threading.Lock()  # cleaner-offset-checkpoint is read, changed and written
 
 Progress = Callable[[int, int], None]
 
@@ -105,24 +105,33 @@ class Throttle:
 
 def facts_of(log: "Log", files: Files) -> list[CleanSegment]:
     """What the rules look at, oldest segment first."""
-    found = []
-    for view in log.segments.views:
-        sizes = []
-        for kind in (filenames.INDEX, filenames.TIME_INDEX):
-            path = os.path.join(log.path, filenames.file_name(view.base_offset, kind))
-            sizes.append(files.size_of(path) if files.kind(path) is not None else 0)
-        found.append(
-            CleanSegment(
-                base_offset=view.base_offset,
-                size=view.size,
-                index_size=sizes[0],
-                time_index_size=sizes[1],
-                largest_timestamp=search.largest_timestamp(files, log.path, view),
-                first_timestamp=segments_on_disk.first_timestamp(files, view),
-                modified_ms=files.modified_ns(view.path) // 1_000_000,
-            )
+    return _facts_and_next_offsets(log, files)[0]
+
+
+def _facts_and_next_offsets(log: "Log", files: Files) -> tuple[list[CleanSegment], dict[int, int]]:
+    """Both of the same segments: a truncation may come between two looks at the log."""
+    return log._source.on_current_segments(
+        lambda segments: (
+            [_facts_of(log, files, view) for view in segments.views],
+            {view.base_offset: view.next_offset for view in segments.views},
         )
-    return found
+    )
+
+
+def _facts_of(log: "Log", files: Files, view: SegmentView) -> CleanSegment:
+    base = view.base_offset
+    names = filenames.index_name(base), filenames.time_index_name(base)
+    paths = [os.path.join(log.path, name) for name in names]
+    sizes = [files.size_of(path) if files.kind(path) is not None else 0 for path in paths]
+    return CleanSegment(
+        base_offset=base,
+        size=view.size,
+        index_size=sizes[0],
+        time_index_size=sizes[1],
+        largest_timestamp=largest_timestamp(log._source, files, view),
+        first_timestamp=segments_on_disk.first_timestamp(files, view),
+        modified_ms=files.modified_ns(view.path) // 1_000_000,
+    )
 
 
 def range_of(log: "Log", facts: Sequence[CleanSegment], files: Files, now: int) -> CleanableRange:
@@ -130,53 +139,12 @@ def range_of(log: "Log", facts: Sequence[CleanSegment], files: Files, now: int) 
     return cleanable_range(
         facts,
         log.config,
-        checkpoint=read_checkpoint(files, log),
+        checkpoint=read_cleaner_offset(files, log.path, (log.topic, log.partition)),
         log_start_offset=log.start_offset,
         end_offset=log.end_offset,
         last_stable_offset=log.last_stable_offset,
         now_ms=now,
     )
-
-
-# --- the checkpoint -----------------------------------------------------------------------
-
-
-def read_checkpoint(files: Files, log: "Log") -> int | None:
-    """The first dirty offset of a log; None without an entry, or where nobody can read it."""
-    return _offsets(files, _checkpoint_path(log)).get((log.topic, log.partition))
-
-
-def write_checkpoint(files: Files, log: "Log", offset: int) -> None:
-    """Keep a log's first dirty offset; entries of partitions that are not here go (Kafka)."""
-    path = _checkpoint_path(log)
-    directory = os.path.dirname(path)
-    with _CHECKPOINTS:
-        offsets = {
-            key: value
-            for key, value in _offsets(files, path).items()
-            if files.kind(os.path.join(directory, f"{key[0]}-{key[1]}")) == "directory"
-        }
-        offsets[log.topic, log.partition] = offset
-        checkpoint.write_offsets(files, path, offsets)
-
-
-def lower_checkpoint(files: Files, log: "Log") -> None:
-    """After a truncation: nothing from the new active segment on was compacted."""
-    base = log.segments.views[-1].base_offset
-    known = read_checkpoint(files, log)
-    if known is not None and known > base:
-        write_checkpoint(files, log, base)
-
-
-def _checkpoint_path(log: "Log") -> str:
-    return os.path.join(os.path.dirname(log.path), filenames.CLEANER_OFFSETS)
-
-
-def _offsets(files: Files, path: str) -> dict[tuple[str, int], int]:
-    try:
-        return checkpoint.read_offsets(files, path)
-    except CorruptFileError:  # all there is to lose is the work of cleaning once more
-        return {}
 
 
 # --- compaction -----------------------------------------------------------------------------
@@ -224,26 +192,27 @@ def compact(
     """
     if "compact" not in log.config.cleanup_policy:
         raise PolicyViolationError(
-            "the topic's cleanup.policy does not have 'compact'; set it with configure_topic",
+            "the topic's cleanup.policy does not have 'compact'; set it with alter_topic",
             path=log.path,
         )
     started = time.perf_counter()
     throttle = throttle or Throttle(max_bytes_per_second)
-    with writer.cleaning:
+    with writer.state.cleaning:
         report: CompactionReport | None = None
         while rounds is None or rounds > 0:
             rounds = None if rounds is None else rounds - 1
-            writer.check_cleaning()
+            writer.replacer.check_cleaning()
+            views = log.segments.views  # before the plan: what changes after it is found out
             plan = plan_round(log, writer, files)
             if report is None:
                 dirty = plan.cleanable.first_dirty_offset
                 report = CompactionReport(first_dirty_offset=dirty, end_offset=dirty)
             if plan.is_empty:
                 break
-            output = _InPlace(log, writer, files, check)
-            keys = KeyMap(dedupe_buffer_size, load_factor, os.urandom(16))
+            output = _InPlace(log, writer, files, check, views)
+            keys = OffsetMap(dedupe_buffer_size, load_factor, os.urandom(16))
             report = add_rounds(report, Round(plan, files, output, throttle, progress).run(keys))
-            write_checkpoint(files, log, report.end_offset)
+            write_cleaner_offset(files, log.path, (log.topic, log.partition), report.end_offset)
         assert report is not None
     return replace(report, seconds=time.perf_counter() - started)
 
@@ -296,19 +265,20 @@ class RoundPlan:
 
 
 def plan_round(log: "Log", writer: "LogWriter", files: Files) -> RoundPlan:
-    """What the next round has to do now. The caller holds ``writer.cleaning``."""
-    now = writer.now_ms()
-    facts = facts_of(log, files)
+    """What the next round has to do now. The caller holds ``writer.state.cleaning``."""
+    now = writer.state.now_ms()
+    facts, next_offsets = _facts_and_next_offsets(log, files)
     cleanable = range_of(log, facts, files, now)
     if cleanable.reset:
-        write_checkpoint(files, log, cleanable.first_dirty_offset)
+        offset = cleanable.first_dirty_offset
+        write_cleaner_offset(files, log.path, (log.topic, log.partition), offset)
     stop = cleanable.first_uncleanable_offset
     producers = log.producers()
     plan = RoundPlan(
         path=log.path,
         config=log.config,
         facts=tuple(facts),
-        next_offsets={view.base_offset: view.next_offset for view in log.segments.views},
+        next_offsets=next_offsets,
         cleanable=cleanable,
         now=now,
         aborted=(),
@@ -348,35 +318,51 @@ class _InPlace(RoundOutput):
     """Swapped into the log at once."""
 
     def __init__(
-        self, log: "Log", writer: "LogWriter", files: Files, check: Callable[[], None]
+        self,
+        log: "Log",
+        writer: "LogWriter",
+        files: Files,
+        check: Callable[[], None],
+        views: Sequence[SegmentView],
     ) -> None:
         self._log = log
         self._writer = writer
         self._files = files
         self._check = check
-        self._views = {view.base_offset: view for view in log.segments.views}
+        self._views = {view.base_offset: view for view in views}
 
     def check(self) -> None:
-        self._writer.check_cleaning()
+        self._writer.replacer.check_cleaning()
         self._check()
 
     def new(self, base_offset: int) -> CleanedSegment:
         return CleanedSegment(self._files, self._log.path, base_offset)
 
     def put(self, cleaned: CleanedSegment, base_offsets: Sequence[int]) -> None:
-        self._writer.replace_segments([cleaned], [self._views[base] for base in base_offsets])
+        self._writer.replacer.replace_segments(
+            [cleaned], [self._view(base) for base in base_offsets]
+        )
         seal.write(self._files, self._log.path, cleaned.base_offset)
 
     def abandon(self, cleaned: CleanedSegment) -> None:
-        self._writer.abandon(cleaned)
+        self._writer.replacer.abandon(cleaned)
 
     def judge(self, base_offset: int, error: Exception) -> None:
         """A file that is gone, or another, is no damage where its segment left the log."""
-        view = self._views[base_offset]
+        view = self._view(base_offset)
         if not any(view is each for each in self._log.segments.views):
             raise CompactionAbandonedError(
                 "the log was shortened while it was compacted", path=self._log.path
             ) from error
+
+    def _view(self, base_offset: int) -> SegmentView:
+        view = self._views.get(base_offset)
+        if view is None:
+            raise CompactionAbandonedError(
+                "the log rolled or was truncated while its compaction was planned",
+                path=self._log.path,
+            )
+        return view
 
 
 class Round:
@@ -408,7 +394,7 @@ class Round:
         # Below this age tombstones of v0 and v1 go: they cannot carry a horizon of their own.
         self._old_horizon = clean[-1].modified_ms - self._config.delete_retention_ms if clean else 0
 
-    def run(self, keys: KeyMap) -> CompactionReport:
+    def run(self, keys: OffsetMap) -> CompactionReport:
         end, without_key = self._index(keys)
         if end <= self._dirty:
             raise InvalidConfigError(
@@ -419,7 +405,7 @@ class Round:
 
     # --- the first pass ---------------------------------------------------------------------
 
-    def _index(self, keys: KeyMap) -> tuple[int, int]:
+    def _index(self, keys: OffsetMap) -> tuple[int, int]:
         """Fill the map: the offset up to which the dirty part is in it, and keyless records."""
         indexer = KeyIndexer(keys, self._dirty, decompress)
         transactions = CleanedTransactions()
@@ -449,7 +435,7 @@ class Round:
 
     # --- the second pass --------------------------------------------------------------------
 
-    def _rewrite(self, keys: KeyMap, end: int, without_key: int) -> CompactionReport:
+    def _rewrite(self, keys: OffsetMap, end: int, without_key: int) -> CompactionReport:
         chosen = RecordFilter(
             keys,
             first_dirty=self._dirty,
@@ -462,6 +448,7 @@ class Round:
             compress=compress,
         )
         transactions = CleanedTransactions()
+        transactions.add(self._plan.aborted)
         facts = [self._facts[base] for base in sorted(self._facts) if base < end]
         groups = group_segments(facts, self._config, self._stop)
         written = 0
@@ -495,13 +482,12 @@ class Round:
         try:
             cleaned.begin()
             for each, view in zip(group, views, strict=True):
-                transactions.add(self._plan.aborted_in(view.base_offset, view.next_offset))
                 chosen.begin_segment(
                     view.path, view.base_offset, each.modified_ms > self._old_horizon
                 )
                 self._walk(chosen, view, lambda: self._decide(chosen, transactions), cleaned)
             aborted, transactions.written = transactions.written, []
-            modified_ns = self._files.modified_ns(views[-1].path)
+            modified_ns = self._modified_ns(views[-1])
             cleaned.finish(aborted, views[-1].next_offset, modified_ns, self._config)
             self._output.put(cleaned, [each.base_offset for each in group])
         except BaseException:
@@ -566,6 +552,13 @@ class Round:
     def _open(self, view: SegmentView) -> int:
         try:
             return self._files.open(view.path)
+        except StorageError as error:
+            self._output.judge(view.base_offset, error)
+            raise
+
+    def _modified_ns(self, view: SegmentView) -> int:
+        try:
+            return self._files.modified_ns(view.path)
         except StorageError as error:
             self._output.judge(view.base_offset, error)
             raise

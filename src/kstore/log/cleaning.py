@@ -126,6 +126,7 @@ def group_segments(
     entry can hold.
     """
     groups: list[list[CleanSegment]] = []
+    size = index_size = time_index_size = 0  # of the last group
     for number, each in enumerate(segments):
         group = groups[-1] if groups else []
         following = (
@@ -135,15 +136,18 @@ def group_segments(
         )
         if (
             group
-            and sum(one.size for one in group) + each.size <= config.segment_bytes
-            and sum(one.index_size for one in group) + each.index_size <= config.segment_index_bytes
-            and sum(one.time_index_size for one in group) + each.time_index_size
-            <= config.segment_index_bytes
+            and size + each.size <= config.segment_bytes
+            and index_size + each.index_size <= config.segment_index_bytes
+            and time_index_size + each.time_index_size <= config.segment_index_bytes
             and (each.size == 0 or following - 1 - group[0].base_offset <= INT32_MAX)
         ):
             group.append(each)
         else:
             groups.append([each])
+            size = index_size = time_index_size = 0
+        size += each.size
+        index_size += each.index_size
+        time_index_size += each.time_index_size
     return groups
 
 
@@ -182,9 +186,14 @@ class CleanedTransactions:
     def ends_nothing(self, producer_id: int, last_offset: int, kind: int | None) -> bool:
         """Whether a marker may go: no batch of its transaction is left (onControlBatchRead)."""
         self._begin_up_to(last_offset)
-        if kind is None:  # cleaned before
+        if kind is None and producer_id in self._committed:
+            # Emptied elsewhere, before the records came here: by this batch alone it is known
+            # that they were not committed. It stays until they are gone.
+            self._committed.discard(producer_id)
+            return False
+        if kind is None and producer_id not in self._aborted:  # cleaned before
             return True
-        if kind == ABORT:
+        if kind is None or kind == ABORT:
             transaction = self._aborted.pop(producer_id, None)
             if transaction is None or producer_id not in self._met:
                 return True

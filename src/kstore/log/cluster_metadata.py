@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kstore._native.decode import Scanner
-from kstore._native.frames import BatchTable, scan
-from kstore._native.status import name as status_name
+from kstore._native.format.batch_table import BatchTable, scan
+from kstore._native.format.status import name as status_name
+from kstore._native.read.decode import Scanner
 from kstore.errors import CorruptRecordError
 from kstore.log import filenames
 from kstore.log.files import Files
@@ -24,6 +24,7 @@ from kstore.record.kafka_messages import decode, metadata_record
 _PIECE = 8 << 20  # bytes read in one go
 _LARGEST_BATCH = 64 << 20  # eight times what a controller or a snapshot writes
 _CONTROL = 0x20  # of a batch's attributes
+_TOPIC = 2  # a ConfigRecord's type of resource
 _FOOTER = 4  # type of the control record that ends a snapshot
 
 
@@ -43,7 +44,7 @@ class Replicas(NamedTuple):
 
 @dataclass(slots=True)
 class ClusterMetadata:
-    """Topics by name and partitions by topic id, as of ``end_offset`` of the metadata log.
+    """Topics and settings by name, partitions by topic id, as of ``end_offset`` of the log.
 
     What other nodes have decided since is not in it.
     """
@@ -52,6 +53,7 @@ class ClusterMetadata:
     end_offset: int = 0
     topic_ids: dict[str, str] = field(default_factory=dict)
     topics: dict[str, dict[int, Replicas]] = field(default_factory=dict)
+    settings: dict[str, dict[str, str]] = field(default_factory=dict)  # of a topic, by its name
 
     def partition(self, topic_id: str, partition: int) -> Replicas | None:
         return self.topics.get(topic_id, {}).get(partition)
@@ -133,7 +135,19 @@ class _Picture:
         topic_id = record["topicId"]
         self._of(topic_id)
         del self.found.topics[topic_id]
-        del self.found.topic_ids[self.names.pop(topic_id)]
+        name = self.names.pop(topic_id)
+        del self.found.topic_ids[name]
+        self.found.settings.pop(name, None)
+
+    def configure(self, record: dict[str, Any]) -> None:
+        """One setting of a topic; without a value it is the broker's default again."""
+        if record["resourceType"] != _TOPIC:
+            return
+        settings = self.found.settings.setdefault(record["resourceName"], {})
+        if record.get("value") is None:
+            settings.pop(record["name"], None)
+        else:
+            settings[record["name"]] = record["value"]
 
     def _of(self, topic_id: str) -> dict[int, Replicas]:
         partitions = self.found.topics.get(topic_id)
@@ -145,7 +159,8 @@ class _Picture:
         if self._before is not None:
             raise CorruptRecordError("a metadata transaction begins within another")
         topics = {topic_id: dict(each) for topic_id, each in self.found.topics.items()}
-        self._before = dict(self.found.topic_ids), topics, dict(self.names)
+        settings = {name: dict(each) for name, each in self.found.settings.items()}
+        self._before = dict(self.found.topic_ids), topics, dict(self.names), settings
 
     def commit(self, _: dict[str, Any]) -> None:
         if self._before is None:
@@ -155,7 +170,7 @@ class _Picture:
     def abort(self, _: dict[str, Any]) -> None:
         if self._before is None:
             raise CorruptRecordError("a metadata transaction ends that had not begun")
-        self.found.topic_ids, self.found.topics, self.names = self._before
+        self.found.topic_ids, self.found.topics, self.names, self.found.settings = self._before
         self._before = None
 
 
@@ -164,6 +179,7 @@ _ACTIONS = {
     "PartitionRecord": _Picture.partition,
     "PartitionChangeRecord": _Picture.change,
     "RemoveTopicRecord": _Picture.remove,
+    "ConfigRecord": _Picture.configure,
     "BeginTransactionRecord": _Picture.begin,
     "EndTransactionRecord": _Picture.commit,
     "AbortTransactionRecord": _Picture.abort,

@@ -6,6 +6,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from kstore.errors import ClosedError, KStoreError
+from kstore.integers import check_integer
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
@@ -52,7 +53,7 @@ class Committer:
                 self._changed.notify_all()
             if not 0 <= self._log.segments.views[-1].size - self._begun < AHEAD:
                 with suppress(KStoreError):  # advice: what fails here fails again in the sync
-                    self._begun = self._log._writing().start_writing(AHEAD)
+                    self._begun = self._log._require_writer().flusher.start_writing(AHEAD)
         return end
 
     def wait(self, offset: int | None = None, timeout: float | None = None) -> bool:
@@ -60,7 +61,9 @@ class Committer:
 
         False when timeout seconds were not enough. Raises the StorageError of a failed sync.
         """
-        target = self.request() if offset is None else min(offset, self.request())
+        target = self.request()
+        if offset is not None:
+            target = min(check_integer("offset", offset), target)
         deadline = None if timeout is None else monotonic() + timeout
         with self._changed:
             while self.durable_offset < min(target, self._log.end_offset):

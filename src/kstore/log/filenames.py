@@ -33,6 +33,7 @@ LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 CLUSTER_METADATA = "__cluster_metadata-0"  # KRaft's own log: of no topic
 
+UNFINISHED = "kstore.unfinished"  # in a log directory that repair has not finished writing
 MOVED = "kstore.moved"  # in a partition's folder: this copy is whole, another one has to go
 
 DELETE = "delete"
@@ -197,6 +198,16 @@ def retired_directory(topic: str, partition: int, state: str, unique: str) -> st
     ending = f"-{partition}.{unique}-{state}"
     room = _MAX_NAME_LENGTH - len(ending)
     return live[: min(len(topic), room)] + ending
+
+
+# Topics that brokers and coordinators write themselves.
+INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+
+
+def is_of_internal_topic(directory: str) -> bool:
+    """Whether a partition's directory is of an internal topic."""
+    parsed = parse_partition_directory(directory.rpartition("/")[2])
+    return parsed is not None and parsed.topic in INTERNAL_TOPICS
 
 
 def parse_partition_directory(name: str) -> PartitionName | None:

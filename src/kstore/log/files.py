@@ -16,7 +16,9 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kstore._native.files.owned_descriptor import OwnedDescriptor
 from kstore.errors import StorageError, StoreLockedError
+from kstore.log.descriptors import lacks_descriptors, too_many_open_files
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -35,8 +37,6 @@ _ADVICE = {
     errno.ENOSPC: "free some space and try again; what was stored before is intact",
     errno.EDQUOT: "the disk quota is used up; raise it or free some space, then try again",
     errno.EFBIG: "the file may not grow that far (file size limit of the process or file system)",
-    errno.EMFILE: "too many open files in this process; raise `ulimit -n` or lower max_open_logs",
-    errno.ENFILE: "too many open files in the whole system",
     errno.EROFS: "the file system is read-only; open the store with mode='r'",
     errno.EACCES: "no permission; check the owner and the mode of the directory",
     errno.ELOOP: "a symbolic link stands where a file of the log belongs",
@@ -56,15 +56,15 @@ class Lock:
 
     def __init__(self, path: str, fd: int) -> None:
         self.path = path
-        self._fd = fd
+        self._file = OwnedDescriptor(fd)  # which gives the lock back when nobody has it any more
 
     @property
     def held(self) -> bool:
-        return self._fd >= 0
+        return self._file.fd >= 0
 
     def release(self) -> None:
         """Give the lock back; again is harmless. The file stays, as Kafka leaves it."""
-        fd, self._fd = self._fd, -1
+        fd = self._file.take()
         if fd >= 0:
             os.close(fd)
 
@@ -212,7 +212,7 @@ class Files:
 
     def start_writing(self, fd: int, position: int, size: int) -> None:
         """Have the disk begin with a part of the file, where it can: nothing is durable by it."""
-        from kstore._native.pages import start_writing
+        from kstore._native.files.page_cache import start_writing
 
         start_writing(fd, position, size)
 
@@ -252,7 +252,7 @@ class Files:
         A disk that cannot read it raises StorageError here; later it would kill the process.
         The descriptor only names the file in the error.
         """
-        from kstore._native.pages import populate
+        from kstore._native.files.page_cache import populate
 
         failed = populate(mapped, position, size, _MADV_POPULATE_READ)
         if failed in (0, errno.EINVAL):  # before Linux 5.14: the pages come when touched
@@ -581,11 +581,12 @@ def _not_regular(path: str | os.PathLike[str]) -> StorageError:
 
 
 def _storage_error(doing: str, where: int | str | os.PathLike[str], error: OSError) -> StorageError:
+    if lacks_descriptors(error):
+        return too_many_open_files(doing, error, _path_of(where))
     code = error.errno or errno.EIO
-    advice = _ADVICE.get(code)
     sentence = f"{doing}: {os.strerror(code)}"
-    if advice is not None:
-        sentence = f"{sentence}; {advice}"
+    if code in _ADVICE:
+        sentence = f"{sentence}; {_ADVICE[code]}"
     return StorageError(sentence, errno=code, path=_path_of(where))
 
 

@@ -6,20 +6,24 @@ from typing import TYPE_CHECKING
 
 from kstore.errors import OffsetOutOfRangeError
 from kstore.log.transactions import UNCOMMITTED, Outcomes, check_isolation
+from kstore.log.view import LogView
 from kstore.record import Record
 
 if TYPE_CHECKING:
+    from kstore._native.read.segment_view import SegmentList
     from kstore.log.log import Log
-    from kstore.log.view import LogView
 
 _ASYNC_POLL = 0.005  # seconds
+_WINDOW = 1000  # offsets: after so many, whether the log was truncated is looked at again
 
 
 class Follower:
     """Records as they come, by ``for`` or ``async for``. For one consumer at a time.
 
-    Ends with its log or after its timeout; raises OffsetOutOfRangeError where the log is cut
-    below what was handed out.
+    Ends with its log or after its timeout. Raises OffsetOutOfRangeError where the log is truncated
+    below what was returned, also where it has grown beyond that again: when segments were
+    replaced, the last record returned is read again. At most a thousand records that were read
+    before the truncation come after it.
     """
 
     def __init__(
@@ -31,6 +35,9 @@ class Follower:
         self.isolation = isolation
         self._outcomes = Outcomes(log) if check_isolation(isolation) else None
         self._seen = -1  # the log end at the last look
+        self._window_end = start
+        self._segments: SegmentList | None = None  # at the last look
+        self._last: Record | None = None  # that was returned
         self._stable = -1  # where reading ends: there, or at the last stable offset
 
     def __iter__(self) -> Iterator[Record]:
@@ -38,9 +45,11 @@ class Follower:
         while True:
             for record in self._next_view():
                 self.next_offset = record.offset + 1
+                self._last = record
                 yield record
                 last = monotonic()
-            self.next_offset = max(self.next_offset, self._stable)
+            if self._is_behind():
+                continue
             # Only what is appended, if no more than a marker, moves the last stable offset.
             left = None if self.timeout is None else max(0.0, self.timeout - monotonic() + last)
             if not self.log.wait_beyond(max(self.next_offset, self._seen), left):
@@ -48,20 +57,25 @@ class Follower:
                     self._look()
                 return
 
-    def _next_view(self) -> "LogView":
-        from kstore.log.view import LogView
-
+    def _next_view(self) -> LogView:
         self._look()  # fixed first: what comes meanwhile is the next view's
+        self._window_end = min(self.next_offset + _WINDOW, self._stable)
         return LogView(
             self.log,
             self.next_offset,
-            self._stable,
+            self._window_end,
             isolation=self.isolation,
             outcomes=self._outcomes,
         )
 
+    def _is_behind(self) -> bool:
+        """Move on behind the window; whether there was more than it when it was read."""
+        self.next_offset = max(self.next_offset, self._window_end)
+        return self.next_offset < self._stable
+
     def _look(self) -> None:
-        end = self.log.end_offset
+        segments = self.log.segments
+        end = segments.end_offset
         self._stable = end if self._outcomes is None else min(end, self.log.last_stable_offset)
         if end < self._seen and end < self.next_offset:
             raise OffsetOutOfRangeError(
@@ -71,6 +85,30 @@ class Follower:
                 offset=self.next_offset,
             )
         self._seen = end
+        if segments is not self._segments:
+            self._check_last(segments)
+            self._segments = segments
+
+    def _check_last(self, segments: "SegmentList") -> None:
+        """Raise where another record has the offset of the last one returned."""
+        last = self._last
+        if last is None or last.offset < segments.start_offset:
+            return
+        found = next(iter(LogView(self.log, last.offset, last.offset + 1)), None)
+        if found is None:  # compaction removes records, and readers may not know the policy
+            return
+        is_same = (found.timestamp, found.key, found.value) == (
+            last.timestamp,
+            last.key,
+            last.value,
+        )
+        if not is_same:
+            raise OffsetOutOfRangeError(
+                "the log was truncated while it was followed, and has grown again: records that "
+                f"were returned are gone, the one at offset {last.offset} among them",
+                path=self.log.path,
+                offset=last.offset,
+            )
 
     async def __aiter__(self) -> AsyncIterator[Record]:
         import asyncio  # costs tens of milliseconds, and only this needs it
@@ -80,9 +118,11 @@ class Follower:
         while not self.log.closed:
             for record in self._next_view():
                 self.next_offset = record.offset + 1
+                self._last = record
                 yield record
                 last = loop.time()
-            self.next_offset = max(self.next_offset, self._stable)
+            if self._is_behind():
+                continue
             if self.timeout is not None and loop.time() - last > self.timeout:
                 return
             await asyncio.sleep(_ASYNC_POLL)

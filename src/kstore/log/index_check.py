@@ -12,8 +12,8 @@ from bisect import bisect_left
 from pathlib import Path
 from typing import NamedTuple
 
-from kstore._native.index import OffsetIndex, TimeIndex
-from kstore._native.locate import first_batch_timestamp
+from kstore._native.index.index_files import OffsetIndex, TimeIndex
+from kstore._native.read.segment_view import first_batch_timestamp
 from kstore.log import filenames
 from kstore.log.files import Files
 
@@ -114,13 +114,17 @@ def _time_fault(
     fault = index.find_fault()
     if fault is not None:
         return IndexFault(name, fault[0], False)
+    first = 0
+    if index.count == 0 and log_size > 0:
+        head = _pread(files, directory / filenames.log_name(base), _V2_HEADER_SIZE, 0)
+        first = first_batch_timestamp(head)
+        if first == 0 and data == bytes(_TIME_ENTRY):
+            return None  # an entry: timestamp 0, at the base offset
     if every_entry and index.count * _TIME_ENTRY < len(data):
         return IndexFault(name, "ends in entries of zeros", False)
-    if index.count == 0 and log_size > 0:
+    if index.count == 0 and log_size > 0 and first >= 0:
         # Kafka makes a lost time index anew and leaves it empty.
-        first = _pread(files, directory / filenames.log_name(base), _V2_HEADER_SIZE, 0)
-        if first_batch_timestamp(first) >= 0:
-            return IndexFault(name, "is empty, though the records have timestamps", False)
+        return IndexFault(name, "is empty, though the records have timestamps", False)
     return None
 
 

@@ -7,7 +7,7 @@ completeSwapOperations. A split of one segment into several leaves the same name
 from collections.abc import Iterable
 from pathlib import Path
 
-from kstore._native.status import reason
+from kstore._native.format.status import reason
 from kstore.config import LogConfig
 from kstore.errors import RecoveryNeededError
 from kstore.log import filenames
@@ -35,10 +35,11 @@ def finish_leftovers(
         for suffix in ("", ".deleted", ".cleaned", ".swap")
     }
     lowest = min((known[name].base_offset for name in of[".cleaned"]), default=None)
-    undone = [
-        name for name in of[".swap"] if lowest is not None and known[name].base_offset >= lowest
-    ]
-    swaps = [name for name in of[".swap"] if name not in undone]
+    undone: list[str] = []
+    swaps: list[str] = []
+    for name in of[".swap"]:
+        is_undone = lowest is not None and known[name].base_offset >= lowest
+        (undone if is_undone else swaps).append(name)
     low, high = _covered(files, directory, config, swaps)
     bases = {known[name].base_offset for name in swaps if known[name].kind == LOG}
     replaced = [

@@ -12,12 +12,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kstore._native.locate import SegmentList, SegmentView
+from kstore._native.read.segment_view import SegmentList, SegmentView
 from kstore.config import LogConfig
 from kstore.log import filenames
 from kstore.log import segment as segments_on_disk
 from kstore.log.files import Files
 from kstore.log.leader_epochs import LeaderEpochs
+from kstore.log.lost_segments import LostRange
 from kstore.log.producer_state import ProducerState, UncleanStop
 from kstore.log.recovery import recover_partition, unflushed_from
 from kstore.log.recovery_report import Recovered, RecoveryReport
@@ -36,6 +37,7 @@ class LoadedLog:
     recovery: RecoveryReport
     producers: ProducerState
     data_end: int  # the offset after the last batch; the log start may lie beyond
+    lost: tuple[LostRange, ...]  # records that were gone before it was opened
     epochs_changed: bool  # their file says more: to be written before the first append
 
 
@@ -50,6 +52,7 @@ def load(
     mode: str = "careful",
     tell: Tell | None = None,
     clock: Callable[[], int] | None = None,
+    cleaned_below: Callable[[], int] = lambda: 0,
 ) -> LoadedLog:
     """Load a partition for writing; the caller holds the log directory's lock.
 
@@ -61,7 +64,7 @@ def load(
     recovery_point, log_start_offset
         From the directory's checkpoints; 0 where there is no entry. After a clean stop the first
         says only whether the log has lost its end since.
-    mode, tell
+    mode, tell, cleaned_below
         See :func:`kstore.log.recovery.recover_partition`.
     clock
         The log's, in ms since 1970: producers expire by it. None: the real one.
@@ -74,7 +77,16 @@ def load(
     durable = scanned_from = recovery_point()
 
     def recover(point: int | None) -> Recovered:
-        return recover_partition(files, directory, point, config, mode=mode, tell=tell)
+        return recover_partition(
+            files,
+            directory,
+            point,
+            config,
+            mode=mode,
+            tell=tell,
+            cleaned_below=cleaned_below,
+            log_start=log_start_offset,
+        )
 
     recovered = recover(None if clean else durable)
     bases = [segment.base_offset for segment in recovered.segments]
@@ -107,7 +119,8 @@ def load(
     told, report = report, report.and_producers(producers.removed, producers.rewritten)
     if report is not told:
         _LOGGER.info("%s", report)
-    return LoadedLog(segments, epochs, known, report, producers, data_end, shorter)
+    lost = recovered.lost
+    return LoadedLog(segments, epochs, known, report, producers, data_end, lost, shorter)
 
 
 def _open_segments(
@@ -146,12 +159,18 @@ def load_active(files: Files, directory: str, base_offset: int) -> SegmentView:
     size = files.size_of(path)
     view = SegmentView(base_offset, path)
     if size == 0:
+        view.is_largest_known = True
         return view
     segments_on_disk.load_indexes(files, directory, view)
-    position, next_offset, timestamp, offset = segments_on_disk.walk_end(files, view, size)
+    position, next_offset = segments_on_disk.walk_end(files, view, size)
     view.publish(position, next_offset)
-    view.note_timestamp(*segments_on_disk.newest_time(files, view))
-    view.note_timestamp(timestamp, offset)
+    fd = files.open(path)
+    try:
+        segments_on_disk.learn_active_times(
+            view, lambda position, count: files.pread(fd, count, position)
+        )
+    finally:
+        files.close(fd)
     return view
 
 
@@ -164,3 +183,11 @@ def _is_unsound(files: Files, directory: str, base_offset: int) -> bool:
     view = SegmentView(base_offset, path)
     segments_on_disk.load_indexes(files, directory, view)
     return segments_on_disk.walk_end(files, view, size)[0] != size
+
+
+def is_empty(files: Files, path: str) -> bool:
+    """Whether no segment of a partition has a byte, damaged or not."""
+    return not any(
+        files.size_of(os.path.join(path, filenames.log_name(base)))
+        for base in base_offsets(files, path)
+    )

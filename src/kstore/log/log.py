@@ -2,26 +2,27 @@
 
 Offsets are labels: they never repeat and may have gaps, so a log has no length. Reading takes
 no lock; it sees an immutable list of segments and an end that was published after its bytes.
+
+:class:`Log` is the interface. A store that is open for writing has
+:class:`kstore.log.writable_log.WritableLog`, a reader beside another process
+:class:`kstore.log.read_only_log.ReadOnlyLog`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, overload
 
-from kstore._native.locate import SegmentList, SegmentView, Slice
-from kstore._native.record import holds_records
+from kstore._native.read.segment_view import SegmentList, SegmentView, Slice
 from kstore.config import LogConfig
-from kstore.errors import ClosedError, OffsetOutOfRangeError, PolicyViolationError, ReadOnlyError
-from kstore.log import retention, search
+from kstore.errors import ClosedError, OffsetOutOfRangeError
+from kstore.integers import INT64_MAX, check_integer
+from kstore.log import search
 from kstore.log.files import Files
-from kstore.log.outside import OutsideState
+from kstore.log.lost_segments import LostRecords
 from kstore.log.producer_snapshot import ProducerEntry
-from kstore.log.producer_state import collect_aborted
-from kstore.log.shared import SharedReader
 from kstore.log.transaction_index import AbortedTransaction
-from kstore.log.transactions import COMMITTED, UNCOMMITTED, StableEnd, check_isolation
-from kstore.log.writer import LogWriter
+from kstore.log.transactions import COMMITTED, UNCOMMITTED, check_isolation
 from kstore.record import Record, timestamp
 
 if TYPE_CHECKING:
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
     from kstore.log.recovery_report import RecoveryReport
     from kstore.log.verify import VerifyReport
     from kstore.log.view import LogView
+    from kstore.log.writer import LogWriter
 
-_CHUNK = 1000  # values taken from an iterable at a time
-
+Result = TypeVar("Result")
 Headers = Sequence[tuple[str | bytes, bytes | None]]
 Timestamp = datetime | int | None
 
@@ -46,7 +47,39 @@ class AppendInfo(NamedTuple):
     size: int
 
 
-class Log:
+class SegmentSource(Protocol):
+    """What has a log's segments while some of them leave it: its writer's, or its reader's part.
+
+    Methods raise StorageError for a segment that is not part of the log any more.
+    """
+
+    @property
+    def lost(self) -> LostRecords:
+        """Records that are known to be lost."""
+        ...
+
+    def on_current_segments(self, use: Callable[[SegmentList], Result]) -> Result:
+        """Call a function with the segments; again if it fails while the segments change."""
+        ...
+
+    def load_entries(self, view: SegmentView) -> None:
+        """Have the index entries of a segment in memory."""
+        ...
+
+    def learn_times(self, view: SegmentView) -> None:
+        """Learn a segment's largest timestamp."""
+        ...
+
+    def read_segment(self, view: SegmentView, offset: int, max_bytes: int) -> Slice | None:
+        """As SegmentList.read, within one segment."""
+        ...
+
+    def check_lost(self, start: int, stop: int | None, ms: int) -> None:
+        """Raise CorruptRecordError if lost records in [start, stop) may be at or after ms."""
+        ...
+
+
+class Log(metaclass=ABCMeta):
     """One partition of a topic, open for writing or, in another process's directory, for reading.
 
     Thread safe. ``append``, ``extend`` and the other changes take the log's lock in turn;
@@ -61,8 +94,6 @@ class Log:
         path: str,
         config: LogConfig,
         files: Files,
-        writer: LogWriter | None,
-        reader: SharedReader | None,
         recovery: "RecoveryReport | None" = None,
     ) -> None:
         self.topic = topic
@@ -71,21 +102,6 @@ class Log:
         self.config = config
         self.recovery = recovery
         self._files = files
-        self._writer = writer
-        self._reader = reader
-        self._stable_end = StableEnd(self, files)
-        self._outside = OutsideState(self, files)
-        if writer is not None:
-            appender = writer.appender
-            appender.answer_with(AppendInfo)
-            # The kernel's own methods: a frame of Python would be a tenth of a small append.
-            self.append = appender.append  # type: ignore[method-assign]
-            self.append_as_leader = appender.append_as_leader  # type: ignore[method-assign]
-            self.append_as_coordinator = (  # type: ignore[method-assign]
-                appender.append_as_coordinator
-            )
-            self.append_end_marker = appender.append_end_marker  # type: ignore[method-assign]
-            self.append_as_follower = appender.append_as_follower  # type: ignore[method-assign]
 
     def __repr__(self) -> str:
         return (
@@ -105,28 +121,23 @@ class Log:
         return self.segments.end_offset
 
     @property
+    @abstractmethod
     def last_stable_offset(self) -> int:
         """Where read_committed ends: first offset of the earliest open transaction, or the end.
 
         The writer knows it. A reader walks the headers behind the newest producer snapshot the
         first time, later only what was appended since.
         """
-        if self._writer is not None and not self._writer.producers.stale:
-            return self._writer.producers.last_stable_offset(self._writer.segments)
-        return self._stable_end.offset()
 
     @property
+    @abstractmethod
     def segments(self) -> SegmentList:
         """The segments at this moment, oldest first; immutable."""
-        if self._writer is not None:
-            return self._writer.segments
-        assert self._reader is not None
-        return self._reader.refresh()
 
     @property
+    @abstractmethod
     def recovery_point(self) -> int:
         """Everything below this offset is on disk (for a writer; the log start otherwise)."""
-        return self.start_offset if self._writer is None else self._writer.recovery_point
 
     @property
     def size(self) -> int:
@@ -134,19 +145,18 @@ class Log:
         return sum(view.size for view in self.segments.views)
 
     @property
+    @abstractmethod
     def writable(self) -> bool:
-        return self._writer is not None
+        """Whether the log is open for writing."""
 
     @property
+    @abstractmethod
     def closed(self) -> bool:
         """Whether the log was closed, by itself or with its store."""
-        if self._writer is not None:
-            return self._writer.closed
-        assert self._reader is not None
-        return self._reader.closed
 
     # --- appending -------------------------------------------------------------------------
 
+    @abstractmethod
     def append(
         self,
         value: bytes | None,
@@ -172,13 +182,14 @@ class Log:
         Raises
         ------
         MessageTooLargeError, InvalidTimestampError, InvalidRecordError
-            The batch is beyond ``max.message.bytes``; before 1970, or further from now than the
-            topic allows; without a key, and the topic is compacted. Nothing was appended.
+            The batch is beyond ``max.message.bytes``; before 1970, beyond the year 9999 (such as
+            nanoseconds), or further from now than the topic allows; without a key, and the topic
+            is compacted. Nothing was appended.
         StorageError
             The disk is full or failed; nothing was appended.
         """
-        raise self._read_only()
 
+    @abstractmethod
     def extend(
         self, values: Iterable[bytes | Record | None], *, timestamp: Timestamp = None
     ) -> range:
@@ -188,25 +199,12 @@ class Log:
         are taken. The log keeps its turn until the source is exhausted, so feed it from a fast
         one; a source that appends to this log itself is refused. An error in the middle leaves
         the batches before it in the log.
-        """
-        writer = self._writing()
-        with writer.lock:
-            if writer.extending:
-                raise RuntimeError("the source of an extend must not append to the same log")
-            try:
-                writer.extending = True
-                writer.appender.make_ready()
-                first = writer.appender.next_offset
-                for chunk in _chunks(values):
-                    _extend_chunk(writer, chunk, timestamp)
-                last = writer.appender.next_offset
-                due = last >= writer.appender.flush_at
-            finally:
-                writer.extending = False
-        if due:
-            writer.flush()
-        return range(first, last)
 
+        A single item beyond ``max.message.bytes`` or ``segment.bytes`` is refused with its index
+        and the offsets that were appended (MessageTooLargeError, RecordListTooLargeError).
+        """
+
+    @abstractmethod
     def append_as_leader(self, batch: Any) -> AppendInfo:
         """Append what a stranger sent, with every check that Kafka's leader makes.
 
@@ -233,16 +231,16 @@ class Log:
         OutOfOrderSequenceError, InvalidProducerEpochError, InvalidTxnStateError
             As Kafka's ProducerAppendInfo; likewise.
         """
-        raise self._read_only()
 
+    @abstractmethod
     def append_as_coordinator(self, batch: Any) -> AppendInfo:
         """As :meth:`append_as_leader`, for a batch of this process's own coordinator.
 
         Of a producer's batch only the epoch is checked: offsets committed within a transaction
         carry no sequence (Kafka's AppendOrigin.COORDINATOR).
         """
-        raise self._read_only()
 
+    @abstractmethod
     def append_end_marker(
         self,
         producer_id: int,
@@ -274,9 +272,11 @@ class Log:
         ------
         InvalidProducerEpochError, TransactionCoordinatorFencedError
             An older epoch than the log has seen; nothing was appended.
+        InvalidTimestampError
+            Before 1970 or beyond the year 9999; likewise.
         """
-        raise self._read_only()
 
+    @abstractmethod
     def append_as_follower(self, batches: Any) -> AppendInfo:
         """Append whole batches as they are: a leader has checked them and given them offsets.
 
@@ -288,10 +288,10 @@ class Log:
         CorruptRecordError
             With the position in ``batches``; nothing was appended.
         """
-        raise self._read_only()
 
     # --- reading ---------------------------------------------------------------------------
 
+    @abstractmethod
     def read(self, offset: int, max_bytes: int = 1 << 20) -> Slice | None:
         """The one door out: file bytes from the batch that holds offset on, not copied.
 
@@ -306,21 +306,6 @@ class Log:
         CorruptRecordError
             The batches on the way are not what the format allows.
         """
-        try:
-            if self._writer is not None:
-                return self._writer.segments.read(offset, max_bytes)
-            assert self._reader is not None
-            return self._reader.read(offset, max_bytes)
-        except LookupError:
-            raise OffsetOutOfRangeError(
-                f"the log holds offsets from {self.start_offset} to {self.end_offset}",
-                path=self.path,
-                offset=offset,
-            ) from None
-
-    def _read_whole(self, view: SegmentView) -> Slice:
-        """Everything of one of the log's segments, mapped where that is safe."""
-        return view.whole() if self._reader is None else self._reader.read_whole(view)
 
     @overload
     def __getitem__(self, index: int) -> Record: ...
@@ -332,9 +317,11 @@ class Log:
             return self.view()[index]
         if not hasattr(index, "__index__"):
             raise TypeError(f"a record is asked for by its offset, not {type(index).__name__}")
+        index = check_integer("offset", index)
         offset = index + self.end_offset if index < 0 else index
-        for record in self.view(offset, offset + 1):
+        for record in self.view(offset, min(offset + 1, INT64_MAX)):
             return record
+        self._source.lost.check_offset(offset)
         start, end = self.start_offset, self.end_offset
         reason = (
             "no record has this offset: it was compacted away, or belongs to a control batch"
@@ -380,12 +367,16 @@ class Log:
     def offset_at(self, when: datetime | int, *, isolation: str = UNCOMMITTED) -> int:
         """Offset of the first record whose timestamp is at or after when; the end if none is.
 
-        The rule of Kafka's offsetsForTimes: segments by their largest timestamp, then batches,
-        then records (of aborted transactions too). With ``isolation="read_committed"`` the end
-        is the last stable offset.
+        What a scan of the whole log finds: transaction markers and records of aborted
+        transactions count, as for Kafka's offsetsForTimes, and records without a timestamp never
+        match. With ``isolation="read_committed"`` the end is the last stable offset. Raises
+        CorruptRecordError where damage may hide the answer.
         """
-        found = search.offset_for_time(self, timestamp.to_milliseconds(when), self._files)
         end = self._end_at(isolation)
+        ms = timestamp.to_milliseconds(when)
+        found = search.offset_for_time(self, ms)
+        if found is None:
+            timestamp.warn_nothing_that_late(ms)
         return end if found is None else min(found, end)
 
     def _end_at(self, isolation: str) -> int:
@@ -406,31 +397,23 @@ class Log:
         """
         from kstore.log.follow import Follower
 
-        first = self._end_at(isolation) if start is None else start
+        first = self._end_at(isolation) if start is None else check_integer("start", start)
         return Follower(self, first, timeout, isolation)
 
+    @abstractmethod
     def wait_beyond(self, offset: int, timeout: float | None = None) -> bool:
         """Sleep until the log end lies beyond offset; False when the time is over first."""
-        if self._writer is not None:
-            return self._writer.wait_beyond(offset, timeout)
-        assert self._reader is not None
-        return self._reader.wait_beyond(offset, timeout)
 
     # --- producers and transactions -----------------------------------------------------------
 
+    @abstractmethod
     def producers(self) -> list[ProducerEntry]:
         """What the log knows of each idempotent or transactional producer, in no order.
 
         A reader, in another process, sees the newest snapshot and what the log has behind it.
         """
-        if self._writer is not None:
-            with self._writer.lock:
-                self._writer.producers.refresh(self._writer.segments, self._writer.now_ms())
-                entries = self._writer.producers.table.entries()
-        else:
-            entries = self._outside.at(self.segments).table.entries()
-        return [ProducerEntry(*entry) for entry in entries]
 
+    @abstractmethod
     def aborted_transactions(self, start: int, stop: int) -> list[AbortedTransaction]:
         """Aborted transactions that may have records in [start, stop), oldest abort first.
 
@@ -438,87 +421,50 @@ class Log:
         Kafka's UnifiedLog.collectAbortedTransactions. An index that was lost is made anew from
         the log; a reader, which changes no file, does so in memory.
         """
-        segments = self.segments
-        if self._writer is not None:
-            return collect_aborted(self._writer.producers, segments, start, stop)
-        return collect_aborted(self._outside.at(segments), segments, start, stop)
 
+    @abstractmethod
     def expire_producers(self) -> int:
         """Forget producers idle for ``producer.id.expiration.ms`` (a store does, by and by)."""
-        return self._writing().expire_producers()
 
     # --- upkeep ----------------------------------------------------------------------------
 
+    @abstractmethod
     def flush(self) -> None:
         """Return when everything appended before the call is on disk (survives a power cut).
 
         Concurrent calls share one sync. Raises StorageError; after a failed sync the log is
         read-only until reopened.
         """
-        self._writing().flush()
 
+    @abstractmethod
     def roll(self) -> None:
         """Seal the active segment and start a new one; nothing if it is empty."""
-        self._writing().roll()
 
+    @abstractmethod
     def truncate_to(self, offset: int) -> None:
         """Make offset the log end: whole batches from the one that holds it on are gone."""
-        self._writing().truncate_to(offset)
-        if "compact" in self.config.cleanup_policy:
-            from kstore.log import cleaner
 
-            cleaner.lower_checkpoint(self._files, self)
-
+    @abstractmethod
     def delete_records(self, before_offset: int) -> int:
         """Raise the log start to before_offset (-1: the end); returns the new log start.
 
         Raises PolicyViolationError where ``cleanup.policy`` lacks ``delete``, as Kafka.
         """
-        writer = self._writing()
-        if "delete" not in self.config.cleanup_policy:
-            raise PolicyViolationError("records of a compacted topic cannot be deleted by offset")
-        with writer.lock:
-            end = self.end_offset
-            offset = end if before_offset == -1 else before_offset
-            if not 0 <= offset <= end:
-                raise OffsetOutOfRangeError(
-                    "delete_records takes an offset from 0 to the log end",
-                    path=self.path,
-                    offset=before_offset,
-                )
-            writer.raise_start(offset)
-        return self.start_offset
 
+    @abstractmethod
     def apply_retention(self) -> int:
         """Drop the oldest segments that ``retention.ms`` or ``retention.bytes`` lets go.
 
         Returns how many. Nothing where neither is set (kstore's default).
         """
-        writer = self._writing()
-        with writer.cleaning.attempt() as idle:  # if it is being compacted: next time
-            return self._apply_retention(writer) if idle else 0
 
-    def _apply_retention(self, writer: LogWriter) -> int:
-        with writer.lock:
-            doomed = retention.segments_to_delete(
-                search.segment_facts(self, self._files),
-                self.config,
-                log_start_offset=self.start_offset,
-                end_offset=self.end_offset,
-                now_ms=writer.now_ms(),
-            )
-            writer.drop_oldest(len(doomed))
-        return len(doomed)
-
+    @abstractmethod
     def compact(self, **options: Any) -> "CompactionReport":
         """Keep of every key the latest record, in all segments but the active one.
 
         Kafka's log cleaner, at once, while readers and appends go on. The options and errors are
         those of :func:`kstore.log.cleaner.compact`.
         """
-        from kstore.log import cleaner
-
-        return cleaner.compact(self, self._writing(), self._files, **options)
 
     def verify(self, **options: Any) -> "VerifyReport":
         """Check every batch, record, offset and index entry; see kstore.log.verify."""
@@ -526,69 +472,45 @@ class Log:
 
         return verify.verify_partition(self._files, self.path, **options)
 
+    @abstractmethod
     def seal(self) -> int:
         """Guard the headers of every rolled segment against flipped bits; returns how many.
 
         A log does so itself when what it rolled is synced; this is for segments that came
         otherwise, from Kafka or a copy. Verify first: what is wrong now would be taken for right.
         """
-        return self._writing().seal_all()
 
+    @abstractmethod
     def configure(self, config: LogConfig) -> None:
         """Take other settings over, from the next append on (a store keeps them)."""
-        self._writing().configure(config)
-        self.config = config
 
+    @abstractmethod
     def remove_retired(self) -> None:
         """Remove files of dropped segments whose ``file.delete.delay.ms`` is over."""
-        self._writing().remove_retired()
 
+    @abstractmethod
     def park(self) -> bool:
         """Give files and mappings back until the next use (a store does this when it has many).
 
         False where the log is busy; nothing has changed then.
         """
-        if self._writer is not None:
-            return self._writer.park()
-        assert self._reader is not None
-        return self._reader.park()
 
+    @abstractmethod
     def close(self) -> bool:
         """Flush and close; again is harmless. Returns whether it was a clean stop."""
-        if self._writer is not None:
-            return self._writer.close()
-        assert self._reader is not None
-        self._reader.close()
-        return True
 
-    # --- helpers ---------------------------------------------------------------------------
+    # --- for the engine ----------------------------------------------------------------------
 
-    def _writing(self) -> LogWriter:
-        if self._writer is None:
-            raise self._read_only()
-        if not self._writer.appender.ready:
-            self._writer.check_usable()
-        return self._writer
+    @property
+    @abstractmethod
+    def _source(self) -> SegmentSource:
+        """What has the log's segments: its writer, or the reader of another process's files."""
 
-    def _read_only(self) -> ReadOnlyError:
-        return ReadOnlyError("the store was opened with mode='r'", path=self.path)
+    @abstractmethod
+    def _read_whole(self, view: SegmentView) -> Slice:
+        """Everything of one of the log's segments, mapped where that is safe."""
 
-
-def _chunks(values: Iterable[Any]) -> Iterator[list[Any]]:
-    if isinstance(values, bytes | bytearray | memoryview | str):
-        raise TypeError("extend takes many values, not one: use append, or put it in a list")
-    if isinstance(values, list):
-        yield values
-        return
-    source = iter(values)
-    while chunk := list(islice(source, _CHUNK)):
-        yield chunk
-
-
-def _extend_chunk(writer: LogWriter, chunk: list[Any], when: Timestamp) -> None:
-    """Append a chunk of values, of Records, or of both, batch by batch."""
-    appender = writer.appender
-    put = appender.append_records if holds_records(chunk) else appender.append_values
-    done = 0
-    while done < len(chunk):
-        done += put(chunk, done, when)
+    @abstractmethod
+    def _require_writer(self) -> "LogWriter":
+        """The log's writer. Raises ReadOnlyError where the log is open for reading, and what
+        keeps the writer from writing (ClosedError, ForkedError, LogFailedError)."""

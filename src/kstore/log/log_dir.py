@@ -10,16 +10,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from os.path import dirname, join
 from typing import NamedTuple
 
-from kstore.errors import CorruptFileError, InvalidConfigError, LogDirOfflineError, StorageError
+from kstore.errors import (
+    CorruptFileError,
+    InvalidConfigError,
+    KStoreError,
+    LogDirOfflineError,
+    StorageError,
+)
 from kstore.log import filenames
 from kstore.log.aside import keep_unreadable
-from kstore.log.checkpoint import (
-    format_offsets,
+from kstore.log.checkpoint import format_offsets, read_offsets, write_offsets
+from kstore.log.clean_shutdown import (
     read_clean_shutdown,
-    read_offsets,
     take_clean_shutdown,
     write_clean_shutdown,
-    write_offsets,
 )
 from kstore.log.filenames import PartitionName, parse_partition_directory
 from kstore.log.files import Files, Lock
@@ -65,6 +69,17 @@ def absolute_paths(path: object) -> tuple[str, ...]:
     return absolute
 
 
+def check_finished(files: Files, path: str) -> None:
+    """Raise where a repair was interrupted while it wrote this directory: it lacks records."""
+    marker = join(path, filenames.UNFINISHED)
+    if files.kind(marker) is not None:
+        raise KStoreError(
+            "'kstore repair' was interrupted while it wrote this directory, which therefore lacks "
+            "records: remove the directory, and run repair again",
+            path=marker,
+        )
+
+
 class LogDir:
     """A log directory, opened for writing (locked) or for reading (not a byte is changed).
 
@@ -93,9 +108,11 @@ class LogDir:
         self._begun = False
         self._recovery_points: Mapping[PartitionKey, int] | None = None
         self._log_starts: Mapping[PartitionKey, int] | None = None
+        self._first_dirty: Mapping[PartitionKey, int] | None = None  # as it was at the first look
         self._points_seen: tuple[int, Mapping[PartitionKey, int]] | None = None  # by a reader
         if offline is not None:
             return
+        check_finished(self.files, path)
         if writable:
             _make_directories(self.files, path)
             self._lock = self.files.lock(self.join(filenames.LOCK))
@@ -155,6 +172,14 @@ class LogDir:
             return "owned"
         return "clean" if self.files.exists(self.join(filenames.CLEAN_SHUTDOWN)) else "unclean"
 
+    @property
+    def modified_ns(self) -> int:
+        """When a name in the directory came or went last; -1 where it cannot be asked."""
+        try:
+            return self.files.modified_ns(self.path)
+        except StorageError:
+            return -1
+
     def scan(self) -> Contents:
         """Read the directory's names, and count its partitions."""
         directories, others = self.files.scan(self.path)
@@ -198,6 +223,15 @@ class LogDir:
         if self._log_starts is None:
             self._log_starts = self._read(filenames.LOG_STARTS)
         return self._log_starts.get(key, 0)
+
+    def first_dirty_offset(self, key: PartitionKey) -> int:
+        """Below it the log cleaner has compacted a partition; 0 where nothing is known."""
+        if self._first_dirty is None:
+            try:
+                self._first_dirty = read_offsets(self.files, self.join(filenames.CLEANER_OFFSETS))
+            except CorruptFileError:  # the cleaner begins at the start then
+                self._first_dirty = {}
+        return self._first_dirty.get(key, 0)
 
     def current_log_start(self, key: PartitionKey) -> int:
         """The same as it is on disk now: for a reader, whose writer may raise it."""

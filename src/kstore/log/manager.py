@@ -3,6 +3,7 @@
 The store in front of it is what people hold; here is what it does with directories and logs.
 """
 
+import logging
 import os
 import time
 import weakref
@@ -11,17 +12,23 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from kstore._native.lock import ReentrantLock
-from kstore.config import INT64_MAX, LogConfig, StoreConfig
+from kstore._native.append.reentrant_lock import ReentrantLock
+from kstore.config import StoreConfig
 from kstore.errors import (
     ClosedError,
+    CorruptFileError,
     KStoreError,
     LogDirOfflineError,
     LogFailedError,
+    NewerFormatError,
     StorageError,
+    UnknownTopicOrPartitionError,
 )
-from kstore.log.catalog import Catalog, Retired
+from kstore.integers import INT64_MAX
+from kstore.log.background import BackgroundFailures
+from kstore.log.catalog import Catalog
 from kstore.log.chores import chores
+from kstore.log.descriptors import SpareDescriptors
 from kstore.log.fence import check_fence
 from kstore.log.filenames import DELETE, FUTURE, STRAY, partition_directory
 from kstore.log.files import Files
@@ -31,16 +38,22 @@ from kstore.log.log_dir import LogDir, LogState
 from kstore.log.maps import MapBudget
 from kstore.log.moves import MoveInfo, Moves
 from kstore.log.open_logs import OpenLogs
-from kstore.log.opening import open_for_reading, open_for_writing, peek_end_offset
+from kstore.log.opening import open_for_reading, open_for_writing, try_to_peek_end_offset
 from kstore.log.recover_all import Progress, StoreRecovery, recover_all
 from kstore.log.segment_scan import Tell
+from kstore.log.store_retention import StoreRetention
+from kstore.log.topic_identity import TopicIdentities
+from kstore.log.topic_settings import TopicSettings
+from kstore.log.uncleanable import UncleanablePartition, read_uncleanable
 from kstore.log.upkeep import Chore, Schedule, Upkeep
 from kstore.log.watched import keeps_from_opening
 from kstore.log.writer import LogWriter
 
 PartitionKey = tuple[str, int]
+_LOGGER = logging.getLogger("kstore")
 _PATIENCE, _PAUSE = 1.0, 0.01  # seconds
 _NAMES = 10  # partitions that one error names
+_SPARE = 6  # descriptors: a log that closes opens its three files, and syncs others one by one
 
 
 class LogDirInfo(NamedTuple):
@@ -53,6 +66,7 @@ class LogDirInfo(NamedTuple):
     deleted: tuple[str, ...]  # -delete: wait for their removal
     strays: tuple[str, ...]  # -stray: put aside by a Kafka broker, never touched
     strangers: tuple[str, ...]  # nobody's: Kafka does not start beside them
+    uncleanable: tuple[UncleanablePartition, ...] = ()  # not compacted until a cause is removed
 
 
 class LogManager:
@@ -76,6 +90,7 @@ class LogManager:
         self.writable = writable
         self.closed = False
         self.lock = ReentrantLock()
+        self.spare = SpareDescriptors(_SPARE if writable else 0)  # for the close
         self.logs = OpenLogs(config.max_open_logs)
         self._files = files
         self._keeper = keeper
@@ -85,18 +100,24 @@ class LogManager:
         self._upkeep: Upkeep | None = None
         self._moves = Moves(self)
         self._writers: dict[PartitionKey, LogWriter] = {}
+        self.background = BackgroundFailures(config.on_background_error)
         self.cleaner = LogCleaner(self, files)
+        self.retention = StoreRetention(self)
+        self.settings = TopicSettings(self)
         self._dirs: list[LogDir] = []
         self._recovered = False  # until all that was due has been tried
         self._unrecovered: dict[PartitionKey, KStoreError] = {}
-        self._old_folders: list[tuple[int, Retired]] = []  # (when it may go in ms, which)
         try:
             for each in paths:
                 self._dirs.append(_open_dir(files, each, writable, alone=len(paths) == 1))
             self.catalog = Catalog(self._dirs, config.log)
+            self.identities = TopicIdentities(self.catalog, self.lock)
             if writable:
                 self.catalog.resume()
-                self._find_old_folders()
+                self.identities.stamp()
+                self.retention.find_deleted_folders()
+                for place in self.catalog.live:
+                    self.cleaner.load_uncleanable(place.path, self._partitions_in(place))
         except BaseException:
             self.release()
             raise
@@ -114,6 +135,8 @@ class LogManager:
                 if log is None:
                     if self.closed:
                         raise ClosedError("the store is closed", path=self._dirs[0].path)
+                    if not self.writable:
+                        self.follow()
                     log = self._load(topic, partition)
                     self.logs.add(log)
                     self._unrecovered.pop((topic, partition), None)
@@ -127,7 +150,7 @@ class LogManager:
         with self.lock:
             for place in self.catalog.live:
                 if not place.clean:
-                    self._in(place, place.begin)
+                    self.in_log_dir(place, place.begin)
             due = [
                 ((topic, partition), place)
                 for topic, partition, place in self.catalog.partitions()
@@ -173,15 +196,17 @@ class LogManager:
         if not self.writable:
             own = self.catalog.is_own(topic) and self.config.max_mapped_segments > 0
             where = partial(self._place_now, topic, partition)
-            log, reader = open_for_reading(maps, where, topic, partition, config, own=own)
-            reader.opened = partial(self.logs.woken, log)
-            return log
+            seen, reader = open_for_reading(maps, where, topic, partition, config, own=own)
+            reader.opened = partial(self.logs.woken, seen)
+            reader.on_end = partial(self.logs.remove, seen)
+            self.identities.add_reader((topic, partition), reader)
+            return seen
         mode = self.config.recovery
         log, writer = open_for_writing(maps, place, topic, partition, config, mode, tell)
         check_fence(self._files, log.path, (each.path for each in self._dirs))
         self._writers[topic, partition] = writer
-        writer.opened = partial(self.logs.woken, log)
-        writer.shortened = partial(self._note_shortened, self._keeper(), log)
+        writer.active_segment.on_open = partial(self.logs.woken, log)
+        writer.truncator.on_truncated = partial(self._note_shortened, self._keeper(), log)
         return log
 
     def _place_now(self, topic: str, partition: int) -> LogDir:
@@ -189,9 +214,9 @@ class LogManager:
 
         Called under a reader's lock, so it does not wait for ever for this one.
         """
-        place = self.catalog.place(topic, partition)
-        folder = place.join(partition_directory(topic, partition))
-        if place.files.kind(folder) is not None:
+        place = self.catalog.places.get(topic, {}).get(partition)
+        folder = partition_directory(topic, partition)
+        if place is not None and place.files.kind(place.join(folder)) is not None:
             return place
         deadline = time.monotonic() + _PATIENCE
         while True:
@@ -201,6 +226,16 @@ class LogManager:
                 if held or time.monotonic() > deadline:
                     return self.catalog.place(topic, partition)
             time.sleep(_PAUSE)
+
+    def follow(self) -> None:
+        """Take over what another process did to the directories.
+
+        Logs of partitions that are gone, and of topics that were deleted and made again, end:
+        they are opened anew when they are asked for.
+        """
+        with self.lock:
+            self.catalog.follow()
+            self.identities.end_readers()
 
     def _note_shortened(self, _keeper: object, log: Log) -> None:
         """A truncation lowered a recovery point: the checkpoint must not promise more (Kafka).
@@ -230,10 +265,13 @@ class LogManager:
             if log is None and place.offline is not None:
                 continue
             if log is None and (place.clean or not self.writable):
-                path = place.join(partition_directory(*key))
-                ends[key] = peek_end_offset(place.files, path, place.log_start(key))
-            else:
-                ends[key] = self.log(*key).end_offset
+                path, start = place.join(partition_directory(*key)), place.log_start(key)
+                check = not self.writable  # whose own appends are whole
+                end, is_whole = try_to_peek_end_offset(place.files, path, start, check=check)
+                if is_whole or not (self.writable or end < place.current_recovery_point(key)):
+                    ends[key] = end
+                    continue
+            ends[key] = self.log(*key).end_offset
         return ends
 
     def move(
@@ -255,23 +293,21 @@ class LogManager:
 
     # --- topics ---------------------------------------------------------------------------
 
-    def configure(self, topic: str, config: LogConfig) -> None:
-        """Keep a topic's settings, and give them to its open logs."""
-        with self.lock:
-            self.catalog.configure(topic, config)
-        for log in self.logs.of_topic(topic):
-            log.configure(config)
-        self.start_upkeep(config.flush_ms)
-
     def log_dirs(self) -> list[LogDirInfo]:
         """What is in each directory now."""
+        uncleanable = self.cleaner.uncleanable  # before the lock: the cleaner's comes first
         with self.lock:
-            return [self._describe(place) for place in self._dirs]
+            return [self._describe(place, uncleanable) for place in self._dirs]
 
-    def _describe(self, place: LogDir) -> LogDirInfo:
+    def _describe(self, place: LogDir, uncleanable: tuple[UncleanablePartition, ...]) -> LogDirInfo:
         contents = None
         if place.offline is None:
             contents = place.scan()
+            if not self.writable:
+                uncleanable = _read_uncleanable(place)
+        partitions = (
+            () if contents is None else tuple(sorted(each[:2] for each in contents.partitions))
+        )
         folders = {} if contents is None else contents.retired
 
         def named(state: str) -> tuple[str, ...]:
@@ -280,12 +316,20 @@ class LogManager:
         return LogDirInfo(
             place.path,
             place.offline,
-            () if contents is None else tuple(sorted(each[:2] for each in contents.partitions)),
+            partitions,
             named(FUTURE),
             named(DELETE),
             named(STRAY),
             () if contents is None else tuple(contents.strangers),
+            tuple(each for each in uncleanable if each[:2] in partitions),
         )
+
+    def _partitions_in(self, place: LogDir) -> list[PartitionKey]:
+        return [
+            (topic, partition)
+            for topic, partition, directory in self.catalog.partitions()
+            if directory is place
+        ]
 
     def delete(self, topic: str, *, foreign: bool) -> None:
         """Close a topic's logs, then delete its directories."""
@@ -302,7 +346,11 @@ class LogManager:
             for log in self.logs.of_topic(topic):  # opened since
                 self.logs.remove(log)
                 log.close()
+            for key in [each for each in self._unrecovered if each[0] == topic]:
+                del self._unrecovered[key]
             self.catalog.delete(topic)
+        self.cleaner.forget_topic(topic)
+        self.background.forget_topic(topic)
 
     # --- background -----------------------------------------------------------------------
 
@@ -312,39 +360,65 @@ class LogManager:
             return
         with self.lock:
             if self._upkeep is None and not self.closed:
-                self._upkeep = Upkeep(_weak_work(self))
+                on_error = self.background.report
+                self._upkeep = Upkeep(_weak_work(self), partial(on_error, "upkeep"))
                 self._upkeep.start()
             elif self._upkeep is not None and flush_ms < INT64_MAX:
                 self._upkeep.wake()
 
     def stop_upkeep(self) -> None:
-        """End the background work; raises the error that nobody was told yet."""
+        """End the background work."""
         upkeep, self._upkeep = self._upkeep, None
         self.cleaner.stop()
         if upkeep is not None:
             upkeep.stop()
-            upkeep.raise_error()
-        self.cleaner.raise_error()
 
-    @property
-    def upkeep_failed(self) -> bool:
-        return self._upkeep is not None and self._upkeep.failed
+    def let_go(self) -> None:
+        """Have background work end, without waiting for it. Takes no lock: a finalizer calls it.
 
-    def raise_upkeep_error(self) -> None:
-        """Raise, once, what went wrong in the background."""
+        Nothing is flushed or closed. Descriptors, and with them the locks of the directories, are
+        given back when nothing refers to the logs any more.
+        """
+        self.closed = True
+        self.cleaner.let_go()
         if self._upkeep is not None:
-            self._upkeep.raise_error()
-            self.cleaner.raise_error()
+            self._upkeep.let_go()
+
+    def is_gone(self, key: PartitionKey, log: Log | None) -> bool:
+        """Whether a partition was deleted, or the log closed: what fails then is a lost race."""
+        if self.closed or self._keeper() is None:
+            return True
+        if log is not None and (log.closed or self.logs.get(key) is not log):
+            return True
+        return key[1] not in self.catalog.places.get(key[0], {})
+
+    def run(self, work: str, key: PartitionKey, do: Callable[[Log], object], log: Log) -> None:
+        """Do background work on a log; its failure is reported, a lost race is not one."""
+        try:
+            do(log)
+        except Exception as error:
+            if not isinstance(error, ClosedError) and not self.is_gone(key, log):
+                self.background.report(work, error, *key)
+        else:
+            self.background.end(work, *key)
 
     def checkpoint(self) -> None:
-        """Write recovery points, log starts and high watermarks of open logs."""
+        """Write recovery points, log starts and high watermarks of open logs.
+
+        A directory that fails does not keep the others from being written; its error is raised.
+        """
+        errors: list[BaseException] = []
         with self.lock:
             for place in self.catalog.live:
                 states = self._states(place)
                 if states:
-                    self._in(place, partial(place.checkpoint, states))
+                    attempt(
+                        errors, partial(self.in_log_dir, place, partial(place.checkpoint, states))
+                    )
+        if errors:
+            raise errors[0]
 
-    def _in(self, place: LogDir, work: Callable[[], object]) -> None:
+    def in_log_dir(self, place: LogDir, work: Callable[[], object]) -> None:
         """Work in the background; a directory that fails meanwhile does not trouble the others.
 
         It was said in the log, and its own logs say so to whoever uses them.
@@ -355,58 +429,32 @@ class LogManager:
             if place.offline is None or not self.catalog.live:
                 raise
 
-    def flush(self, log: Log) -> None:
+    def flush_log(self, log: Log) -> None:
         """Flush for ``flush.ms``."""
         place = self.catalog.place(log.topic, log.partition)
-        with suppress(LogFailedError, ClosedError):  # told before, and not its last word
-            self._in(place, log.flush)
+        with suppress(LogFailedError):  # reported before, and the log itself says it to callers
+            self.in_log_dir(place, log.flush)
+
+    def expire_producers(self, log: Log) -> None:
+        """Forget producers that were idle for too long."""
+        with suppress(LogFailedError):
+            log.expire_producers()
 
     def apply_retention(self) -> None:
-        """Drop what retention allows in topics with settings of their own; remove old files."""
-        with self.lock:
-            names = self.catalog.configured()
-        for name in names:
-            with self.lock:
-                config = self.catalog.config(name)
-                places = sorted(self.catalog.places.get(name, {}).items())
-            if config.retention_ms >= 0 or config.retention_bytes >= 0:
-                for partition, place in places:
-                    if place.offline is None:
-                        self._in(place, partial(self._apply_retention, name, partition))
-        for log in self.logs:
-            place = self.catalog.place(log.topic, log.partition)
-            if place.offline is None:
-                self._in(place, log.remove_retired)
-        self._remove_old_folders()
+        """Drop what retention allows in topics with settings of their own; remove old files.
 
-    def _apply_retention(self, topic: str, partition: int) -> None:
-        self.log(topic, partition).apply_retention()
-
-    def _find_old_folders(self) -> None:
-        """Folders that wait for deletion go when ``file.delete.delay.ms`` is over, as in Kafka.
-
-        Only those of topics with settings of their own; Kafka's are its broker's to remove.
+        A partition that fails does not keep the others from being shortened; the first error is
+        raised after them.
         """
-        now = time.time_ns() // 1_000_000
-        for each in self.catalog.retired:
-            if each.name.state == DELETE and self.catalog.is_own(each.name.topic):
-                delay = self.catalog.config(each.name.topic).file_delete_delay_ms
-                self._old_folders.append((now + delay, each))
-
-    def _remove_old_folders(self) -> None:
-        with self.lock:
-            now = time.time_ns() // 1_000_000
-            for due, each in list(self._old_folders):
-                if due <= now:
-                    self._old_folders.remove((due, each))
-                    if each.place.offline is None:
-                        self._in(each.place, partial(self.catalog.remove_retired, each))
+        errors = [error for _, error in self.retention.run() if error is not None]
+        if errors:
+            raise errors[0]
 
     def _states(self, place: LogDir) -> dict[PartitionKey, LogState]:
         return {
             (log.topic, log.partition): self.state_of(log)
             for log in self.logs
-            if self.catalog.places[log.topic][log.partition] is place
+            if self.catalog.places.get(log.topic, {}).get(log.partition) is place
         }
 
     def state_of(self, log: Log) -> LogState:
@@ -438,11 +486,11 @@ class LogManager:
         if place.offline is None:
             return
         found = [
-            f"{topic}-{partition} from offset {writer.recovery_point} to "
-            f"{writer.segments.end_offset - 1}"
+            f"{topic}-{partition} from offset {writer.state.recovery_point} to "
+            f"{writer.state.segments.end_offset - 1}"
             for (topic, partition), writer in sorted(self._writers.items())
             if self.catalog.places.get(topic, {}).get(partition) is place
-            and writer.recovery_point < writer.segments.end_offset
+            and writer.state.recovery_point < writer.state.segments.end_offset
         ]
         if found:
             more = f" and {len(found) - _NAMES} more partitions" if len(found) > _NAMES else ""
@@ -503,18 +551,40 @@ def _go_offline(manager: "weakref.ref[LogManager]", place: LogDir) -> None:
     if alive is not None:
         for (topic, partition), writer in list(alive._writers.items()):
             if alive.catalog.places.get(topic, {}).get(partition) is place:
-                writer.go_offline(place.refusal())
+                writer.state.go_offline(place.refusal())
 
 
 def _weak_work(manager: LogManager) -> Callable[[], float | None]:
     """The thread must not keep a store alive that nobody else holds."""
-    reference, schedule = weakref.ref(manager), Schedule()
+    reference = weakref.ref(manager)
+    schedule = Schedule(partial(_report, reference), manager.background.end)
 
     def work() -> float | None:
         alive = reference()
         return None if alive is None or alive.closed else schedule.run(chores(alive))
 
     return work
+
+
+def _report(manager: "weakref.ref[LogManager]", work: str, error: Exception) -> None:
+    """A chore that is not about one log failed.
+
+    It lost a race where its store is gone, or the topic that it worked on was deleted.
+    """
+    alive = manager()
+    if alive is None or alive.closed or alive._keeper() is None:
+        return
+    if not isinstance(error, ClosedError | UnknownTopicOrPartitionError):
+        alive.background.report(work, error)
+
+
+def _read_uncleanable(place: LogDir) -> tuple[UncleanablePartition, ...]:
+    """What the writer of a directory says; a file that does not parse says nothing."""
+    try:
+        return read_uncleanable(place.files, place.path)
+    except (CorruptFileError, NewerFormatError) as error:
+        _LOGGER.warning("%s", error)
+        return ()
 
 
 def attempt(errors: list[BaseException], work: Callable[[], object]) -> object:

@@ -2,7 +2,7 @@
 
 import threading
 
-from kstore._native.locate import SegmentView
+from kstore._native.read.segment_view import SegmentView
 
 
 class MapBudget:
@@ -46,6 +46,8 @@ class MapBudget:
 
     def forget(self, view: SegmentView) -> None:
         """Drop a view that left its log."""
+        if not view.mapped:  # so it does not count, and a log may have thousands of them
+            return
         with self._lock:
             self._views = [other for other in self._views if other is not view]
         view.unmap()

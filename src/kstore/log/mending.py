@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kstore._native.recover import SegmentScan
+from kstore._native.recovery.segment_scan import SegmentScan
 from kstore.config import LogConfig
 from kstore.errors import CorruptFileError
 from kstore.log import filenames, transaction_index
@@ -33,6 +33,7 @@ class Plan:
 
     directory: Path
     sizes: dict[int, int]  # base offset to size of the log file
+    names: set[str] = field(default_factory=set)  # of everything in the directory
     scans: dict[int, SegmentScan] = field(default_factory=dict)
     dropped: list[int] = field(default_factory=list)  # segments behind a torn one
     torn: int | None = None  # base offset of the segment to be cut, where the log will end
@@ -40,6 +41,7 @@ class Plan:
     sync: bool = True
     faults: dict[str, list[str]] = field(default_factory=dict)  # sentence: files it is true of
     notes: list[str] = field(default_factory=list)  # what was wrong, in sentences
+    remarks: list[str] = field(default_factory=list)  # what need not be wrong
     kept_in: str | None = None  # path of the file with the cut bytes
     kept: list[str] = field(default_factory=list)  # names of files put aside
     rebuilt: list[str] = field(default_factory=list)  # names of side files written anew
@@ -72,7 +74,8 @@ def put_aside(files: Files, plan: Plan) -> list[str]:
         found = filenames.parse(name)
         assert found is not None
         if found.kind == LOG and plan.sizes[found.base_offset] > 0:
-            aside = free_name(files, plan.directory, found.base_offset, 0)
+            aside = free_name(plan.names, found.base_offset, 0)
+            plan.names.add(aside)
             files.rename(plan.directory / name, plan.directory / aside)
             plan.kept.append(aside)
         else:
@@ -82,20 +85,22 @@ def put_aside(files: Files, plan: Plan) -> list[str]:
 
 def apply(files: Files, plan: Plan) -> None:
     """Cut the torn segment and write the indexes of all that were scanned."""
+    to_cut = plan.to_cut
+    last = max(plan.sizes, default=-1)
     for base, scan in plan.scans.items():
         names = [filenames.index_name(base), filenames.time_index_name(base)]
-        if base in plan.to_cut:
-            _cut(files, plan, scan)
+        if base in to_cut:
+            _cut(files, plan, scan, is_last=base == last)
         for name, data in zip(names, (scan.index, scan.time_index), strict=True):
             if _replace(files, plan.directory / name, data, plan.sync):
                 plan.rebuilt.append(name)
-        if base in plan.to_cut:
+        if base in to_cut:
             _cut_transactions(files, plan, base, scan.next_offset)
     if plan.end_offset is not None:
         _cut_snapshots(files, plan, plan.end_offset)
 
 
-def _cut(files: Files, plan: Plan, scan: SegmentScan) -> None:
+def _cut(files: Files, plan: Plan, scan: SegmentScan, *, is_last: bool) -> None:
     """Take the torn tail from the log file; its bytes are safe elsewhere before they go.
 
     The last segment is cut in place: no reader maps it. One that had others behind it may be
@@ -103,17 +108,16 @@ def _cut(files: Files, plan: Plan, scan: SegmentScan) -> None:
     kill: a copy of its beginning takes its place, as in a truncation.
     """
     path = plan.directory / filenames.log_name(scan.base_offset)
-    last = scan.base_offset == max(plan.sizes)
     fd = files.open(path, os.O_RDWR)
     try:
         _keep_tail(files, fd, plan, scan)
-        if last:
+        if is_last:
             files.truncate(fd, scan.valid_size)
             if plan.sync:
                 files.fsync(fd)
     finally:
         files.close(fd)
-    if not last:
+    if not is_last:
         copy = Path(f"{path}{CLEANED_SUFFIX}")  # which every loader takes for unfinished
         files.copy(path, copy, scan.valid_size)
         files.rename(copy, path)
@@ -124,7 +128,8 @@ def _cut(files: Files, plan: Plan, scan: SegmentScan) -> None:
 def _keep_tail(files: Files, fd: int, plan: Plan, scan: SegmentScan) -> None:
     if files.only_zeros(fd, scan.valid_size, scan.file_size):
         return  # only zeros: preallocated, or extended just before a power cut
-    name = free_name(files, plan.directory, scan.base_offset, scan.valid_size)
+    name = free_name(plan.names, scan.base_offset, scan.valid_size)
+    plan.names.add(name)
     path = plan.directory / name
     temporary = Path(f"{path}{TEMPORARY_SUFFIX}")
     kept = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)

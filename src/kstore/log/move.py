@@ -11,12 +11,12 @@ import os
 import time
 from dataclasses import dataclass
 
-from kstore._native.locate import SegmentView
+from kstore._native.read.segment_view import SegmentView
 from kstore.errors import ClosedError, StorageError
 from kstore.log import filenames, seal, segment
 from kstore.log.files import TEMPORARY_SUFFIX, Files
 from kstore.log.recover_all import Progress
-from kstore.log.relocation import RelocatingWriter
+from kstore.log.writer import LogWriter
 
 PIECE = 1 << 20  # bytes copied at a time
 ENOUGH = 1 << 20  # so few bytes are copied while appends wait
@@ -41,7 +41,7 @@ class PartitionCopy:
 
     def __init__(
         self,
-        writer: RelocatingWriter,
+        writer: LogWriter,
         files: Files,
         folder: str,
         pace: int | None = None,
@@ -69,7 +69,7 @@ class PartitionCopy:
 
     def _pass(self, pace: int | None) -> int:
         """Copy what is missing now; returns how much it was."""
-        views = self._writer.segments.views
+        views = self._writer.state.segments.views
         for base in self._segments.keys() - {view.base_offset for view in views}:
             del self._segments[base]
             self._remove_segment(base)
@@ -78,7 +78,7 @@ class PartitionCopy:
             try:
                 count += self._copy(view, pace)
             except StorageError:
-                if view in self._writer.segments.views:
+                if view in self._writer.state.segments.views:
                     raise
                 return ENOUGH + 1  # retired or rewritten meanwhile: look again
         return count
@@ -95,14 +95,14 @@ class PartitionCopy:
         if known.finished:
             return 0
         end, begun = view.size, known.size
-        source = self._writer.files.open(view.path)
+        source = self._writer.state.files.open(view.path)
         try:
             target = self._files.open(self._path(view), os.O_WRONLY | os.O_CREAT)
             try:
                 self._files.truncate(target, known.size)
                 while known.size < end:
                     size = min(PIECE, end - known.size)
-                    data = self._writer.files.pread(source, size, known.size)
+                    data = self._writer.state.files.pread(source, size, known.size)
                     if not data:
                         raise StorageError("the file was cut by somebody else", path=view.path)
                     self._files.pwrite(target, data, known.size)
@@ -113,7 +113,7 @@ class PartitionCopy:
             finally:
                 self._files.close(target)
         finally:
-            self._writer.files.close(source)
+            self._writer.state.files.close(source)
         if view.sealed:
             self._finish(known)
         return known.size - begun
@@ -123,13 +123,13 @@ class PartitionCopy:
         path = self._path(view)
         if self._files.kind(path) is None:
             return 0
-        source, position = self._writer.files.open(view.path), 0
+        source, position = self._writer.state.files.open(view.path), 0
         try:
             target = self._files.open(path)
             try:
                 while position < view.size:
                     size = min(PIECE, view.size - position)
-                    theirs = self._writer.files.pread(source, size, position)
+                    theirs = self._writer.state.files.pread(source, size, position)
                     if not theirs or self._files.pread(target, size, position) != theirs:
                         break
                     position += len(theirs)
@@ -138,7 +138,7 @@ class PartitionCopy:
             finally:
                 self._files.close(target)
         finally:
-            self._writer.files.close(source)
+            self._writer.state.files.close(source)
 
     def _wait(self, pace: int | None) -> None:
         self._check()
@@ -150,12 +150,12 @@ class PartitionCopy:
             self._check()
 
     def _check(self) -> None:
-        if self._writer.closed:
+        if self._writer.state.is_closed:
             raise ClosedError("the log was closed while it was moved", path=self._folder)
 
     def _report(self) -> None:
         if self._progress is not None:
-            total = sum(view.size for view in self._writer.segments.views)
+            total = sum(view.size for view in self._writer.state.segments.views)
             self._progress(min(sum(one.size for one in self._segments.values()), total), total)
 
     # --- while appends wait ---------------------------------------------------------------
@@ -167,7 +167,7 @@ class PartitionCopy:
             if not known.finished:
                 self._finish(known)
         kept = {filenames.LEADER_EPOCHS}
-        for name in self._writer.files.listdir(self._writer.directory):
+        for name in self._writer.state.files.listdir(self._writer.state.directory):
             found = filenames.parse(name)
             if found is not None and (found.suffix or found.kind != filenames.SNAPSHOT):
                 continue
@@ -176,9 +176,9 @@ class PartitionCopy:
             if name not in kept and not name.endswith(TEMPORARY_SUFFIX):
                 self._side_file(name)
                 kept.add(name)
-        if len(self._writer.epochs):
+        if len(self._writer.state.epochs):
             epochs = os.path.join(self._folder, filenames.LEADER_EPOCHS)
-            self._writer.epochs.save(self._files, epochs)
+            self._writer.state.epochs.save(self._files, epochs)
         for name in self._files.listdir(self._folder):
             found = filenames.parse(name)
             live = found is not None and not found.suffix and found.base_offset in self._segments
@@ -197,17 +197,19 @@ class PartitionCopy:
                 self._remove(name)
         self._sync(view)
         # Retention goes by it where records have no time.
-        self._files.set_modified_ns(self._path(view), self._writer.files.modified_ns(view.path))
+        self._files.set_modified_ns(
+            self._path(view), self._writer.state.files.modified_ns(view.path)
+        )
         if view.sealed:
             seal.write(self._files, self._folder, view.base_offset)
             known.finished = True
 
     def _side_file(self, name: str) -> bool:
         """Copy a small file, whole and synced; False where the log has none of that name."""
-        source = os.path.join(self._writer.directory, name)
-        if self._writer.files.kind(source) != "file":
+        source = os.path.join(self._writer.state.directory, name)
+        if self._writer.state.files.kind(source) != "file":
             return False
-        data = self._writer.files.read(source, limit=1 << 31)
+        data = self._writer.state.files.read(source, limit=1 << 31)
         fd = self._files.open(
             os.path.join(self._folder, name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         )

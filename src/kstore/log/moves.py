@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from kstore.log.log_dir import LogDir
     from kstore.log.manager import LogManager
     from kstore.log.maps import MapBudget
-    from kstore.log.relocation import RelocatingWriter
 
 PartitionKey = tuple[str, int]
 _LOGGER = logging.getLogger("kstore")
@@ -91,7 +90,7 @@ class Moves:
     def move(
         self,
         log: "Log",
-        writer: "RelocatingWriter",
+        writer: LogWriter,
         path: str | os.PathLike[str],
         pace: int | None = None,
         progress: Progress | None = None,
@@ -115,10 +114,10 @@ class Moves:
             self._under_way.add(key)
         copy = PartitionCopy(writer, target.files, folder, pace, progress)
         try:
-            with writer.without_cleaning():
+            with writer.replacer.without_cleaning():
                 copy.catch_up()
                 # The log's own locks first, as everywhere: who holds them may open another log.
-                with writer.standstill(), self._manager.lock:
+                with writer.relocator.standstill(), self._manager.lock:
                     if self._manager.closed:
                         raise ClosedError("the store is closed", path=target.path)
                     self._swap(log, writer, copy, source, target, folder)
@@ -134,7 +133,7 @@ class Moves:
     def _swap(
         self,
         log: "Log",
-        writer: "RelocatingWriter",
+        writer: LogWriter,
         copy: PartitionCopy,
         source: "LogDir",
         target: "LogDir",
@@ -145,16 +144,16 @@ class Moves:
         key = (log.topic, log.partition)
         plain = target.join(partition_directory(*key))
         copy.complete()
-        state = self._manager.state_of(log)._replace(recovery_point=writer.data_end)
+        state = self._manager.state_of(log)._replace(recovery_point=writer.state.data_end)
         target.take_over(key, state, source.cleaner_offset(key))
-        views = writer.views_at(target.files, folder, plain)
+        views = writer.relocator.views_at(target.files, folder, plain)
         target.files.write_atomically(os.path.join(folder, MOVED), sign.CONTENT)
         try:
             target.files.rename(folder, plain)
             target.files.sync_directory(target.path)
-            writer.relocate(target.files, plain, views)
+            writer.relocator.relocate(target.files, plain, views)
         except BaseException:
-            if writer.directory != plain:
+            if writer.state.directory != plain:
                 _take_back(writer, target, folder, plain)
             raise
         log.path = plain
@@ -179,11 +178,11 @@ class Moves:
             target.unsettled = True
 
 
-def _take_back(writer: "RelocatingWriter", target: "LogDir", folder: str, plain: str) -> None:
+def _take_back(writer: LogWriter, target: "LogDir", folder: str, plain: str) -> None:
     """Undo a rename whose sync failed; if that fails, nothing may be appended to either copy."""
     try:
         if target.files.kind(plain) is not None:
             target.files.rename(plain, folder)
         target.files.remove(os.path.join(folder, MOVED))
     except StorageError as error:
-        writer.fail(error)
+        writer.state.fail(error)

@@ -43,8 +43,10 @@ class OpenLogs:
     def remove(self, log: Log) -> None:
         key = (log.topic, log.partition)
         with self._lock:
-            self._logs.pop(key, None)
-            self._awake.pop(key, None)
+            if self._logs.get(key) is log:
+                del self._logs[key]
+            if self._awake.get(key) is log:
+                del self._awake[key]
 
     def woken(self, log: Log) -> None:
         """A log is about to use its files: others may have to give theirs back."""

@@ -5,17 +5,18 @@ from os.path import join
 
 from kstore.config import LogConfig
 from kstore.log import filenames, segment, sign
+from kstore.log.active_segment import draw_jitter
 from kstore.log.fence import read_fence
 from kstore.log.filenames import partition_directory
 from kstore.log.files import Files
 from kstore.log.loader import base_offsets, load
-from kstore.log.log import Log
 from kstore.log.log_dir import LogDir
 from kstore.log.maps import MapBudget
+from kstore.log.read_only_log import ReadOnlyLog
 from kstore.log.segment_scan import Tell
-from kstore.log.shared import SharedReader
+from kstore.log.shared import LogReader
+from kstore.log.writable_log import WritableLog
 from kstore.log.writer import LogWriter
-from kstore.log.writer_base import draw_jitter
 
 
 def open_for_writing(
@@ -26,7 +27,7 @@ def open_for_writing(
     config: LogConfig,
     mode: str,
     tell: Tell | None = None,
-) -> tuple[Log, LogWriter]:
+) -> tuple[WritableLog, LogWriter]:
     """Load a log, recovering it where its directory was not left by a clean stop."""
     key, files = (topic, partition), place.files
     path = place.join(partition_directory(topic, partition))
@@ -43,17 +44,17 @@ def open_for_writing(
         log_start_offset=place.log_start(key),
         mode=mode,
         tell=tell,
+        cleaned_below=lambda: place.first_dirty_offset(key),
     )
     jitter = draw_jitter(config)
     writer = LogWriter(path, loaded, config=config, files=files, maps=maps, jitter=jitter)
-    log = Log(
+    log = WritableLog(
         topic,
         partition,
         path=path,
         config=config,
         files=files,
         writer=writer,
-        reader=None,
         recovery=loaded.recovery,
     )
     return log, writer
@@ -67,7 +68,7 @@ def open_for_reading(
     config: LogConfig,
     *,
     own: bool,
-) -> tuple[Log, SharedReader]:
+) -> tuple[ReadOnlyLog, LogReader]:
     """A log as its owner, in another process, writes it. ``own``: kstore made the topic.
 
     ``places`` says in which directory the partition is, whenever it has to be looked for.
@@ -80,7 +81,7 @@ def open_for_reading(
         return log.path
 
     path = places().join(folder)
-    reader = SharedReader(
+    reader = LogReader(
         path,
         files=files,
         maps=maps,
@@ -90,7 +91,7 @@ def open_for_reading(
         condition=lambda: places().condition,
         moved=moved,
     )
-    log = Log(topic, partition, path=path, config=config, files=files, writer=None, reader=reader)
+    log = ReadOnlyLog(topic, partition, path=path, config=config, files=files, reader=reader)
     return log, reader
 
 
@@ -99,18 +100,30 @@ def peek_end_offset(files: Files, path: str, log_start: int) -> int:
 
     Walks from the last index entry to the last whole batch, as a log does that is opened.
     """
-    end = _peek_end(files, path)
+    return try_to_peek_end_offset(files, path, log_start, check=True)[0]
+
+
+def try_to_peek_end_offset(
+    files: Files, path: str, log_start: int, *, check: bool
+) -> tuple[int, bool]:
+    """The same, and whether the walk came to the end of the file.
+
+    If it did not, half a batch, zeros written ahead or damage follow: of a partition that nobody
+    appends to, the end is what the log says when it is opened. ``check``: as for ``walk_end``.
+    """
+    end, is_whole = _peek_end(files, path, check)
     fence = read_fence(files, path)  # after the end was seen: it is there before what it hides
-    return max(log_start, end if fence is None else min(end, fence.offset))
+    return max(log_start, end if fence is None else min(end, fence.offset)), is_whole
 
 
-def _peek_end(files: Files, path: str) -> int:
+def _peek_end(files: Files, path: str, check: bool) -> tuple[int, bool]:
     bases = base_offsets(files, path)
     if not bases:
-        return 0
+        return 0, True
     view = segment.bare(path, bases[-1])
     size = files.size_of(view.path)
     if size == 0:
-        return bases[-1]
+        return bases[-1], True
     segment.load_indexes(files, path, view)
-    return segment.walk_end(files, view, size, check=True)[1]
+    position, end = segment.walk_end(files, view, size, check=check)
+    return end, position == size

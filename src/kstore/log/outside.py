@@ -3,8 +3,8 @@
 import threading
 from typing import TYPE_CHECKING
 
-from kstore._native.locate import SegmentList
-from kstore.config import INT64_MAX
+from kstore._native.read.segment_view import SegmentList
+from kstore.integers import INT64_MAX
 from kstore.log.files import Files
 from kstore.log.producer_state import ProducerState
 

@@ -6,7 +6,7 @@ Layout and rules: Kafka's ProducerStateManager.
 from struct import Struct
 from typing import NamedTuple
 
-from kstore._native.checksum import crc32c
+from kstore._native.format.checksum import crc32c
 from kstore.errors import CorruptFileError
 
 _HEADER = Struct(">hIi")  # version, CRC-32C of what follows it, number of entries

@@ -1,8 +1,9 @@
 """What a log knows of its producers, and the files that keep it: snapshots, transaction index.
 
-Kafka's ProducerStateManager. The state itself is native (:mod:`kstore._native.producers`) and
-changes with the appends; here it is loaded when a log opens, replayed from the log where the
-snapshots end, and written down when a segment is full and when the log closes.
+Kafka's ProducerStateManager. The state itself is native
+(:mod:`kstore._native.append.producer_table`) and changes with the appends; here it is loaded when a
+log opens, replayed from the log where the snapshots end, and written down when a segment is full
+and when the log closes.
 
 Both kinds of files are derived: every one can be made anew from the log. A snapshot that does not
 parse is removed, and the one before it and the log tell the same. A transaction index that lacks
@@ -17,18 +18,19 @@ import logging
 import os
 from bisect import bisect_right
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
-from kstore._native.locate import SegmentList, SegmentView
-from kstore._native.producers import ProducerTable
+from kstore._native.append.producer_table import ProducerTable
+from kstore._native.read.segment_view import SegmentList, SegmentView
 from kstore.errors import CorruptFileError, StorageError
-from kstore.log import filenames, producer_snapshot, transaction_index
+from kstore.log import filenames, producer_replay, producer_snapshot, transaction_index
 from kstore.log.files import Files
+from kstore.log.producer_replay import AbortedFinder, base_offset_of
 from kstore.log.producer_snapshot import ProducerEntry
 from kstore.log.transaction_index import ENTRY_SIZE, AbortedTransaction
 
 _LOGGER = logging.getLogger("kstore")
-_PIECE = 8 << 20  # bytes read at a time where nothing is mapped
 _LIMIT = 1 << 30  # no snapshot is larger
 
 
@@ -66,11 +68,13 @@ class ProducerState:
         self._files = files
         self._directory = directory
         self._aborted: dict[SegmentView, list[AbortedTransaction]] = {}
+        self._walked: dict[SegmentView, bytes] = {}  # index entries of what loading replayed whole
 
     def relocate(self, files: Files, directory: str) -> None:
         """The log goes on in another directory, which has all its files, on disk."""
         self._files, self._directory = files, directory
         self._aborted.clear()  # read again by whoever asks
+        self._walked.clear()
         self.unsynced.clear()
 
     def take_over(self, older: "ProducerState", segments: SegmentList) -> None:
@@ -114,12 +118,16 @@ class ProducerState:
         self.table.begin_segment(-1)
         self.replayed = 0
         self.snapshot_offset = first = start
-        if self._load_snapshot(offsets, now_ms):
+        is_known = self._load_snapshot(offsets, now_ms)
+        if is_known:
             first = self.snapshot_offset
+            self._correct_open_transactions(views, start)
         elif unclean is not None and first_read <= start < end:
             # Recovery takes a segment in whole, what lies below the log start as well.
             first = max((base for base in bases if base <= start), default=start)
-        self._replay(views, first, end, unclean, quiet)
+        self._walked.clear()
+        is_known = is_known or first <= bases[0]
+        self._replay(views, first, end, unclean, quiet, is_known=is_known)
         if unclean is not None:
             self.expire(now_ms)  # Kafka reads the snapshot again that its recovery ends with
         self._aborted.clear()
@@ -137,11 +145,12 @@ class ProducerState:
             for parsed in map(filenames.parse, self._files.listdir(self._directory))
             if parsed is not None and parsed.kind == filenames.SNAPSHOT and not parsed.suffix
         ]
-        stray = [offset for offset in sorted(found) if offset not in bases]
-        keep = stray[-1:] if stray and stray[-1] >= bases[-1] else []
+        on_base = frozenset(bases)
+        newest = max((offset for offset in found if offset not in on_base), default=-1)
         kept = []
         for offset in sorted(found):
-            if start < offset <= end and (offset in keep or offset not in stray):
+            counts = offset in on_base or (offset == newest and newest >= bases[-1])
+            if counts and start < offset <= end:
                 kept.append(offset)
             else:
                 self._remove(self._path(offset))
@@ -164,6 +173,29 @@ class ProducerState:
             return True
         return False
 
+    def _correct_open_transactions(self, views: Sequence[SegmentView], start: int) -> None:
+        """Close what a control batch without records has ended, though the snapshot says "open".
+
+        Whoever took the snapshot (a Kafka follower, an older kstore) may have passed over that
+        batch. The headers from the earliest open transaction up to the snapshot are walked.
+        """
+        stop = self.snapshot_offset
+        opened = {entry[0]: entry[-1] for entry in self.table.entries() if entry[-1] >= 0}
+        begin = max(start, min(opened.values(), default=stop))
+        if begin >= stop:
+            return
+        seen = ProducerTable()
+        seen.load(entry for entry in self.table.entries() if 0 <= entry[-1] < begin)
+        for view in views:
+            if view.base_offset < stop and view.next_offset > begin:
+                producer_replay.replay_segment(
+                    self._files, seen, view, begin, stop=stop, mapped=self._writes
+                )
+        now_open = {entry[0]: entry[-1] for entry in seen.entries()}
+        for ended in transaction_index.parse(seen.aborted):
+            if opened.get(ended.producer_id) == ended.first_offset:
+                self.table.correct_open(ended.producer_id, now_open[ended.producer_id])
+
     def _replay(
         self,
         views: Sequence[SegmentView],
@@ -171,20 +203,30 @@ class ProducerState:
         end: int,
         unclean: UncleanStop | None,
         quiet: frozenset[int],
+        *,
+        is_known: bool,
     ) -> None:
-        """Replay the log from an offset; the bases of the last two segments get snapshots then."""
+        """Replay the log from an offset; the bases of the last two segments get snapshots then.
+
+        ``is_known``: the table has every transaction that is open at start.
+        """
         if start >= end:
             return
-        bases = [view.base_offset for view in views]
-        for view in views[max(0, bisect_right(bases, start) - 1) :]:
+        slot = max(0, bisect_right(views, start, key=base_offset_of) - 1)
+        for view in views[slot:]:
             first = max(start, view.base_offset)
-            if view.base_offset in bases[-2:]:
+            if view in views[-2:]:
                 self.take_snapshot(first)
             self.table.begin_segment(view.base_offset)
+            size = view.size
             if view.base_offset not in quiet:
-                self.replayed += replay_segment(
+                size = producer_replay.replay_segment(
                     self._files, self.table, view, first, mapped=self._writes
                 )
+                self.replayed += size
+            is_known = is_known and size == view.size
+            if is_known and first == view.base_offset:
+                self._walked[view] = self.table.aborted
             if unclean is not None and view.next_offset > unclean.trusted_end:
                 self._mend_index(view, views, first)
 
@@ -220,7 +262,8 @@ class ProducerState:
             entries = sorted({*entries, *transaction_index.parse(seen)}, key=_by_last_offset)
         entries = [entry for entry in entries if entry.last_offset < segments.end_offset]
         data = transaction_index.encode(entries)
-        if there and self._files.size_of(path) != len(data):
+        on_disk = self._files.size_of(path) if self._files.kind(path) is not None else 0
+        if on_disk != len(data):
             self._replace(path, data)
         self.table.begin_segment(active.base_offset, data)
 
@@ -248,6 +291,8 @@ class ProducerState:
         views = segments.views
         if len(views) < 2 or not self._writes:
             return
+        finder = AbortedFinder(self, views)
+        has_markers: bool | None = None  # asked of all producers at most once
         names = set(self._files.listdir(self._directory))
         seen: dict[int, list[ProducerEntry] | None] = {}
         for view, following in itertools.pairwise(views):
@@ -262,14 +307,17 @@ class ProducerState:
             before, after = (known[offset] for offset in ends)
             seen = known
             if after is None:
-                ended = self._knows_markers()
+                if has_markers is None:
+                    has_markers = self._knows_markers()
+                ended = has_markers
             else:
                 same = frozenset(before or ())
                 ended = any(each.coordinator_epoch >= 0 and each not in same for each in after)
             if ended:
                 path = os.path.join(self._directory, name)
-                self._aborted[view], wanted = self._found(view, views)
+                self._aborted[view], wanted = finder.find(view)
                 self._keep(path, wanted, hint=True)
+        self._walked.clear()  # an index says it now
 
     def _known_at(self, offset: int, names: set[str]) -> list[ProducerEntry] | None:
         """As _snapshot_at, by a look at names and sizes where that is enough."""
@@ -299,6 +347,7 @@ class ProducerState:
         """Load again what a truncation made stale."""
         if self.stale:
             self.load(segments, now_ms)
+            self._walked.clear()
 
     def seal(self, old: SegmentView, base_offset: int) -> None:
         """A new segment counts from now on: the old one's transaction index is complete."""
@@ -310,17 +359,22 @@ class ProducerState:
     def take_snapshot(self, offset: int) -> bool:
         """Write down the state as it is before offset, unless the newest snapshot says that.
 
-        Returns whether it did. As Kafka straight under its name: one that was cut short does
-        not pass its checksum.
+        Returns whether it did. As Kafka straight under its name: one that a crash cut short does
+        not pass its checksum. One that an exception cut short is removed.
         """
         if offset <= self.snapshot_offset or not self._writes:
             return False
         path = self._path(offset)
-        fd = self._files.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
-            self._files.write(fd, self.table.snapshot())
-        finally:
-            self._files.close(fd)
+            fd = self._files.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            try:
+                self._files.write(fd, self.table.snapshot())
+            finally:
+                self._files.close(fd)
+        except BaseException:
+            with suppress(StorageError):  # the first error is the one to report
+                self._files.remove(path)
+            raise
         self.snapshot_offset = offset
         self.unsynced.append(offset)
         return True
@@ -349,24 +403,14 @@ class ProducerState:
         """Forget producers that wrote nothing for so long; returns how many."""
         return self.table.expire(now_ms, self.expiration_ms)
 
-    def open_snapshots(self) -> tuple[list[int], list[int]]:
-        """The snapshots that are to be synced: their offsets, and descriptors to be closed.
-
-        One that is gone went with its segment.
-        """
-        offsets, opened = list(self.unsynced), []
-        try:
-            for offset in offsets:
-                if self._files.kind(self._path(offset)) is not None:
-                    opened.append(self._files.open(self._path(offset)))
-        except BaseException:
-            for fd in opened:
-                self._files.close(fd)
-            raise
-        return offsets, opened
+    def open_snapshot(self, offset: int) -> int:
+        """Descriptor of a snapshot that is to be synced; -1 where it went with its segment."""
+        path = self._path(offset)
+        return self._files.open(path) if self._files.kind(path) is not None else -1
 
     def are_synced(self, offsets: list[int]) -> None:
-        self.unsynced = [offset for offset in self.unsynced if offset not in offsets]
+        synced = frozenset(offsets)
+        self.unsynced = [offset for offset in self.unsynced if offset not in synced]
 
     def _remove(self, path: str) -> None:
         if self._writes:
@@ -394,64 +438,49 @@ class ProducerState:
         first = self.table.first_open
         return end if first < 0 else min(max(first, segments.start_offset), end)
 
-    def aborted(self, view: SegmentView, segments: SegmentList) -> list[AbortedTransaction]:
+    def aborted(
+        self, view: SegmentView, segments: SegmentList, finder: "AbortedFinder | None" = None
+    ) -> list[AbortedTransaction]:
         """The aborted transactions whose markers are in one segment.
 
         A sealed segment without a transaction index is looked through once, by its headers: if
-        it has abort markers the index was lost, and is written anew.
+        it has abort markers the index was lost, and is written anew. Whoever asks for several
+        segments in ascending order passes one ``finder`` to all calls: it reads none twice.
         """
         held = self.table.aborted_of(view.base_offset)
         if held is not None:
             return transaction_index.parse(held)
         known = self._aborted.get(view)
         if known is None:
-            known = self._read(view, segments)
+            known = self._read(view, segments, finder)
             if len(self._aborted) > 2 * len(segments.views):  # of segments that are gone by now
                 self._aborted.clear()
             self._aborted[view] = known
         return known
 
-    def _read(self, view: SegmentView, segments: SegmentList) -> list[AbortedTransaction]:
+    def _read(
+        self, view: SegmentView, segments: SegmentList, finder: "AbortedFinder | None" = None
+    ) -> list[AbortedTransaction]:
         path = os.path.join(self._directory, filenames.transaction_index_name(view.base_offset))
         if self._files.kind(path) is None:
-            return self._rebuild(view, segments.views, path)
+            return self._rebuild(view, segments.views, path, finder)
         entries, fault = transaction_index.load(self._files, path)
-        return entries if fault is None else self._rebuild(view, segments.views, path)
+        return entries if fault is None else self._rebuild(view, segments.views, path, finder)
 
     def _rebuild(
-        self, view: SegmentView, views: Sequence[SegmentView], path: str
+        self,
+        view: SegmentView,
+        views: Sequence[SegmentView],
+        path: str,
+        finder: "AbortedFinder | None" = None,
     ) -> list[AbortedTransaction]:
         """Make a lost transaction index anew; where the disk refuses, for this time in memory."""
-        entries, data = self._found(view, views)
+        entries, data = (finder or AbortedFinder(self, views)).find(view)
         try:
             self._keep(path, data)
         except StorageError as error:
             _warn(error)
         return entries
-
-    def _found(
-        self, view: SegmentView, views: Sequence[SegmentView]
-    ) -> tuple[list[AbortedTransaction], bytes | None]:
-        """The aborted transactions of a segment, by itself and the snapshot before it; the index
-        that says so, None where damage may hide others: nobody would look again behind it.
-        """
-        state = ProducerState(self._files, self._directory, self.expiration_ms, writes=self._writes)
-        at = views.index(view)
-        while at > 0:  # back to a segment at whose base everything is known
-            known = self._snapshot_at(views[at].base_offset)
-            if known is not None:
-                state.table.load(known)
-                break
-            self._remove_if_there(self._path(views[at].base_offset))
-            at -= 1
-        whole = True
-        for each in views[at : views.index(view) + 1]:
-            state.table.begin_segment(each.base_offset)
-            mapped, base = self._writes, each.base_offset
-            size = replay_segment(self._files, state.table, each, base, mapped=mapped)
-            whole = whole and size == each.size
-        data = state.table.aborted
-        return transaction_index.parse(data), data if whole else None
 
     def _keep(self, path: str, data: bytes | None, *, hint: bool = False) -> None:
         """Write an index that was lost; with ``hint`` an empty one as well, which is not synced:
@@ -471,37 +500,6 @@ def _warn(error: StorageError) -> None:
     )  # fmt: skip
 
 
-def replay_segment(
-    files: Files, table: ProducerTable, view: SegmentView, start: int, *, mapped: bool
-) -> int:
-    """Note a segment's published batches from an offset on; returns how many bytes they have.
-
-    That is the segment's size, unless damage ends the walk. Only headers and markers are looked
-    at. mapped: nobody cuts the file, so it may be.
-    """
-    size = view.size
-    if size == 0:
-        return 0
-    fd = files.open(view.path)
-    try:
-        if mapped and files.native:
-            with files.map(fd, size) as pages, memoryview(pages) as data:
-                return table.replay(data, start)
-        position = 0
-        while position < size:
-            step = _PIECE
-            done = table.replay(files.pread(fd, min(step, size - position), position), start)
-            while done == 0 and step < size - position:
-                step *= 8  # one batch is larger than a piece
-                done = table.replay(files.pread(fd, min(step, size - position), position), start)
-            if done == 0:
-                break
-            position += done
-    finally:
-        files.close(fd)
-    return position
-
-
 def collect_aborted(
     state_of: ProducerState, segments: SegmentList, start: int, stop: int
 ) -> list[AbortedTransaction]:
@@ -511,8 +509,9 @@ def collect_aborted(
     segment that holds start on, until an entry says that nothing below stop was undecided.
     """
     found: list[AbortedTransaction] = []
+    finder = AbortedFinder(state_of, segments.views)
     for view in segments.views[max(0, segments.floor(start)) :]:
-        for entry in state_of.aborted(view, segments):
+        for entry in state_of.aborted(view, segments, finder):
             if entry.last_offset >= start and entry.first_offset < stop:
                 found.append(entry)
             if entry.last_stable_offset >= stop:

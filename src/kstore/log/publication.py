@@ -19,13 +19,13 @@ import errno
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from kstore._native.checksum import crc32
-from kstore._native.staging import place_batches
+from kstore._native.format.checksum import crc32
+from kstore._native.spark.arrow_batches import place_batches
 from kstore.errors import (
     CorruptRecordError,
     InvalidConfigError,
@@ -102,6 +102,8 @@ class Publication:
     at_ms: int
     parts: list[Part] = field(default_factory=list)
     retention_ms: int | None = None  # how long what is published under an identity is remembered
+    binding: Mapping[str, object] = field(default_factory=dict)  # more of the identity, to keep
+    keep_timestamps: bool = False  # also where the topic's are LogAppendTime
 
     @property
     def path(self) -> str:
@@ -175,6 +177,8 @@ class Publication:
 
     def _append_part(self, part: Part, log: Log, flushing: "Executor | None") -> None:
         """Append what one partition gets; the disk writes while the next piece is copied."""
+        stamped = log.config.message_timestamp_type == "LogAppendTime" and not self.keep_timestamps
+        append_time = self.at_ms if stamped else -1
         unflushed = 0
         under_way: Future[None] | None = None
         for name, group in groupby(part.pieces, key=lambda piece: piece.file):
@@ -182,7 +186,7 @@ class Publication:
             if self._adopt(pieces, log):
                 continue
             for piece in pieces:
-                _append(log, self._read(piece), os.path.join(self.directory, name), self.at_ms)
+                _append(log, self._read(piece), os.path.join(self.directory, name), append_time)
                 unflushed += piece.size
                 idle = under_way is None or under_way.done()
                 if flushing is not None and unflushed > _UNFLUSHED and idle:
@@ -206,17 +210,17 @@ class Publication:
             or config.message_timestamp_type == "LogAppendTime"
         ):
             return False
-        writer = log._writing()
-        with writer.lock:
-            writer.appender.make_ready()
-            if not can_stand_beside(self.files, path, writer.active.path):
+        writer = log._require_writer()
+        with writer.state.lock:
+            writer.state.appender.make_ready()
+            if not can_stand_beside(self.files, path, writer.state.active.path):
                 return False
-            offset, epoch = writer.appender.next_offset, writer.appender.leader_epoch
+            offset, epoch = writer.state.appender.next_offset, writer.state.appender.leader_epoch
         placed = place_file(self.files, path, offset, epoch, config)
         if not placed.fits(config):
             return False
         log.flush()  # after a power cut no segment is there without what comes before it
-        return writer.adopt(placed)
+        return writer.importer.import_file(placed)
 
     def _read(self, piece: Piece, segment: str | None = None) -> bytearray:
         """The bytes of a piece as they were staged; segment is what its file may have become."""
@@ -369,6 +373,7 @@ class Publication:
                 "batch": self.batch,
                 "at_ms": self.at_ms,
                 "retention_ms": self.retention_ms,
+                **self.binding,
                 "partitions": [
                     {**asdict(part), "size": part.size, "crc": part.crc} for part in self.parts
                 ],
@@ -454,16 +459,15 @@ def sync_progress(files: Files, directory: str, identity: str | None) -> None:
 # --- helpers --------------------------------------------------------------------------------
 
 
-def _append(log: Log, data: bytearray, path: str, now_ms: int) -> None:
-    """Append staged batches whole, in pieces that fit a segment."""
-    writer = log._writing()
-    append_time = now_ms if log.config.message_timestamp_type == "LogAppendTime" else -1
+def _append(log: Log, data: bytearray, path: str, append_time: int) -> None:
+    """Append staged batches whole, in pieces that fit a segment; -1 keeps their timestamps."""
+    writer = log._require_writer()
     most = min(_CHUNK, log.config.segment_bytes)
     position = 0
-    with writer.lock:
-        writer.appender.make_ready()
+    with writer.state.lock:
+        writer.state.appender.make_ready()
         while position < len(data):
-            offset, epoch = writer.appender.next_offset, writer.appender.leader_epoch
+            offset, epoch = writer.state.appender.next_offset, writer.state.appender.leader_epoch
             try:
                 end, _ = place_batches(data, position, most, offset, epoch, append_time)
             except CorruptRecordError as error:

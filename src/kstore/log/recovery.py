@@ -12,19 +12,30 @@ the changing.
 
 import logging
 import os
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from time import perf_counter
 
-from kstore._native.locate import SegmentView
-from kstore._native.recover import SegmentScan
-from kstore._native.status import reason
+from kstore._native.format.status import reason
+from kstore._native.read.segment_view import SegmentView
+from kstore._native.recovery.segment_scan import SegmentScan
 from kstore.config import LogConfig
-from kstore.errors import RecoveryNeededError
+from kstore.errors import CorruptFileError, NewerFormatError, RecoveryNeededError
 from kstore.log import filenames, mending
 from kstore.log.filenames import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX
 from kstore.log.files import Files
 from kstore.log.index_check import find_index_fault
+from kstore.log.known_gaps import Range, is_known, merge_ranges, read_known_gaps
 from kstore.log.leftovers import finish_leftovers
+from kstore.log.lost_segments import (
+    LostRange,
+    clip,
+    find_lost_segments,
+    merge_lost,
+    read_lost,
+    write_lost,
+)
 from kstore.log.mending import Plan
 from kstore.log.recovery_report import Recovered, RecoveredSegment, RecoveryReport, some_of
 from kstore.log.segment import load_indexes, walk_end
@@ -42,6 +53,8 @@ def recover_partition(
     sync: bool = True,
     mode: str = "careful",
     tell: Tell | None = None,
+    cleaned_below: Callable[[], int] = lambda: 0,
+    log_start: int = 0,
 ) -> Recovered:
     """Bring a partition directory into a state that can be opened for writing.
 
@@ -59,6 +72,12 @@ def recover_partition(
         that holds the recovery point, below it too, and put all later segments aside.
     tell
         Called with how many more bytes have been scanned.
+    cleaned_below
+        The first dirty offset of the log cleaner, asked only where offsets are missing between
+        segments: a compacted segment is on disk before it takes its place, so that a gap below
+        this offset is the cleaner's.
+    log_start
+        From the checkpoint; 0 if it has no entry.
 
     Memory: the indexes of the scanned segments, 20 bytes for every ``index_interval_bytes`` of
     log; the log itself is mapped 32 MiB at a time.
@@ -71,7 +90,9 @@ def recover_partition(
     removed, swapped = finish_leftovers(files, directory, config)
     plan, orphans = _find_segments(files, directory)
     plan.sync = sync
-    _scan_segments(files, plan, recovery_point, config, mode, tell)
+    lost = _note_lost(files, plan, log_start, is_clean=recovery_point is None)
+    is_explained = _gap_reasons(files, directory, cleaned_below, lost)
+    _scan_segments(files, plan, recovery_point, config, mode, tell, is_explained)
     # First the segments behind a torn one: a crash in between must not leave a gap.
     gone = mending.put_aside(files, plan)
     mending.apply(files, plan)
@@ -89,7 +110,7 @@ def recover_partition(
             _LOGGER.debug("%s: %s: %s", directory.name, did, ", ".join(names) or "nothing")
     dropped = set(plan.dropped)
     segments = tuple(_facts(plan, base) for base in sorted(plan.sizes) if base not in dropped)
-    return Recovered(report=report, segments=segments, epochs=epochs)
+    return Recovered(report=report, segments=segments, epochs=epochs, lost=tuple(lost))
 
 
 def _facts(plan: Plan, base: int) -> RecoveredSegment:
@@ -111,6 +132,7 @@ def _report(
     plan: Plan, clean: bool, removed: list[str], swapped: list[str], started: float
 ) -> RecoveryReport:
     cut = None if plan.torn is None else plan.scans[plan.torn]
+    to_cut = plan.to_cut
     scanned = plan.scans.values()
     bytes_scanned = sum(scan.file_size for scan in scanned)
     steps = []
@@ -123,7 +145,7 @@ def _report(
     for sentence, names in plan.faults.items():
         many = f"{len(names)} files: " if len(names) > 1 else ""
         steps.append(f"{many}{some_of(names)} {sentence}")
-    steps += plan.notes
+    steps += [*plan.notes, *plan.remarks]
     if cut is not None:
         kept = f"kept in {os.path.basename(plan.kept_in)}" if plan.kept_in else "all zero"
         steps.append(
@@ -140,9 +162,7 @@ def _report(
         batches=sum(scan.batches for scan in scanned),
         bytes_scanned=bytes_scanned,
         cut_size=sum(
-            scan.file_size - scan.valid_size
-            for base, scan in plan.scans.items()
-            if base in plan.to_cut
+            scan.file_size - scan.valid_size for base, scan in plan.scans.items() if base in to_cut
         ),
         cut_offset=plan.end_offset,
         cut_reason=None if cut is None else reason(cut.status),
@@ -163,7 +183,8 @@ def _report(
 
 def _find_segments(files: Files, directory: Path) -> tuple[Plan, list[str]]:
     """The segments of a directory, and index files that have lost their log."""
-    parsed = [(name, filenames.parse(name)) for name in files.listdir(directory)]
+    names = files.listdir(directory)
+    parsed = [(name, filenames.parse(name)) for name in names]
     live = [(name, found) for name, found in parsed if found is not None and not found.suffix]
     bases = {found.base_offset for _, found in live if found.kind == LOG}
     orphans = [
@@ -172,7 +193,7 @@ def _find_segments(files: Files, directory: Path) -> tuple[Plan, list[str]]:
         if found.kind in (INDEX, TIME_INDEX, TRANSACTION_INDEX) and found.base_offset not in bases
     ]
     sizes = {base: _size(files, directory / filenames.log_name(base)) for base in bases}
-    return Plan(directory, sizes), orphans
+    return Plan(directory, sizes, set(names)), orphans
 
 
 def _size(files: Files, path: Path) -> int:
@@ -195,6 +216,7 @@ def _scan_segments(
     config: LogConfig,
     mode: str,
     tell: Tell | None,
+    is_explained: Callable[[int, int], bool],
 ) -> None:
     """Scan what must be scanned; raise RecoveryNeededError for what must not be cut."""
     bases = sorted(plan.sizes)
@@ -202,19 +224,21 @@ def _scan_segments(
         first = unflushed_from(bases, recovery_point)
     for slot, base in enumerate(bases):
         path = plan.directory / filenames.log_name(base)
-        later = bases[slot + 1 :]
+        following = bases[slot + 1] if slot + 1 < len(bases) else None
         if recovery_point is None or base < first:
             thorough = recovery_point is not None
             _scan_for_indexes(files, plan, base, config, mode, every_entry=thorough)
-            if base in plan.scans and later:
-                _check_overlap(path, plan.scans[base], later[0])
+            if base in plan.scans and following is not None:
+                _check_overlap(path, plan.scans[base], following)
+                _note_gap(plan, plan.scans[base], following, config, is_explained)
             continue
         plan.scans[base] = scan = scan_segment(files, path, base, config, tell)
         if scan.status == 0:
-            if later:
-                _check_overlap(path, scan, later[0])
-                _note_gap(plan, scan, later[0])
+            if following is not None:
+                _check_overlap(path, scan, following)
+                _note_gap(plan, scan, following, config, is_explained)
             continue
+        later = bases[slot + 1 :]
         if mode != "kafka":
             _check_cut(plan, path, scan, recovery_point, later)
         plan.torn = base
@@ -299,17 +323,72 @@ def _check_overlap(path: Path, scan: SegmentScan, following: int) -> None:
         )
 
 
-def _note_gap(plan: Plan, scan: SegmentScan, following: int) -> None:
-    """Say that offsets are missing between segments, above the recovery point.
+def _gap_reasons(
+    files: Files, directory: Path, cleaned_below: Callable[[], int], lost: Sequence[LostRange]
+) -> Callable[[int, int], bool]:
+    """Whether it is known why no record has the offsets from the first up to the second.
 
-    Compaction and a follower's gaps leave such logs, and a power cut does where a rolled segment
-    was not yet synced and the next one was luckier. Nothing tells which, so nothing is cut.
+    The checkpoint and the file that know are read when the first gap is found.
     """
-    if scan.next_offset < following and plan.sizes[following] > 0:
-        plan.notes.append(
-            f"{filenames.log_name(scan.base_offset)} ends before offset {scan.next_offset} and "
-            f"the next segment begins at {following}: what may have been between is not there"
-        )
+
+    @cache
+    def known() -> list[Range]:
+        try:
+            gaps = read_known_gaps(files, directory)
+            return merge_ranges(sorted([*gaps, *(each[:2] for each in lost)]))
+        except (CorruptFileError, NewerFormatError) as error:
+            _LOGGER.warning("%s", error)  # the gaps are reported then
+            return []
+
+    return lambda first, end: end <= cleaned_below() or is_known(known(), first, end)
+
+
+def _note_lost(files: Files, plan: Plan, log_start: int, *, is_clean: bool) -> list[LostRange]:
+    """Find segments that are gone, and note them on disk before their last signs are removed.
+
+    The report names them at every opening, until retention passes them or the file is removed.
+    """
+    directory = str(plan.directory)
+    known: list[LostRange] = []
+    try:
+        known = read_lost(files, directory)
+    except CorruptFileError as error:
+        plan.notes.append(str(error))
+    found = find_lost_segments(
+        files, directory, sorted(plan.names), plan.sizes, log_start=log_start, is_clean=is_clean
+    )
+    lost = clip(merge_lost(known, found), log_start, plan.sizes)
+    if lost != known:
+        write_lost(files, directory, lost)
+    plan.notes += [each.describe() for each in lost]
+    return lost
+
+
+def _note_gap(
+    plan: Plan,
+    scan: SegmentScan,
+    following: int,
+    config: LogConfig,
+    is_explained: Callable[[int, int], bool],
+) -> None:
+    """Report offsets that are missing between segments, above the recovery point.
+
+    A power cut leaves such logs where a rolled segment was not yet synced and the next one was.
+    Nothing is cut. Not reported is what the cleaner is known to have left, and what is noted in
+    ``kstore.gaps``: gaps of a follower's leader, and what ``repair`` could not save. A compacted
+    log that the cleaner had not finished is no reason for a warning.
+    """
+    first = scan.next_offset
+    if first >= following or plan.sizes[following] == 0 or is_explained(first, following):
+        return
+    gap = (
+        f"{filenames.log_name(scan.base_offset)} ends before offset {scan.next_offset} and "
+        f"the next segment begins at {following}"
+    )
+    if "compact" in config.cleanup_policy:
+        plan.remarks.append(f"{gap}: compaction removed what was between, or it is not there")
+    else:
+        plan.notes.append(f"{gap}: what may have been between is not there")
 
 
 def _needed(path: Path, scan: SegmentScan, where: str) -> RecoveryNeededError:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kstore.log.leader_epochs import LeaderEpochs
+from kstore.log.lost_segments import LostRange
 
 _FEW = 3  # names that a sentence can bear
 
@@ -104,3 +105,4 @@ class Recovered:
     report: RecoveryReport
     segments: tuple[RecoveredSegment, ...]  # by base offset
     epochs: LeaderEpochs
+    lost: tuple[LostRange, ...] = ()  # records that are gone with their segments

@@ -13,8 +13,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kstore._native.locate import SegmentList, SegmentView
-from kstore._native.status import reason
+from kstore._native.format.status import reason
+from kstore._native.read.segment_view import SegmentList, SegmentView
 from kstore.config import LogConfig
 from kstore.log import filenames, seal
 from kstore.log.filenames import LOG, SNAPSHOT, TRANSACTION_INDEX

@@ -8,18 +8,23 @@ what they have mapped; what they have not mapped yet they find in the new place,
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 
-from kstore._native.locate import SegmentList, SegmentView
-from kstore.errors import LogDirOfflineError, StorageError
+from kstore._native.read.segment_view import SegmentList, SegmentView
 from kstore.log import filenames
 from kstore.log import segment as segments_on_disk
+from kstore.log.active_segment import ActiveSegment
 from kstore.log.files import Files
-from kstore.log.replacing import ReplacingWriter
+from kstore.log.segment_access import SegmentAccess
+from kstore.log.writer_state import WriterState
 
 
-class RelocatingWriter(ReplacingWriter):
-    """Adds moving to another directory, and refusing because the directory's disk failed."""
+class Relocator:
+    """Takes a log to another directory."""
+
+    def __init__(self, state: WriterState, access: SegmentAccess, active: ActiveSegment) -> None:
+        self._state = state
+        self._access = access
+        self._active = active
 
     @contextmanager
     def standstill(self) -> Iterator[None]:
@@ -27,75 +32,43 @@ class RelocatingWriter(ReplacingWriter):
 
         Not all of it on disk. The next append opens the files again, wherever they are then.
         """
-        with self._flush_lock, self.lock:
-            self.check_usable()
-            self._finish_cut()
-            self._discard_unfinished()
-            self._close_files()
-            self.producers.write_aborted()
+        state, active = self._state, self._active
+        with state.flush_lock, state.lock:
+            state.check_usable()
+            active.finish_cut()
+            active.discard_unfinished()
+            active.close_files()
+            state.producers.write_aborted()
             yield
-
-    @property
-    def data_end(self) -> int:
-        """The offset after the last batch (the log's end, where none was cut away before it)."""
-        return self._data_end()
-
-    def fail(self, error: BaseException) -> None:
-        """Take no more appends: nobody could tell which copy of the log has them."""
-        with self.lock:
-            self._fail(error)
-
-    def go_offline(self, error: LogDirOfflineError) -> None:
-        """The disk of the directory failed, whoever saw it: refuse from the next append on.
-
-        Takes no lock: whoever sees a disk fail may hold any.
-        """
-        if self._failure is None:
-            self._failure = error
-        self.appender.ready = False
 
     def views_at(self, files: Files, found: str, directory: str) -> tuple[SegmentView, ...]:
         """The log's segments as they will be in a directory, whose files are in ``found`` now."""
         views = []
-        for old in self.segments.views:
+        for old in self._state.segments.views:
             path = os.path.join(directory, filenames.log_name(old.base_offset))
             view = SegmentView(old.base_offset, path, size=old.size, next_offset=old.next_offset)
             view.sealed = old.sealed
-            view.opener = self._map
+            view.opener = self._access.map
             if not old.sealed:
                 segments_on_disk.load_indexes(files, found, view)
             view.note_timestamp(old.max_timestamp, old.offset_of_max_timestamp)
+            view.is_largest_known = old.is_largest_known
+            view.is_time_index_wrong = old.is_time_index_wrong
             views.append(view)
         return tuple(views)
 
     def relocate(self, files: Files, directory: str, views: tuple[SegmentView, ...]) -> None:
         """Go on in another directory, which holds the log whole and on disk (at standstill)."""
-        for old, new in zip(self.segments.views, views, strict=True):
-            old.opener = partial(self._map_elsewhere, new.path)
-            self._maps.forget(old)
-        self.recovery_point = self._data_end()
-        self._unsynced = []
-        self._retired = []  # their files stay behind
-        self._directory_changes = self._directory_synced
-        self.files = files
-        self.appender.relocate(files, directory)
-        self.producers.relocate(files, directory)
-        self.segments = SegmentList(views, self.segments.start_offset)
-        self.appender.reset(views[-1])
-        self.directory = directory
-
-    def _map(self, view: SegmentView) -> None:
-        """Map a segment; where the log moved at just that moment, from where it is now."""
-        try:
-            super()._map(view)
-        except StorageError:
-            if view.opener == self._map:
-                raise
-            view.opener(view)
-
-    def _map_elsewhere(self, path: str, view: SegmentView) -> None:
-        """Map a segment of a list from before a move."""
-        if view.index_count == 0:
-            segments_on_disk.load_indexes(self.files, self.directory, view)
-        segments_on_disk.map_log(self.files, view, 0, path=path)
-        self._maps.add(view)
+        state = self._state
+        for old, new in zip(state.segments.views, views, strict=True):
+            self._access.follow_move(old, new.path)
+        state.recovery_point = state.data_end
+        state.unsynced_segments = []
+        state.retired = []  # their files stay behind
+        state.directory_changes = state.directory_synced
+        state.files = files
+        state.appender.relocate(files, directory)
+        state.producers.relocate(files, directory)
+        state.segments = SegmentList(views, state.segments.start_offset)
+        state.appender.reset(views[-1])
+        state.directory = directory

@@ -15,7 +15,7 @@ from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
 
-from kstore._native.salvage import find_run
+from kstore._native.recovery.salvage import scan_valid_batches
 from kstore.config import LogConfig
 from kstore.errors import CorruptFileError, KStoreError, StorageError, StoreLockedError
 from kstore.log import filenames
@@ -30,8 +30,10 @@ from kstore.log.filenames import (
     SWAP_SUFFIX,
 )
 from kstore.log.files import DISK, TEMPORARY_SUFFIX, Files
+from kstore.log.known_gaps import note_gaps
 from kstore.log.leader_epochs import LeaderEpochs
 from kstore.log.loader import load
+from kstore.log.log_dir import check_finished
 from kstore.log.salvage import (
     INT32_MAX,
     LIVE,
@@ -46,12 +48,21 @@ from kstore.log.salvage import (
     salvage,
 )
 from kstore.log.salvage_epochs import POSITION, EpochFix, find_fixes
+from kstore.log.salvage_losses import find_missing
 from kstore.log.verify import Finding, verify_partition
+from kstore.log.verify_folders import find_missing_folders
+from kstore.log.verify_losses import Loss
+from kstore.log.verify_state import StateReader
 
 WRITE_SIZE = 1 << 24  # bytes handed to one write
 _SMALL = 1 << 26  # bytes of a side file that is copied
 _SNAPSHOT = ".checkpoint"  # of the cluster's metadata: batches, and no part of the log
 _SUFFIXES = (filenames.DELETED_SUFFIX, filenames.CLEANED_SUFFIX, SWAP_SUFFIX)
+_STATES = {
+    filenames.DELETE: "a partition that is being deleted",
+    filenames.FUTURE: "a copy that a move has not finished",
+    filenames.STRAY: "a partition that a broker put aside",
+}
 _LEFT = (LOCK, filenames.CLEAN_SHUTDOWN, filenames.RECOVERY_POINTS, filenames.CLEANER_OFFSETS)
 
 Progress = Callable[[int, int, str], None]  # bytes done, bytes in all, partition
@@ -80,6 +91,9 @@ class PartitionRepair:
     gaps: list[Gap] = field(default_factory=list)  # between the pieces that are kept
     notes: list[str] = field(default_factory=list)  # side files that could not be used
     findings: list[Finding] = field(default_factory=list)  # what verify says of the output
+    left_out: list[str] = field(default_factory=list)  # leftovers: no part of the log
+    missing: list[Loss] = field(default_factory=list)  # records that are certainly gone
+    warnings: list[Loss] = field(default_factory=list)  # and those that may be
 
     @property
     def lost_bytes(self) -> int:
@@ -88,7 +102,7 @@ class PartitionRepair:
     @property
     def ok(self) -> bool:
         """Whether nothing was wrong with it."""
-        return not self.damages and not self.notes and not self.findings
+        return not (self.damages or self.notes or self.findings or self.missing)
 
 
 @dataclass(slots=True)
@@ -99,9 +113,17 @@ class RepairReport:
     output: str | None
     partitions: list[PartitionRepair] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # of the directory itself
+    left_out: list[str] = field(default_factory=list)  # folders that are no live partition
+    warnings: list[str] = field(default_factory=list)  # partitions that may be gone
+
+    @property
+    def has_warnings(self) -> bool:
+        """Whether records of a partition may be gone, and nothing on disk says so for certain."""
+        return bool(self.warnings) or any(each.warnings for each in self.partitions)
 
     @property
     def ok(self) -> bool:
+        """Whether nothing was wrong. What is left out is no fault: Kafka keeps such folders."""
         return not self.notes and all(each.ok for each in self.partitions)
 
 
@@ -158,6 +180,7 @@ class _Repair:
         self.output = None if output is None else Path(os.path.abspath(output))
         self.progress = progress
         self.report = RepairReport(str(self.path), None if output is None else str(self.output))
+        self.states = StateReader(files)
         self.done = self.total = 0
 
     def run(self) -> RepairReport:
@@ -167,6 +190,7 @@ class _Repair:
                 "there is no such directory: name a log directory, or the folder of one partition",
                 path=self.path,
             )
+        check_finished(files, str(self.path))
         root, partitions = self._partitions()
         if files.probe(root / LOCK):
             raise StoreLockedError(
@@ -182,15 +206,23 @@ class _Repair:
         self.total = sum(sizes.values())
         if self.output is not None:
             _make_directories(files, self.output)
+            files.write_atomically(self.output / filenames.UNFINISHED, b'{"format":1}')
+            files.sync_directory(self.output)
         for name, path in partitions:
             found = filenames.parse_partition_directory(name)
             key = (found.topic, found.partition) if found is not None else (name, 0)
             self.report.partitions.append(self._partition(name, path, starts.get(key, 0)))
+        if root == self.path:
+            for folder in find_missing_folders(files, [str(root)]):
+                notes = self.report.notes if folder.is_certain else self.report.warnings
+                notes.append(f"{folder.path}: {folder.sentence}")
         if self.output is not None:
             if root == self.path:
                 self._root_files(self.output)
             if starts:
                 write_offsets(files, self.output / LOG_STARTS, starts)
+            files.sync_directory(self.output)
+            files.remove(self.output / filenames.UNFINISHED)
             files.sync_directory(self.output)
         return self.report
 
@@ -203,21 +235,26 @@ class _Repair:
             if parsed is not None and not parsed.state:
                 found.append((name, self.path / name))
             else:
-                self.report.notes.append(f"left out: {name}, no directory of a live partition")
+                why = _STATES.get(parsed.state if parsed is not None else "", "not a partition")
+                self.report.left_out.append(f"left out: {name}, {why}")
         if found:
             return self.path, found
         parsed = filenames.parse_partition_directory(self.path.name)
         if parsed is None or parsed.state:
+            if find_missing_folders(self.files, [str(self.path)]):
+                return self.path, []  # the report says which partitions are gone
             raise KStoreError(
                 "no partitions here: a log directory holds folders named <topic>-<partition>, "
                 "and the folder of a single partition has such a name",
                 path=self.path,
             )
-        self.report.notes.clear()
+        self.report.left_out.clear()
         return self.path.parent, [(self.path.name, self.path)]
 
     def _check_output(self, output: Path) -> None:
         kind = self.files.kind(output)
+        if kind == "directory":
+            check_finished(self.files, str(output))
         if kind is not None and (kind != "directory" or self.files.listdir(output)):
             raise KStoreError("the output must not exist, or be an empty directory", path=output)
         if output == self.path or self.path in output.parents:
@@ -257,6 +294,7 @@ class _Repair:
 
     def _partition(self, name: str, path: Path, log_start: int) -> PartitionRepair:
         result = PartitionRepair(name, str(path))
+        state = self.states.read(path)  # before the files are listed
         sources, copied = self._sources(name, path, result)
         found = salvage(sources)
         pieces = found.pieces
@@ -273,6 +311,8 @@ class _Repair:
         end = pieces[-1].last_offset + 1 if pieces else 0
         result.end_offset = max([end, log_start, *(base for base, _ in segments)])
         epochs = self._epochs(path, result)
+        for loss in find_missing(self.files, state, path, sources, pieces):
+            (result.missing if loss.is_certain else result.warnings).append(loss)
         fixes = find_fixes(
             pieces, None if epochs is None else LeaderEpochs.parse(epochs, path / LEADER_EPOCHS)
         )
@@ -285,6 +325,9 @@ class _Repair:
             target = self.output / name
             result.output = str(target)
             self._write(target, segments, copied, epochs, path, fixes)
+            if result.gaps:
+                gaps = [(gap.first_offset, gap.last_offset + 1) for gap in result.gaps]
+                note_gaps(self.files, target, gaps)
             self._finish(target, result, log_start)
         return result
 
@@ -301,13 +344,15 @@ class _Repair:
                 why = "not a file, or a link that leads nowhere"
                 base = parsed.base_offset
                 result.damages.append(Damage(str(path / name), 0, 0, "unreadable", base, None, why))
+            elif self._is_directory(path / name):
+                result.left_out.append(f"left out: {name}, a directory")
             elif not self._is_file(path / name):
                 result.notes.append(f"left out: {name}, not a file")
             elif parsed is None:
                 if name in (LEADER_EPOCHS, PARTITION_METADATA) or name.startswith("kstore."):
                     continue
                 if name.endswith((TEMPORARY_SUFFIX, *_SUFFIXES)):
-                    result.notes.append(f"left out: {name}, not a file of a live log")
+                    result.left_out.append(f"left out: {name}, not a file of a live log")
                     continue
                 source = None if name.endswith(_SNAPSHOT) else self._stranger(path / name, result)
                 if source is not None:
@@ -324,9 +369,15 @@ class _Repair:
 
     def _is_file(self, path: Path) -> bool:
         """Not a link that leads nowhere, or to itself."""
+        return self._kind(path) == "file"
+
+    def _is_directory(self, path: Path) -> bool:
+        return self._kind(path) == "directory"
+
+    def _kind(self, path: Path) -> str | None:
         with suppress(StorageError):
-            return self.files.kind(path) == "file"
-        return False
+            return self.files.kind(path)
+        return None
 
     def _open(
         self,
@@ -353,7 +404,7 @@ class _Repair:
         source = self._open(path, MISNAMED, None, result)
         if source is None or source.size == 0:
             return None
-        if named_so or find_run(source.data, 0)[1] > 0:
+        if named_so or scan_valid_batches(source.data, 0).batch_count > 0:
             result.notes.append(f"no name of a segment, but batches: {path.name}")
             return source
         return None

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kstore._native.frames import scan
-from kstore._native.locate import SegmentView
-from kstore._native.status import reason
+from kstore._native.format.batch_table import scan
+from kstore._native.format.status import reason
+from kstore._native.read.segment_view import SegmentView
 from kstore.config import LogConfig
 from kstore.errors import (
     CompactionAbandonedError,
@@ -29,12 +29,12 @@ from kstore.errors import (
     UnsupportedCompressionTypeError,
 )
 from kstore.log import filenames, seal, transaction_index
+from kstore.log.cleaned_segment import CleanedSegment, FinishedSegment
 from kstore.log.files import Files
 from kstore.log.reindex import Damage
-from kstore.log.replacing import CleanedSegment, FinishedSegment
 from kstore.log.segment import declared_size
 from kstore.log.transaction_index import AbortedTransaction
-from kstore.record.convert import convert
+from kstore.record.convert import convert, merge, recompress
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
@@ -58,11 +58,22 @@ REFUSED = (
 @dataclass(frozen=True, slots=True)
 class Target:
     """What batches are to become: ``compression`` by Kafka's name, None keeps each batch's;
-    ``magic`` 2 makes batches v2 of messages v0 and v1, None keeps the format of each."""
+    ``magic`` 2 makes batches v2 of messages v0 and v1, None keeps the format of each.
+
+    A batch that the codec would make larger stays as it is, unless ``force``. ``merge`` puts
+    small neighbours together (:func:`kstore.record.convert.merge`), up to ``max.message.bytes``.
+    """
 
     compression: str | None = None
     level: int | None = None
     magic: int | None = None
+    force: bool = False
+    merge: bool = False
+
+    @property
+    def keeps_smaller(self) -> bool:
+        """Whether the aim is size: "none" is asked for in spite of it."""
+        return self.compression not in (None, "none") and not self.force
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +83,8 @@ class RewrittenSegment:
     base_offset: int
     size: int
     new: tuple[FinishedSegment, ...]
+    kept_batches: int = 0  # that stay as they are since they would grow
+    merged_batches: int = 0  # that became part of the one before them
 
     @property
     def new_size(self) -> int:
@@ -86,6 +99,8 @@ class RewriteReport:
     rewritten: int = 0
     bytes_before: int = 0
     bytes_after: int = 0
+    kept_batches: int = 0  # that stay as they are since they would grow
+    merged_batches: int = 0  # that became part of the one before them
     damages: list[Damage] = field(default_factory=list)
 
     def add(self, segment: RewrittenSegment) -> None:
@@ -93,6 +108,8 @@ class RewriteReport:
         self.rewritten += bool(segment.new)
         self.bytes_before += segment.size
         self.bytes_after += segment.new_size
+        self.kept_batches += segment.kept_batches
+        self.merged_batches += segment.merged_batches
 
 
 def rewrite_segment(
@@ -122,22 +139,22 @@ def rewrite_segment(
     path = os.path.join(directory, filenames.log_name(base_offset))
     size = files.size_of(path)
     output = _Output(out_files, out_directory, base_offset, max(config.segment_bytes, size))
+    work = _Conversion(target, path, config.max_message_bytes)
     try:
         piece_size = _COMPRESSED if target.compression == "none" else _PIECE
         for position, piece, first in _pieces(files, path, base_offset, size, piece_size):
             check()
-            new = _convert(piece, target, path, position, first)
-            if output.began or new != piece:
+            old, new = work.convert(piece, position, first, position + len(piece) == size)
+            if output.began or new != old:
                 if not output.began:
-                    _copy_beginning(files, path, position, output)
-                output.write(new, first)
+                    _copy_beginning(files, path, work.position - len(old), output)
+                output.write(new, work.first)
         if not output.began:
-            return RewrittenSegment(base_offset, size, ())
+            return RewrittenSegment(base_offset, size, (), work.kept)
         aborted = _aborted(files, directory, base_offset)
         modified_ns = files.modified_ns(path)
-        return RewrittenSegment(
-            base_offset, size, output.finish(aborted, next_offset, modified_ns, config)
-        )
+        finished = output.finish(aborted, next_offset, modified_ns, config)
+        return RewrittenSegment(base_offset, size, finished, work.kept, work.merged)
     except BaseException:
         output.discard()
         raise
@@ -219,7 +236,8 @@ def _pieces(
     position, first, step = 0, base_offset, piece_size
     fd = files.open(path)
     try:
-        guard = seal.load(files, os.path.dirname(path), base_offset, fd)
+        found = seal.load(files, os.path.dirname(path), base_offset, fd)
+        guard = None if found is None else found.check
         while position < size:
             data = files.pread(fd, min(step, size - position), position)
             table = scan(data, check_crc=False)
@@ -252,28 +270,77 @@ def _check_seal(groups: list[tuple[int, int]], path: str) -> None:
         )
 
 
-def _convert(piece: bytes, target: Target, path: str, position: int, first: int) -> bytes:
-    """A piece converted. Formats differ within a log, so each run of one has a call of its own."""
-    if target.magic is not None:
-        return _call(piece, target.magic, target, path, position, first)
-    table = scan(piece, check_crc=False)
-    magics, positions = table.magic, table.position
-    if len(set(magics)) == 1:
-        return _call(piece, magics[0], target, path, position, first)
-    cuts = [n for n in range(len(table)) if n == 0 or magics[n] != magics[n - 1]]
-    ends = [*(positions[n] for n in cuts[1:]), len(piece)]
-    return b"".join(
-        _call(piece[positions[n] : end], magics[n], target, path, position + positions[n], first)
-        for n, end in zip(cuts, ends, strict=True)
-    )
+class _Conversion:
+    """The batches of a segment, piece after piece, as the target wants them."""
 
+    def __init__(self, target: Target, path: str, most: int) -> None:
+        self._target = target
+        self._path = path
+        self._most = most
+        self._rest = b""  # whole batches that those of the next piece may be merged with
+        self._rest_first = 0
+        self.position = 0  # behind what was converted last
+        self.first = 0  # an offset that none of what was converted last lies below
+        self.kept = 0
+        self.merged = 0
 
-def _call(data: bytes, magic: int, target: Target, path: str, position: int, first: int) -> bytes:
-    try:
-        return convert(data, magic, compression=target.compression, level=target.level)
-    except KStoreError as error:
-        error.position = position + (error.position or 0)
-        raise error.at(path=path, offset=first) from None
+    def convert(
+        self, piece: bytes, position: int, first: int, is_last: bool
+    ) -> tuple[bytes, bytes]:
+        """Whole batches of the piece, and of what the one before left, and what becomes of them."""
+        if not self._target.merge:
+            self.position, self.first = position + len(piece), first
+            return piece, self._convert(piece, position, first)
+        data, start = self._rest + piece, position - len(self._rest)
+        self.first = self._rest_first if self._rest else first
+        target = self._target
+        try:
+            merged, used, count = merge(
+                data,
+                self._most,
+                compression=target.compression or "none",
+                level=target.level,
+                keep_smaller=target.keeps_smaller,
+                final=is_last,
+            )
+        except KStoreError as error:
+            error.position = start + (error.position or 0)
+            raise error.at(path=self._path, offset=self.first) from None
+        self.merged += count
+        self.position, self._rest = start + used, data[used:]
+        if self._rest:  # batches v2 begin with their offset
+            self._rest_first = int.from_bytes(self._rest[:8], "big")
+        return data[:used], self._convert(merged, start, self.first)
+
+    def _convert(self, piece: bytes, position: int, first: int) -> bytes:
+        """Formats differ within a log, so each run of one has a call of its own."""
+        if not piece:
+            return piece
+        if self._target.magic is not None:
+            return self._call(piece, self._target.magic, position, first)
+        table = scan(piece, check_crc=False)
+        magics, positions = table.magic, table.position
+        if len(set(magics)) == 1:
+            return self._call(piece, magics[0], position, first)
+        cuts = [n for n in range(len(table)) if n == 0 or magics[n] != magics[n - 1]]
+        ends = [*(positions[n] for n in cuts[1:]), len(piece)]
+        return b"".join(
+            self._call(piece[positions[n] : end], magics[n], position + positions[n], first)
+            for n, end in zip(cuts, ends, strict=True)
+        )
+
+    def _call(self, data: bytes, magic: int, position: int, first: int) -> bytes:
+        target = self._target
+        try:
+            if not target.keeps_smaller:
+                return convert(data, magic, compression=target.compression, level=target.level)
+            assert target.compression is not None
+            new, kept = recompress(data, magic, target.compression, level=target.level)
+        except KStoreError as error:
+            error.position = position + (error.position or 0)
+            raise error.at(path=self._path, offset=first) from None
+        self.kept += kept
+        return new
 
 
 def _copy_beginning(files: Files, path: str, end: int, output: _Output) -> None:
@@ -315,10 +382,10 @@ def swap_in(
     try:
         for each, facts in zip(new, finished, strict=True):
             each.adopt(facts, token)
-        return writer.replace_segments(new, [old])
+        return writer.replacer.replace_segments(new, [old])
     except BaseException:
         for each in reversed(new):
-            writer.abandon(each)
+            writer.replacer.abandon(each)
         raise
 
 
@@ -329,14 +396,14 @@ def rewrite_log(
 
     A segment with damage stays as it is, and is in the report; the others go on.
     """
-    writer = log._writing()
+    writer = log._require_writer()
     report = RewriteReport()
 
     def go_on() -> None:
-        writer.check_cleaning()
+        writer.replacer.check_cleaning()
         check()
 
-    with writer.cleaning:
+    with writer.state.cleaning:
         for view in log.segments.views[:-1]:
             try:
                 made = rewrite_segment(

@@ -13,8 +13,14 @@ from operator import attrgetter
 from pathlib import Path
 from struct import Struct
 
-from kstore._native.salvage import find_batch, find_extent, find_run, skip_to
-from kstore._native.status import reason
+from kstore._native.format.status import reason
+from kstore._native.recovery.salvage import (
+    ValidBatches,
+    find_extent,
+    find_valid_batch,
+    scan_valid_batches,
+    skip_to,
+)
 from kstore.errors import NewerFormatError, StorageError
 from kstore.log import filenames, seal
 from kstore.log.files import Files
@@ -206,12 +212,12 @@ def find_next(
         # A damaged batch had offsets of its own, so that what follows it goes on behind them.
         after = low + (data[position : position + 8] == low.to_bytes(8, "big"))
         before = int.from_bytes(data[known : known + 8], "big") - 1
-        found = find_batch(data, position + 1, after, before, known)
+        found = find_valid_batch(data, position + 1, after, before, known)
         if found < 0:
-            found = find_batch(data[:known], position + 1, after, before)
+            found = find_valid_batch(data[:known], position + 1, after, before)
         return known if found < 0 else found
     for least, top in ((low, high), (0, INT64_MAX)):
-        found = find_batch(data, position + 1, least, top)
+        found = find_valid_batch(data, position + 1, least, top)
         if found >= 0:
             return found
     return end
@@ -239,8 +245,8 @@ def _begins_batch(data: memoryview | bytes, position: int, low: int, high: int) 
     size = int.from_bytes(data[position + 8 : position + 12], "big")
     if position + 12 + size > len(data):
         return False
-    _, batches, first = find_run(data[: position + 12 + size], position)[:3]
-    return batches > 0 and low <= first <= high
+    run = scan_valid_batches(data[: position + 12 + size], position)
+    return run.batch_count > 0 and low <= run.first_offset <= high
 
 
 def landmarks_of(files: Files, path: Path, base_offset: int) -> list[int]:
@@ -311,20 +317,20 @@ class _Salvage:
         data, position, in_order, last_offset = source.data, 0, True, -1
         landmarks: Sequence[int] | None = None
         while position < source.size:
-            run = find_run(data, position)
-            end, batches, status, size = run[0], run[1], run[8], run[9]
-            if batches:
-                last_offset = run[3]
+            run = scan_valid_batches(data, position)
+            end = run.end
+            if run.batch_count:
+                last_offset = run.last_offset
                 self._split(source, position, run, not in_order, next_base)
-            in_order = run[10]
+            in_order = run.is_in_order
             if end < source.size and in_order:
                 high = next_base - 1
                 if high >= INT64_MAX - 1 and source.base_offset is not None:
                     high = min(source.base_offset + INT32_MAX, INT64_MAX)
                 if landmarks is None:
                     landmarks = source.landmarks()
-                following = find_next(data, end, size, last_offset, high, landmarks)
-                self._note_break(_Break(source, end, following, status))
+                following = find_next(data, end, run.stop_size, last_offset, high, landmarks)
+                self._note_break(_Break(source, end, following, run.stop_status))
                 end = following
             position = end
 
@@ -340,23 +346,23 @@ class _Salvage:
         self,
         source: Source,
         position: int,
-        run: tuple[int, int, int, int, int, int, int, int, int, int, bool],
+        run: ValidBatches,
         after_break: bool,
         next_base: int,
     ) -> None:
         """Put a run's batches that contradict a neighbour among the suspects."""
-        end, batches, first, last_offset, second, last, _, before_last, _, _, in_order = run
+        end, first, last_offset = run.end, run.first_offset, run.last_offset
         base = source.base_offset if source.rank == LIVE else None
         head = after_break or (base is not None and first < base <= last_offset)
-        tail = not in_order or (last_offset >= next_base and before_last < next_base)
+        tail = not run.is_in_order or run.offset_before_last < next_base <= last_offset
         if base is not None and last_offset - base > INT32_MAX:
             tail = True
         start, stop = position, end
         if head:
-            start = second
-        if tail and (last >= start):
-            stop = last
-        if batches == 1 and (head or tail):
+            start = run.second_position
+        if tail and run.last_position >= start:
+            stop = run.last_position
+        if run.batch_count == 1 and (head or tail):
             self.suspects.append(Piece(source, position, end, first, last_offset, 1))
             return
         if head:
@@ -378,10 +384,10 @@ class _Salvage:
                 self.kept.append(rest)
                 return
             other = self.kept[slot]
-            run = find_run(data[: piece.end], position, other.first_offset)
-            if run[1] > 0 and run[3] < other.first_offset:
-                self.kept.insert(slot, _piece(piece.source, position, run[0]))
-                position = run[0]
+            run = scan_valid_batches(data[: piece.end], position, other.first_offset)
+            if run.batch_count > 0 and run.last_offset < other.first_offset:
+                self.kept.insert(slot, _piece(piece.source, position, run.end))
+                position = run.end
                 continue
             end = skip_to(data, position, piece.end, other.last_offset + 1)
             self.doubled.append(_piece(piece.source, position, end))
@@ -512,9 +518,9 @@ def _by_source(pieces: list[Piece]) -> dict[int, list[Piece]]:
 
 
 def _piece(source: Source, position: int, end: int) -> Piece:
-    run = find_run(source.data[:end], position)
-    assert run[0] == end
-    return Piece(source, position, end, run[2], run[3], run[1])
+    run = scan_valid_batches(source.data[:end], position)
+    assert run.end == end
+    return Piece(source, position, end, run.first_offset, run.last_offset, run.batch_count)
 
 
 def _kind(gap: _Break) -> tuple[str, str]:

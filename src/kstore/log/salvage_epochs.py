@@ -8,7 +8,7 @@ there would do harm: who opens the log takes the highest for the current one.
 from bisect import bisect_right
 from dataclasses import dataclass
 
-from kstore._native.salvage import epoch_runs
+from kstore._native.recovery.salvage import epoch_runs
 from kstore.log.leader_epochs import LeaderEpochs
 from kstore.log.salvage import Piece, Source
 

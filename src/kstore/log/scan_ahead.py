@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from kstore._native.locate import Slice
+from kstore._native.read.segment_view import Slice
 
 if TYPE_CHECKING:
     from kstore.record.columns import Columns
@@ -24,6 +24,7 @@ class _Part:
     def __init__(self, run: Run, piece: Slice, offset: int, begin: int, end: int) -> None:
         self.size = end - begin
         self.held = 0
+        self.is_wanted = True
         self._found = run(piece, offset, begin, end, self._hold)
         self._ready: list[tuple[Columns, int]] = []
 
@@ -33,7 +34,7 @@ class _Part:
     def work(self) -> "_Part":
         for each in self._found:
             self._ready.append(each)
-            if self.held >= HELD:
+            if self.held >= HELD or not self.is_wanted:
                 break
         return self
 
@@ -59,18 +60,32 @@ def scan_ahead(run: Run, slices: Iterable[tuple[Slice, int]], threads: int) -> F
                 yield _Part(run, piece, offset, begin, end)
                 begin = end
 
-    with ThreadPoolExecutor(threads, thread_name_prefix="kstore-scan") as pool:
-        waiting: list[Future[_Part]] = []
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="kstore-scan")
+    waiting: list[Future[_Part]] = []
+    begun: list[_Part] = []
 
-        def first() -> Found:
-            nonlocal limit
-            part = waiting.pop(0).result()
-            yield from part
-            limit = min(PART, max(FINE, part.size * HELD // max(part.held, 1)))
+    def first() -> Found:
+        nonlocal limit
+        part = waiting.pop(0).result()
+        yield from part
+        begun.remove(part)
+        limit = min(PART, max(FINE, part.size * HELD // max(part.held, 1)))
 
+    try:
         for part in parts():
+            begun.append(part)
             waiting.append(pool.submit(part.work))
             if len(waiting) > threads:
                 yield from first()
         while waiting:
             yield from first()
+    except GeneratorExit:
+        # Perhaps the garbage collector's, amid code that holds the locks that shutdown takes:
+        # the threads end by themselves when they have no part left and the pool is gone.
+        for part in begun:
+            part.is_wanted = False
+        raise
+    except BaseException:
+        pool.shutdown()
+        raise
+    pool.shutdown()

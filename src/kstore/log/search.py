@@ -1,90 +1,158 @@
 """Finding offsets by time, and what retention has to know of each segment.
 
-Rules: Kafka's UnifiedLog.fetchOffsetByTimestamp and LogSegment.findOffsetByTimestamp.
+What is found is what a scan of all records finds: the first offset at or above the log start whose
+record, or control record, has a timestamp at or above the one that is asked for. Kafka's
+UnifiedLog.fetchOffsetByTimestamp and LogSegment.findOffsetByTimestamp look into one segment only,
+the first whose largest timestamp (or modification time, where it has none) reaches the time, and
+find nothing where its records do not.
 """
 
+from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
-from kstore._native.locate import SegmentView, Slice, find_end, find_time
-from kstore.log import segment as segments_on_disk
+from kstore._native.read.segment_view import (
+    SegmentList,
+    SegmentView,
+    Slice,
+    find_end,
+    find_time,
+    first_batch_timestamp,
+)
+from kstore.errors import CorruptRecordError
 from kstore.log.files import Files
 from kstore.log.retention import SegmentFacts
+from kstore.log.segment_times import known_timestamp
 from kstore.record.scan import scan_records
 
 if TYPE_CHECKING:
-    from kstore.log.log import Log
+    from kstore.log.log import Log, SegmentSource
 
-_LOOK = 8192  # bytes read at a time where an index has led near
+_FIRST_READ, _LONGEST_READ = 8192, 1 << 20  # bytes; an index leads near
+_Found = tuple[int, int]  # offset and timestamp of a record
 
 
-def offset_for_time(log: "Log", ms: int, files: Files) -> int | None:
-    """Offset of the first record at or after ms: the first segment whose largest timestamp
-    reaches it, then the first batch, then the first record. None if there is none."""
-    segments = log.segments
-    for view in segments.views:
-        if largest_timestamp(files, log.path, view) < ms:
-            continue
-        if view.sealed and view.time_index_count == 0:
-            segments_on_disk.load_indexes(files, log.path, view)
-        timestamp, start = view.floor_time(ms)
-        if timestamp >= 0 and not segments_on_disk.is_time_of(files, view, timestamp, start):
-            start = view.base_offset  # a wrong entry would hide what lies before it
-        start = max(start, segments.start_offset, view.base_offset)
-        return _first_in_segment(log, view, start, ms)
+def offset_for_time(log: "Log", ms: int) -> int | None:
+    """Offset of the first record at or after ms, from 0 on; None if there is none.
+
+    Segments whose records are all older are passed over, by what their own headers say. Raises
+    CorruptRecordError where damage may hide the answer.
+    """
+    found = log._source.on_current_segments(partial(_find_time, log._source, ms))
+    return None if found is None else found[0]
+
+
+def newest_offset(log: "Log") -> int | None:
+    """Offset of the first record with the largest timestamp; None where none has one."""
+    found = log._source.on_current_segments(partial(_find_newest, log._source))
+    return None if found is None else found[0]
+
+
+def _find_time(source: "SegmentSource", ms: int, segments: SegmentList) -> _Found | None:
+    start = segments.start_offset
+    for view in segments.views[max(segments.floor(start), 0) :]:
+        if may_reach(source, view, ms):
+            found = _find_in_segment(source, view, start, ms)
+            if found is not None:
+                source.check_lost(start, found[0], ms)
+                return found
+    source.check_lost(start, None, ms)
     return None
 
 
-def _first_in_segment(log: "Log", view: SegmentView, start: int, ms: int) -> int | None:
-    """Start lies in the first batch to look at, maybe at its end: the index names last offsets."""
-    log_start = log.start_offset
-    offset = start
-    while offset < min(view.next_offset, log.end_offset):
-        piece = log.read(offset, _LOOK)
-        if piece is None or piece.segment.base_offset != view.base_offset:
-            return None
-        found = _first_in_slice(piece, log_start, ms)
-        if found is not None:
+def _find_newest(source: "SegmentSource", segments: SegmentList) -> _Found | None:
+    start = segments.start_offset
+    best: _Found | None = None
+    for view in segments.views[max(segments.floor(start), 0) :]:
+        least = 0 if best is None else best[1] + 1
+        if may_reach(source, view, least):
+            found = _find_in_segment(source, view, start, max(least, view.max_timestamp))
+            # Else it is that of a record below the log start, or one that was compacted away.
+            best = found or _find_newest_in_segment(source, view, start, least) or best
+    source.check_lost(start, None, 0 if best is None else best[1] + 1)
+    return best
+
+
+def may_reach(source: "SegmentSource", view: SegmentView, ms: int) -> bool:
+    """Whether a segment may have a record at or after ms; not known for sure behind damage."""
+    if view.size == 0:
+        return False
+    if not view.is_largest_known:
+        source.learn_times(view)
+    return view.max_timestamp >= ms or not view.is_largest_known
+
+
+def _find_in_segment(
+    source: "SegmentSource", view: SegmentView, start: int, ms: int
+) -> _Found | None:
+    offset = max(start, view.base_offset)
+    if not view.is_time_index_wrong:
+        source.load_entries(view)
+        timestamp, indexed = view.entry_before_time(ms)
+        if indexed > offset:
+            piece = source.read_segment(view, indexed, _FIRST_READ)
+            if piece is not None and first_batch_timestamp(piece) == timestamp:
+                offset = indexed
+    for piece in _slices(source, view, offset):
+        for found in _find_in_slice(piece, start, ms):
             return found
+    return None
+
+
+def _find_newest_in_segment(
+    source: "SegmentSource", view: SegmentView, start: int, least: int
+) -> _Found | None:
+    best: _Found | None = None
+    for piece in _slices(source, view, max(start, view.base_offset)):
+        position = 0
+        while (batch := _find_batch(piece, position, least)) is not None:
+            for found in _records_of(piece, batch, start):
+                if found[1] >= least:
+                    best, least = found, found[1] + 1
+            position = sum(batch)
+    return best
+
+
+def _slices(source: "SegmentSource", view: SegmentView, offset: int) -> Iterator[Slice]:
+    """Bytes of a segment from the batch that holds an offset on, ever more at a time."""
+    size = _FIRST_READ
+    while offset < view.next_offset:
+        piece = source.read_segment(view, offset, size)
+        if piece is None:
+            return
+        yield piece
         offset = max(offset + 1, find_end(piece, 0, offset, False)[1])
-    return None
+        size = min(2 * size, _LONGEST_READ)
 
 
-def _first_in_slice(piece: Slice, log_start: int, ms: int) -> int | None:
+def _find_in_slice(piece: Slice, start: int, ms: int) -> Iterator[_Found]:
     position = 0
-    while (batch := find_time(piece, position, ms)) is not None:
-        position, size = batch
-        whole = piece.memory()[position : position + size]
-        for record in scan_records(
-            whole,
-            start_offset=log_start,
-            control=True,  # Kafka looks at transaction markers too
-            path=piece.path,
-            position_base=piece.position + position,
-        ):
-            if record.timestamp >= ms:
-                return record.offset
-        position += size
-    return None
+    while (batch := _find_batch(piece, position, ms)) is not None:
+        for found in _records_of(piece, batch, start):
+            if found[1] >= ms:
+                yield found
+        position = sum(batch)
 
 
-def largest_timestamp(files: Files, directory: str, view: SegmentView) -> int:
-    """Largest timestamp of a segment, by its time index; the file's modification time if none."""
-    largest = indexed_timestamp(files, directory, view)
-    return largest if largest >= 0 else files.modified_ns(view.path) // 1_000_000
+def _records_of(piece: Slice, batch: tuple[int, int], start: int) -> Iterator[_Found]:
+    """The records of a batch, by position and size: control records, too, which Kafka counts."""
+    position, size = batch
+    for record in scan_records(
+        piece.memory()[position : position + size],
+        start_offset=start,
+        control=True,
+        path=piece.path,
+        position_base=piece.position + position,
+    ):
+        yield record.offset, record.timestamp
 
 
-def indexed_timestamp(files: Files, directory: str, view: SegmentView) -> int:
-    """Largest timestamp of a segment as the time index tells it; -1 if it has none."""
-    if view.max_timestamp < 0 and view.sealed:
-        if view.time_index_count > 0:
-            view.note_timestamp(*segments_on_disk.newest_time(files, view))
-        else:  # into a view of its own: the indexes of all segments would fill the memory
-            passing = segments_on_disk.bare(directory, view.base_offset)
-            segments_on_disk.load_indexes(files, directory, passing)
-            view.note_timestamp(passing.max_timestamp, passing.offset_of_max_timestamp)
-            if view.max_timestamp < 0:
-                view.note_timestamp(*segments_on_disk.newest_time(files, passing))
-    return view.max_timestamp
+def _find_batch(piece: Slice, position: int, ms: int) -> tuple[int, int] | None:
+    try:
+        return find_time(piece, position, ms)
+    except CorruptRecordError as error:
+        where = piece.position + (error.position or 0)
+        raise CorruptRecordError(error.reason, path=piece.path, position=where) from None
 
 
 def segment_facts(log: "Log", files: Files) -> list[SegmentFacts]:
@@ -94,7 +162,7 @@ def segment_facts(log: "Log", files: Files) -> list[SegmentFacts]:
             base_offset=view.base_offset,
             next_offset=view.next_offset,
             size=view.size,
-            largest_timestamp=indexed_timestamp(files, log.path, view),
+            largest_timestamp=known_timestamp(log._source, view),
             modified_ms=files.modified_ns(view.path) // 1_000_000,
         )
         for view in log.segments.views

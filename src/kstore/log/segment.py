@@ -1,22 +1,31 @@
 """The files of one segment: made, opened for writing, sealed, mapped for reading, removed.
 
-A segment in memory is a :class:`kstore._native.locate.SegmentView`; this module is what ties
-one to the disk. Functions take the ``Files`` to work through and hold no state of their own.
+A segment in memory is a :class:`kstore._native.read.segment_view.SegmentView`; this module is what
+ties one to the disk. Functions take the ``Files`` to work through and hold no state of their own.
 """
 
 import logging
 import os
 from bisect import bisect_left
 from dataclasses import dataclass
-from errno import EDQUOT, ENOSPC
+from errno import EDQUOT, ENOSPC, ESTALE
 
-from kstore._native.index import OffsetIndex, TimeIndex
-from kstore._native.locate import FileMap, SegmentView, Slice, find_end, first_batch_timestamp
+from kstore._native.files.owned_descriptor import OwnedDescriptor
+from kstore._native.index.index_files import OffsetIndex, TimeIndex
+from kstore._native.read.segment_view import (
+    FileMap,
+    SegmentList,
+    SegmentView,
+    Slice,
+    find_end,
+    first_batch_timestamp,
+)
 from kstore.config import LogConfig
-from kstore.errors import CorruptRecordError, StorageError
+from kstore.errors import CorruptRecordError, OffsetOutOfRangeError, StorageError
 from kstore.log import filenames, seal
 from kstore.log.files import Files
 from kstore.log.index_check import read_entries
+from kstore.log.segment_times import ReadAt, learn_largest_time
 
 _LOGGER = logging.getLogger("kstore")
 
@@ -27,29 +36,40 @@ _STEP = 1 << 20  # bytes read at a time while walking to the end
 _ZEROS = memoryview(bytes(1 << 18))  # written at a time
 
 
-@dataclass(slots=True)
 class WritableFiles:
     """Descriptors of the active segment. ``log_fd`` outlives the others until it is synced.
 
     ``prewritten``: its file reaches beyond the log's end, with zeros; appends go to positions.
+    Once they are ``own``, descriptors that were not closed are closed with the object.
     """
 
-    base_offset: int
-    log_fd: int
-    index_fd: int
-    time_fd: int
-    prewritten: bool = False
+    def __init__(self, base_offset: int, prewritten: bool = False) -> None:
+        self.base_offset = base_offset
+        self.prewritten = prewritten
+        self.inode = -1  # of the log file, once it was looked at
+        self.log_fd = self.index_fd = self.time_fd = -1
+        self._owned: dict[str, OwnedDescriptor] = {}
+
+    def own(self) -> "WritableFiles":
+        """All of them are open."""
+        names = ("log_fd", "index_fd", "time_fd")
+        self._owned = {name: OwnedDescriptor(getattr(self, name)) for name in names}
+        return self
 
     def close_indexes(self, files: Files) -> None:
         for name in ("index_fd", "time_fd"):
-            fd = getattr(self, name)
-            if fd >= 0:
-                setattr(self, name, -1)
-                files.close(fd)
+            self._close(name, files)
 
     def close(self, files: Files) -> None:
         self.close_indexes(files)
-        fd, self.log_fd = self.log_fd, -1
+        self._close("log_fd", files)
+
+    def _close(self, name: str, files: Files) -> None:
+        fd: int = getattr(self, name)
+        setattr(self, name, -1)
+        owned = self._owned.pop(name, None)
+        if owned is not None:
+            owned.take()
         if fd >= 0:
             files.close(fd)
 
@@ -63,7 +83,9 @@ def create(files: Files, directory: str, base_offset: int, config: LogConfig) ->
     path = os.path.join(directory, filenames.log_name(base_offset))
     fd = files.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL)
     files.close(fd)
-    return SegmentView(base_offset, path)
+    view = SegmentView(base_offset, path)
+    view.is_largest_known = True
+    return view
 
 
 def open_for_append(
@@ -71,7 +93,7 @@ def open_for_append(
 ) -> WritableFiles:
     """Open the active segment; its indexes are extended to ``segment.index.bytes``, sparse."""
     base = view.base_offset
-    opened = WritableFiles(base, -1, -1, -1, config.preallocate)
+    opened = WritableFiles(base, config.preallocate)
     try:
         # With O_APPEND a write at a position would still go to the file's end.
         flags = os.O_WRONLY if config.preallocate else os.O_WRONLY | os.O_APPEND
@@ -88,7 +110,7 @@ def open_for_append(
     except BaseException:
         opened.close(files)
         raise
-    return opened
+    return opened.own()
 
 
 def prewrite(files: Files, opened: WritableFiles, start: int, end: int) -> bool:
@@ -136,25 +158,6 @@ def trim_indexes(files: Files, view: SegmentView, opened: WritableFiles) -> None
     files.truncate(opened.time_fd, view.time_index_count * _TIME_ENTRY)
 
 
-def open_for_sync(files: Files, directory: str, view: SegmentView) -> list[int]:
-    """Descriptors of a segment's log and indexes, to be synced and closed.
-
-    The indexes too: recovery starts at the recovery point and trusts what lies below it.
-    """
-    base = view.base_offset
-    opened: list[int] = []
-    try:
-        for kind in filenames.SEGMENT_KINDS:
-            path = os.path.join(directory, filenames.file_name(base, kind))
-            if files.kind(path) is not None:
-                opened.append(files.open(path))
-    except BaseException:
-        for fd in opened:
-            files.close(fd)
-        raise
-    return opened
-
-
 def first_timestamp(files: Files, view: SegmentView) -> int:
     """Largest timestamp of a segment's first batch, from which rolling by time counts; else -1."""
     if view.size == 0:
@@ -198,10 +201,9 @@ def beginning(view: SegmentView, end: Slice) -> SegmentView:
     part.load_entries(entries[: entry_count * _ENTRY], times[: time_count * _TIME_ENTRY])
     part.entries_are_written(0, 0)
     _, start = part.last_indexed(size)
-    part.note_timestamp(*part.last_indexed_time())
-    _, following, timestamp, at = find_end(view.whole().memory()[start:size], 0, base, False)
-    part.note_timestamp(timestamp, at)
-    part.publish(size, following)
+    data = view.whole().memory()[:size]
+    part.publish(size, find_end(data[start:], 0, base, False)[1])
+    learn_active_times(part, lambda position, count: data[position : position + count])
     return part
 
 
@@ -225,7 +227,7 @@ def finish_cut(files: Files, directory: str, cut: Cut, config: LogConfig) -> Non
 
     Newest segments first, each on disk before the next, so that a crash leaves no hole. The copy
     is renamed over the segment after its indexes: whoever finds none makes them anew. May be
-    called again if interrupted.
+    called again if interrupted. No seal on disk says any more that one of them follows.
     """
     for view in reversed(cut.gone):
         remove(files, directory, view.base_offset)
@@ -264,12 +266,18 @@ def bare(directory: str, base_offset: int) -> SegmentView:
     return SegmentView(base_offset, os.path.join(directory, filenames.log_name(base_offset)))
 
 
+def empty(directory: str, base_offset: int) -> SegmentView:
+    """A segment that has nothing yet, whose file is to be made."""
+    view = bare(directory, base_offset)
+    view.is_largest_known = True
+    return view
+
+
 def load_indexes(files: Files, directory: str, view: SegmentView) -> bool:
     """Read both index files into the view; False if the offset index is missing or odd-sized.
 
     Entries after the first zero one are the preallocated tail of an unclean stop, not entries;
-    of entries out of order those before the first wrong one count, and the walk does the rest. A
-    time index out of order says nothing of the largest timestamp: the log's headers tell that.
+    of entries out of order those before the first wrong one count, and the walk does the rest.
     """
     base = view.base_offset
     suffix = filenames.SWAP_SUFFIX if view.path.endswith(filenames.SWAP_SUFFIX) else ""
@@ -285,34 +293,26 @@ def load_indexes(files: Files, directory: str, view: SegmentView) -> bool:
     time_index = TimeIndex(times[: len(times) // _TIME_ENTRY * _TIME_ENTRY], base)
     time_count = _sound_entries(time_index, _TIME_ENTRY, time_path)
     view.load_entries(entries[: offset_count * _ENTRY], times[: time_count * _TIME_ENTRY])
-    if time_count < time_index.count:
-        view.note_timestamp(*_walk_for_time(files, view))
     return True
 
 
-def walk_end(
-    files: Files, view: SegmentView, size: int, *, check: bool = False
-) -> tuple[int, int, int, int]:
+def walk_end(files: Files, view: SegmentView, size: int, *, check: bool = False) -> tuple[int, int]:
     """Walk from the last index entry within the file to its last whole batch.
 
     ``check``: up to the first whose checksum is wrong. Needed beside a writer: where it writes
     over zeros a batch seems whole before all of it is there.
 
-    Returns (position after it, offset after it, largest timestamp on the way, last offset of the
-    batch that has it). An entry whose offset the walk does not come to is not true of the log: a
-    power cut left an old block there, say. Then the view forgets its entries, and the log alone
-    tells.
+    Returns (position after it, offset after it). An entry whose offset the walk does not come to
+    is not true of the log: a power cut left an old block there, say. Then the view forgets its
+    entries, and only the log counts.
     """
     indexed, position = view.last_indexed(size)
-    end, largest, offset = view.base_offset, -1, view.base_offset
-    step = _STEP
+    end, step = view.base_offset, _STEP
     fd = files.open(view.path)
     try:
         while position < size:
             data = files.pread(fd, min(step, size - position), position)
-            walked, end, newest, at = find_end(data, 0, end, check)
-            if newest > largest:
-                largest, offset = newest, at
+            walked, end, _, _ = find_end(data, 0, end, check)
             position += walked
             # A batch may be larger than a step, and says so; what else follows is not read whole.
             if walked:
@@ -326,7 +326,7 @@ def walk_end(
     if end <= indexed:
         view.load_entries(b"", b"")
         return walk_end(files, view, size, check=check)
-    return position, end, largest, offset
+    return position, end
 
 
 def declared_size(data: bytes) -> int:
@@ -334,38 +334,64 @@ def declared_size(data: bytes) -> int:
     return 12 + int.from_bytes(data[8:12], "big", signed=True) if len(data) >= 12 else 0
 
 
-def newest_time(files: Files, view: SegmentView) -> tuple[int, int]:
-    """Largest timestamp by a loaded time index, and its batch's last offset; (-1, base offset).
+def learn_active_times(view: SegmentView, read_at: ReadAt) -> None:
+    """Learn the largest timestamp of a segment that is appended to, whose entries are loaded.
 
-    The last entry counts if it is true of the batch that it names. If not, all headers of the
-    segment are walked: an entry that says too little would hide records, and age them.
+    Wrong entries of the time index go: those to come, and the closing one, replace them.
     """
-    timestamp, offset = view.last_indexed_time()
-    if timestamp < 0 or is_time_of(files, view, timestamp, offset):
-        return timestamp, offset
-    return _walk_for_time(files, view)
+    learn_largest_time(view, view, read_at)
+    if view.is_time_index_wrong:
+        view.forget_times()
+        view.is_time_index_wrong = False
 
 
-def is_time_of(files: Files, view: SegmentView, timestamp: int, offset: int) -> bool:
-    """Whether a timestamp is the largest of the batch that holds an offset."""
-    position = view.floor_position(offset)
-    fd = files.open(view.path)
+def open_times(files: Files, directory: str, view: SegmentView) -> tuple[int, SegmentView]:
+    """What :func:`learn_times` reads: the log's descriptor, and a view with the index entries.
+
+    The entries of a sealed segment that is not in use come into a view of their own: those of
+    all segments would fill the memory. Raises StorageError as :func:`open_log`.
+    """
+    fd = open_log(files, view)
     try:
-        while len(header := files.pread(fd, _HEADER, position)) > 16:
-            size, first = _number(header, 8, 4), _number(header, 0, 8)
-            last = first + (_number(header, 23, 4) if header[16] == 2 and len(header) > 26 else 0)
-            if size <= 0 or last >= offset:
-                return first_batch_timestamp(header) == timestamp
-            position += 12 + size
+        indexed = view
+        if view.sealed and view.index_count == view.time_index_count == 0:
+            indexed = SegmentView(view.base_offset, view.path, size=view.size)
+            load_indexes(files, directory, indexed)
+    except BaseException:
+        files.close(fd)
+        raise
+    return fd, indexed
+
+
+def learn_times(files: Files, view: SegmentView, fd: int, indexed: SegmentView) -> None:
+    """Learn a segment's largest timestamp from its log, with the help of its time index.
+
+    Closes the descriptor. Headers are read once in a process, unless damage hides some.
+    """
+    try:
+        learn_largest_time(
+            view,
+            indexed,
+            lambda position, size: files.pread(fd, size, position),
+            lambda start, end: files.only_zeros(fd, start, end),
+        )
     finally:
         files.close(fd)
-    return False
 
 
-def _walk_for_time(files: Files, view: SegmentView) -> tuple[int, int]:
-    size = files.size_of(view.path)
-    _, _, timestamp, offset = walk_end(files, SegmentView(view.base_offset, view.path), size)
-    return timestamp, offset
+def open_log(files: Files, view: SegmentView) -> int:
+    """Open a segment's log to read it; StorageError where it is gone, or was replaced."""
+    fd = files.open(view.path)
+    if view.inode is None:
+        return fd
+    try:
+        if files.stamp(fd)[0] == view.inode:
+            return fd
+    except BaseException:
+        files.close(fd)
+        raise
+    files.close(fd)
+    raise StorageError("the segment was replaced meanwhile", errno=ESTALE, path=view.path)
 
 
 def _sound_entries(index: OffsetIndex | TimeIndex, entry_size: int, path: str) -> int:
@@ -390,7 +416,7 @@ def map_log(files: Files, view: SegmentView, reserve: int, *, path: str | None =
     Raises CorruptRecordError where the file is shorter than what was published: to touch a
     mapped page beyond its end would kill the process.
     """
-    fd = files.open(view.path if path is None else path)
+    fd = open_log(files, view) if path is None else files.open(path)
     try:
         published = view.size  # first: appends go on meanwhile
         size = files.size(fd)
@@ -440,6 +466,15 @@ def last_bytes(files: Files, view: SegmentView) -> bytes:
         files.close(fd)
 
 
+def out_of_range(path: str, segments: SegmentList, offset: int) -> OffsetOutOfRangeError:
+    """The error for an offset that the log does not hold."""
+    return OffsetOutOfRangeError(
+        f"the log holds offsets from {segments.start_offset} to {segments.end_offset}",
+        path=path,
+        offset=offset,
+    )
+
+
 def remove(files: Files, directory: str, base_offset: int, suffix: str = "") -> None:
     """Remove every file of a segment, its producer snapshot too; missing ones do not matter."""
     remove_files(files, directory, base_offset, suffix)
@@ -449,10 +484,13 @@ def remove(files: Files, directory: str, base_offset: int, suffix: str = "") -> 
 
 
 def remove_files(files: Files, directory: str, base_offset: int, suffix: str = "") -> None:
-    """Remove the log, indexes and seal of a segment; missing ones do not matter."""
+    """Remove the log, indexes and seal of a segment; missing ones do not matter.
+
+    The log goes last: side files that have lost their log are a sign of damage.
+    """
     if not suffix:
         seal.remove(files, directory, base_offset)
-    for kind in filenames.SEGMENT_KINDS:
+    for kind in reversed(filenames.SEGMENT_KINDS):
         path = os.path.join(directory, filenames.file_name(base_offset, kind, suffix))
         if files.kind(path) is not None:
             files.remove(path)

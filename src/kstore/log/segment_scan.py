@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 
-from kstore._native.recover import SegmentScan
+from kstore._native.recovery.segment_scan import SegmentScan
 from kstore.config import LogConfig
 from kstore.log.files import Files
 

@@ -8,42 +8,46 @@ beyond a file's end kills the process. Sealed segments of kstore's own topics ar
 (a new file is renamed over the old one), so those are mapped.
 """
 
-import itertools
 import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TypeVar
 
-from kstore._native.locate import (
+from kstore._native.append.reentrant_lock import ReentrantLock
+from kstore._native.files.owned_descriptor import OwnedDescriptor
+from kstore._native.read.segment_view import (
     SegmentList,
     SegmentView,
     Slice,
-    find_batch,
+    find_batch_reaching,
     find_end,
     slice_of_bytes,
 )
-from kstore._native.lock import ReentrantLock
-from kstore._native.salvage import find_run
-from kstore.errors import ClosedError, CorruptRecordError, StorageError
-from kstore.log import filenames
+from kstore._native.recovery.salvage import scan_valid_batches
+from kstore.errors import ClosedError, CorruptRecordError, StorageError, UnknownTopicIdError
+from kstore.integers import check_integer
 from kstore.log import segment as segments_on_disk
 from kstore.log.fence import Fence, read_fence
-from kstore.log.filenames import CLEANED_SUFFIX, LOG, SWAP_SUFFIX
 from kstore.log.files import Files
+from kstore.log.identity import read_topic_id
+from kstore.log.lost_segments import LostOutside, LostRecords
 from kstore.log.maps import MapBudget
 from kstore.log.salvage import INT32_MAX, find_next
+from kstore.log.sealed_segments import SealedSegments, find_live
 
 _LOGGER = logging.getLogger("kstore")
+Result = TypeVar("Result")
 _UNKNOWN = -(2**63)
 _STEP = 8 << 20  # bytes read at a time while walking to the end
 _POLL_FIRST, _POLL_MOST = 0.001, 0.05  # seconds between looks for more
 _LEAST_READ = 8192  # bytes: an index interval and some batches
 _HEADER = 61  # bytes of a batch v2's header
+TICK_NS = 20_000_000  # longer than a tick of the clock that stamps directories
 _ATTEMPTS = 3  # a file that vanished or changed is looked for again
-_TICK_NS = 20_000_000  # longer than a tick of the clock that stamps directories
 
 
-class SharedReader:
+class LogReader:
     """The segments of a partition, seen from outside. Thread safe; takes no lock on disk.
 
     Parameters
@@ -86,11 +90,20 @@ class SharedReader:
         self._damage: CorruptRecordError | None = None  # behind the last batch that can be read
         self._lock = ReentrantLock()
         self._segments: SegmentList | None = None
+        self._sealed = SealedSegments(files, maps, self._map)
+        self._outside = LostOutside(files, condition)
+        self.lost = LostRecords(directory)
         self._listed_at = -1  # the directory's modification time when it was listed
         self._fd = -1  # the active log file
+        self._file = OwnedDescriptor()  # which closes it with the reader
         self._fence: Fence | None = None  # before what is not published yet
         self._prewritten = False  # zeros stood behind the last batch at the last look
         self._closed = False
+        self._inode = -1  # the directory's; -1 where it has moved since
+        self._is_known = False  # whether the directory was looked at
+        self.topic_id: str | None = None  # of the topic that is read, where it has one
+        self._ended = False  # it belongs to a topic that was deleted
+        self.on_end: Callable[[], None] | None = None
         self.opened: Callable[[], None] | None = None  # told when a file is opened (store's LRU)
 
     def refresh(self) -> SegmentList:
@@ -98,11 +111,14 @@ class SharedReader:
         with self._lock:
             if self._closed:
                 raise ClosedError("the log is closed", path=self.directory)
+            if self._ended:
+                self._release()
+                raise self._deleted()
             changed = self._stamp()
             if self._segments is None or changed != self._listed_at or self._fd < 0:
                 self._list()
                 # What comes later in the same tick leaves the time as it is: look once more.
-                settled = abs(time.time_ns() - changed) > _TICK_NS
+                settled = abs(time.time_ns() - changed) > TICK_NS
                 self._listed_at = changed if settled else -1
             elif self._files.size(self._fd) < self._segments.views[-1].size:
                 self._list()  # cut in place by its owner
@@ -114,20 +130,48 @@ class SharedReader:
             return self._segments
 
     def _stamp(self) -> int:
-        """The directory's modification time, wherever it is by now."""
+        """The directory's modification time, wherever it is by now.
+
+        Another directory under the same name is another topic's, unless it has the same topic
+        id: then a move has brought it back.
+        """
         try:
-            return self._files.modified_ns(self.directory)
+            about = self._files.about(self.directory)
         except StorageError:
             if not self._follow_move():
                 raise
-            return self._files.modified_ns(self.directory)
+            about = self._files.about(self.directory)
+        if about.st_ino != self._inode:
+            if self._is_known:
+                found = read_topic_id(self._files, self.directory)
+                if found != self.topic_id or (found is None and self._inode >= 0):
+                    self.end()
+                    raise self._deleted()
+            self._inode, self._is_known = about.st_ino, True
+        return about.st_mtime_ns
+
+    def end(self) -> None:
+        """The partition's topic was deleted: whoever reads on gets UnknownTopicIdError.
+
+        Waits for no lock.
+        """
+        self._ended = True
+        if self.on_end is not None:
+            self.on_end()
+
+    def _deleted(self) -> UnknownTopicIdError:
+        return UnknownTopicIdError(
+            "the topic was deleted; a topic that was made again under its name has other logs: "
+            "ask the store for the topic again",
+            path=self.directory,
+        )
 
     def _follow_move(self) -> bool:
         """Whether the directory is somewhere else now; it is looked at there from now on."""
         if self._moved is None or self._files.kind(self.directory) is not None:
             return False
         before, self.directory = self.directory, self._moved()
-        self._listed_at = -1
+        self._listed_at = self._inode = -1
         return self.directory != before
 
     def _list(self) -> None:
@@ -151,36 +195,43 @@ class SharedReader:
 
         A fence is there before what it hides: so it is looked for after all else was seen.
         """
-        self._release()
+        self._close_active()
         self._durable = self._damage = None
         self._prewritten = False
-        live = self._live()
+        names = self._files.listdir(self.directory)
+        live = find_live(self._files, self.directory, names)
         bases = sorted(live)
         if fence is not None:
             bases = [base for base in bases if base <= fence.segment] or bases[:1]
         if not bases:
+            self._sealed.forget()
             self._segments = SegmentList([SegmentView(0, self.directory)], 0)
+            self._check_not_emptied()
             return True
-        views = [
-            segments_on_disk.sealed(self._files, self.directory, base, following, live[base])
-            for base, following in itertools.pairwise(bases)
-        ]
+        views = self._sealed.list(self.directory, bases, live)
         active = segments_on_disk.bare(self.directory, bases[-1])
         segments_on_disk.load_indexes(self._files, self.directory, active)
-        active.note_timestamp(*segments_on_disk.newest_time(self._files, active))
         if self.opened is not None:
             self.opened()
         self._fd = self._files.open(active.path)
+        self._file.fd = self._fd
         start = max(self._log_start(), bases[0])
         size = self._files.size(self._fd)
         self._fence = read_fence(self._files, self.directory)
         if self._fence != fence:
             return False
         active.publish(active.last_indexed(self._in_front(active, size))[1], bases[-1])
-        for view in views:
-            view.opener = self._map
+        self.lost = self._outside.find(self.directory, names, (*views, active), self._log_start())
         self._segments = SegmentList((*views, active), start)
         return True
+
+    def _check_not_emptied(self) -> None:
+        """Whether a directory without segments held records when it was closed cleanly."""
+        assert self._segments is not None
+        self._durable = self._recovery_point()
+        if self._durable > self._log_start() and self._condition() == "clean":
+            sentence = f"all segments below the recovery point, offset {self._durable}, are lost"
+            self._note_damage(self._segments.views[0], sentence)
 
     def _in_front(self, active: SegmentView, size: int) -> int:
         """How much of the last segment's bytes lies in front of the fence.
@@ -191,37 +242,6 @@ class SharedReader:
         if fence is None or fence.segment > active.base_offset:
             return size
         return min(size, fence.position)
-
-    def _live(self) -> dict[int, str]:
-        """Base offsets of the segments, and the suffix of each one's files.
-
-        A complete segment of a compaction may have no name of its own yet while those that it
-        replaces are gone already: for a moment, or for ever where its process was killed then.
-        All names are from one listing: a segment must not be missed between two.
-        """
-        logs: dict[str, set[int]] = {"": set(), SWAP_SUFFIX: set(), CLEANED_SUFFIX: set()}
-        for parsed in map(filenames.parse, self._files.listdir(self.directory)):
-            if parsed is not None and parsed.kind == LOG and parsed.suffix in logs:
-                logs[parsed.suffix].add(parsed.base_offset)
-        live = dict.fromkeys(logs[""], "")
-        active = max(live, default=-1)
-        unfinished = min(logs[CLEANED_SUFFIX], default=active)
-        for base in sorted(logs[SWAP_SUFFIX] - logs[""]):
-            before = max((each for each in live if each < base), default=None)
-            if base >= min(unfinished, active):
-                continue
-            # What one segment is to be split into does not count while that one has its name.
-            if before is not None and self._end_of(before, base, live[before]) > base:
-                continue
-            end = self._end_of(base, active, SWAP_SUFFIX)
-            live = {each: suffix for each, suffix in live.items() if not base < each < end}
-            live[base] = SWAP_SUFFIX
-        return live
-
-    def _end_of(self, base: int, following: int, suffix: str) -> int:
-        """Where a segment ends, as its log says."""
-        view = segments_on_disk.sealed(self._files, self.directory, base, following, suffix)
-        return segments_on_disk.walk_end(self._files, view, view.size)[1]
 
     def _walk(self) -> bool:
         """Move the end over whole batches that were written since the last look.
@@ -311,7 +331,7 @@ class SharedReader:
         if condition == "owned":
             return
         self._durable = self._recovery_point()  # nobody changes it any more
-        if end >= self._durable or max(self._live()) != active.base_offset:
+        if end >= self._durable or not self._is_last(active):
             return
         sentence = (
             f"the log ends here, but up to the recovery point, offset {self._durable}, all was on "
@@ -328,6 +348,10 @@ class SharedReader:
                 end,
             )
 
+    def _is_last(self, active: SegmentView) -> bool:
+        names = self._files.listdir(self.directory)
+        return max(find_live(self._files, self.directory, names)) == active.base_offset
+
     def _behind_damage(self, active: SegmentView, data: bytes, left: int) -> tuple[int, int]:
         """Size of what is damaged behind the last batch, and the offset that follows; 0 if it is
         not there yet: below the recovery point everything was on disk once.
@@ -338,7 +362,7 @@ class SharedReader:
         first = active.next_offset
         if first >= self._durable:
             return 0, first
-        size = find_run(data, 0)[9]
+        size = scan_valid_batches(data, 0).stop_size
         high = active.base_offset + INT32_MAX
         position = find_next(data, 0, size, first - 1, high)
         if position == len(data) < left:
@@ -361,35 +385,56 @@ class SharedReader:
             )
             active.publish(active.size, self._durable)
 
+    def check_lost(self, start: int, stop: int | None, ms: int) -> None:
+        """Raise CorruptRecordError if lost records in [start, stop) may be at or after ms."""
+        damage = self._damage
+        if stop is None and damage is not None:
+            raise damage
+        self.lost.check_time(start, stop, ms)
+
     def read(self, offset: int, max_bytes: int) -> Slice | None:
         """As SegmentList.read; LookupError outside the log."""
-        failed, left = None, _ATTEMPTS
-        while True:
-            segments = self.refresh()
+        offset = check_integer("offset", offset)
+        max_bytes = check_integer("max_bytes", max_bytes)
+
+        def use(segments: SegmentList) -> Slice | None:
             if not segments.start_offset <= offset <= segments.end_offset:
                 raise LookupError(offset)
             if offset == segments.end_offset:
                 return None
+            found = None if self._fd < 0 else self._read_in(segments, offset, max_bytes)
+            if found is None and self._damage is not None:
+                raise self._damage
+            return found
+
+        return self.on_current_segments(use)
+
+    def on_current_segments(self, use: Callable[[SegmentList], Result]) -> Result:
+        """Call a function with the segments; again if it fails while the owner changes them.
+
+        The owner may have removed or replaced a file since it was listed, a compaction one after
+        the other: only what fails again and again at one file, with nothing replaced, is wrong.
+        """
+        failed, before, left = None, None, _ATTEMPTS
+        while True:
+            segments = self.refresh()
             try:
-                found = self._read_in(segments, offset, max_bytes)
-                if found is None and self._damage is not None:
-                    raise self._damage
-                return found
+                return use(segments)
             except (StorageError, CorruptRecordError) as error:
-                # The owner may have removed or replaced a file since it was listed: a compaction
-                # one after the other, so only what fails again and again at one file is wrong.
-                left = left - 1 if error.path == failed else _ATTEMPTS - 1
-                failed = error.path
-                if left == 0:
-                    raise
                 with self._lock:
-                    self._listed_at = -1
+                    now = error.path, self._sealed.stamps
+                    left = left - 1 if now == (failed, before) else _ATTEMPTS - 1
+                    failed, before = now
+                    if left == 0:
+                        raise
+                    self._sealed.forget()
+                    self._listed_at = -1  # the next look lists the directory
 
     def read_whole(self, view: SegmentView) -> Slice:
         """All of a segment; behind damage that no batch follows, what stands there too."""
         if view.sealed and self._own:
             return view.whole()
-        fd = self._files.open(view.path)
+        fd = segments_on_disk.open_log(self._files, view)
         try:
             beyond = self._damage is not None and self._fence is None and not view.sealed
             size = self._files.size(fd) if beyond else view.size
@@ -399,12 +444,31 @@ class SharedReader:
 
     def _read_in(self, segments: SegmentList, offset: int, max_bytes: int) -> Slice | None:
         for view in segments.views[max(segments.floor(offset), 0) :]:
-            found = self._read_from(view, offset, max_bytes)
+            found = self.read_segment(view, offset, max_bytes)
             if found is not None:
                 return found
         return None
 
-    def _read_from(self, view: SegmentView, offset: int, max_bytes: int) -> Slice | None:
+    def load_entries(self, view: SegmentView) -> None:
+        """Have the index entries of a segment in memory; StorageError where it was replaced."""
+        if view.sealed and view.index_count == view.time_index_count == 0:
+            fd = segments_on_disk.open_log(
+                self._files, view
+            )  # first: while the log has its name, so have its indexes
+            try:
+                segments_on_disk.load_indexes(self._files, self.directory, view)
+            finally:
+                self._files.close(fd)
+            self._maps.add(view)
+
+    def learn_times(self, view: SegmentView) -> None:
+        """Learn a segment's largest timestamp; StorageError where it was replaced."""
+        if not view.is_largest_known:
+            opened = segments_on_disk.open_times(self._files, self.directory, view)
+            segments_on_disk.learn_times(self._files, view, *opened)
+
+    def read_segment(self, view: SegmentView, offset: int, max_bytes: int) -> Slice | None:
+        """As SegmentList.read, within one segment; StorageError where it was replaced."""
         if view.sealed and self._own:
             return SegmentList((view,), view.base_offset).read(
                 max(view.base_offset, min(offset, view.next_offset)), max_bytes
@@ -415,7 +479,7 @@ class SharedReader:
             segments_on_disk.leave_out_zeros(self._files, view, last)
             self._maps.add(view)
         view.touched = True
-        fd = self._files.open(view.path)
+        fd = segments_on_disk.open_log(self._files, view)
         try:
             # Where the index misleads, or the log is damaged, the log alone decides.
             first = self._start_of_walk(fd, view, offset)
@@ -453,7 +517,7 @@ class SharedReader:
             data = self._files.pread(fd, wanted, position)
             try:
                 before = view.base_offset - 1 if position == 0 else _UNKNOWN
-                at, size = find_batch(data, 0, offset, before, view.next_offset, again)
+                at, size = find_batch_reaching(data, 0, offset, before, view.next_offset, again)
                 if at == size == 0 and wanted == view.size - position:
                     raise CorruptRecordError("the bytes end before the batch does", position=0)
             except CorruptRecordError as error:
@@ -500,13 +564,14 @@ class SharedReader:
             time.sleep(min(pause, left))
             pause = min(pause * 2, _POLL_MOST)
 
-    def _release(self) -> None:
-        fd, self._fd = self._fd, -1
+    def _close_active(self) -> None:
+        fd, self._fd = self._file.take(), -1
         if fd >= 0:
             self._files.close(fd)
-        if self._segments is not None:
-            for view in self._segments.views:
-                self._maps.forget(view)
+
+    def _release(self) -> None:
+        self._close_active()
+        self._sealed.forget()
 
     def park(self) -> bool:
         """Give the descriptor and mappings back; the next use lists the directory again.

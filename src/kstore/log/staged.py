@@ -10,11 +10,15 @@ attempt has a token of its own; what an attempt left that nobody knows of is rem
 
 import os
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Set
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
-from kstore.log.files import Files
+from kstore.log.files import Files, Lock
 
+if TYPE_CHECKING:
+    import mmap
+
+Path = str | os.PathLike[str]
 STAGED = "kstore.rewrite."
 
 
@@ -38,17 +42,8 @@ class StagedFiles(Files):
         names = self.inner.listdir(self.folder)
         return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
 
-    def real(self, path: Any) -> Any:
-        """The path of the plain file that a path in the directory stands for; others as given.
-
-        Also those in lists and tuples of paths, or of paths with their contents.
-        """
-        if isinstance(path, list | tuple):
-            return [self.real(each) for each in path]
-        if not isinstance(path, str | os.PathLike):
-            if isinstance(path, Iterator | Set | Mapping):
-                raise TypeError(f"a list or tuple of paths, not {type(path).__name__}")
-            return path
+    def real(self, path: Path) -> Path:
+        """The path of the plain file that a path in the directory stands for; others as given."""
         text = os.fspath(path)
         if text == self.directory:
             return self.folder
@@ -60,19 +55,141 @@ class StagedFiles(Files):
         for name in self.listdir(self.directory):
             self.remove(os.path.join(self.directory, name))
 
+    # --- every call, with the paths of the plain files ------------------------------------------
 
-def _mapped(name: str) -> Callable[..., Any]:
-    def call(self: StagedFiles, *arguments: Any, **named: Any) -> Any:
-        return getattr(self.inner, name)(
-            *map(self.real, arguments), **{key: self.real(each) for key, each in named.items()}
+    def open(self, path: Path, flags: int = os.O_RDONLY) -> int:
+        return self.inner.open(self.real(path), flags)
+
+    def close(self, fd: int) -> None:
+        self.inner.close(fd)
+
+    def duplicate(self, fd: int) -> int:
+        return self.inner.duplicate(fd)
+
+    def size(self, fd: int) -> int:
+        return self.inner.size(fd)
+
+    def stamp(self, fd: int) -> tuple[int, int, int]:
+        return self.inner.stamp(fd)
+
+    def modified_ms(self, fd: int) -> int:
+        return self.inner.modified_ms(fd)
+
+    def pread(self, fd: int, size: int, position: int) -> bytes:
+        return self.inner.pread(fd, size, position)
+
+    def preadv_into(self, fd: int, buffer: bytearray | memoryview, position: int) -> int:
+        return self.inner.preadv_into(fd, buffer, position)
+
+    def only_zeros(self, fd: int, start: int, end: int) -> bool:
+        return self.inner.only_zeros(fd, start, end)
+
+    def write(self, fd: int, *buffers: bytes | bytearray | memoryview) -> int:
+        return self.inner.write(fd, *buffers)
+
+    def pwrite(self, fd: int, data: bytes | bytearray | memoryview, position: int) -> int:
+        return self.inner.pwrite(fd, data, position)
+
+    def truncate(self, fd: int, size: int) -> None:
+        self.inner.truncate(fd, size)
+
+    def allocate(self, fd: int, size: int) -> None:
+        self.inner.allocate(fd, size)
+
+    def start_writing(self, fd: int, position: int, size: int) -> None:
+        self.inner.start_writing(fd, position, size)
+
+    def fdatasync(self, fd: int) -> None:
+        self.inner.fdatasync(fd)
+
+    def fsync(self, fd: int) -> None:
+        self.inner.fsync(fd)
+
+    def map(self, fd: int, size: int) -> "mmap.mmap":
+        return self.inner.map(fd, size)
+
+    def read_ahead(self, fd: int, position: int, size: int) -> None:
+        self.inner.read_ahead(fd, position, size)
+
+    def prefault(self, mapped: "mmap.mmap", position: int, size: int, fd: int) -> None:
+        self.inner.prefault(mapped, position, size, fd)
+
+    def raise_errno(self, code: int, path: Path, position: int) -> None:
+        self.inner.raise_errno(code, self.real(path), position)
+
+    def exists(self, path: Path) -> bool:
+        return self.inner.exists(self.real(path))
+
+    def kind(self, path: Path) -> str | None:
+        return self.inner.kind(self.real(path))
+
+    def read(self, path: Path, limit: int = 1 << 28) -> bytes:
+        return self.inner.read(self.real(path), limit)
+
+    def about(self, path: Path) -> os.stat_result:
+        return self.inner.about(self.real(path))
+
+    def modified_ns(self, path: Path) -> int:
+        return self.inner.modified_ns(self.real(path))
+
+    def set_modified_ns(self, path: Path, when: int) -> None:
+        self.inner.set_modified_ns(self.real(path), when)
+
+    def identity_of(self, path: Path) -> tuple[int, int] | None:
+        return self.inner.identity_of(self.real(path))
+
+    def size_of(self, path: Path) -> int:
+        return self.inner.size_of(self.real(path))
+
+    def copy(self, source: Path, target: Path, size: int) -> None:
+        self.inner.copy(self.real(source), self.real(target), size)
+
+    def list_directories(self, path: Path) -> list[str]:
+        return self.inner.list_directories(self.real(path))
+
+    def list_own_directories(self, path: Path) -> list[str]:
+        return self.inner.list_own_directories(self.real(path))
+
+    def scan(self, path: Path) -> tuple[list[str], list[str]]:
+        return self.inner.scan(self.real(path))
+
+    def make_directory(self, path: Path) -> None:
+        self.inner.make_directory(self.real(path))
+
+    def remove(self, path: Path) -> None:
+        self.inner.remove(self.real(path))
+
+    def remove_directory(self, path: Path) -> None:
+        self.inner.remove_directory(self.real(path))
+
+    def rename(self, source: Path, target: Path) -> None:
+        self.inner.rename(self.real(source), self.real(target))
+
+    def sync_directory(self, path: Path) -> None:
+        self.inner.sync_directory(self.real(path))
+
+    def sync_all(
+        self, fds: Sequence[int], directories: Collection[str] = (), *, only_data: bool = False
+    ) -> None:
+        self.inner.sync_all(
+            fds, [os.fspath(self.real(each)) for each in directories], only_data=only_data
         )
 
-    return call
+    def write_atomically(self, path: Path, data: bytes) -> None:
+        self.inner.write_atomically(self.real(path), data)
 
+    def write_all_atomically(
+        self, contents: Sequence[tuple[Path, bytes]], beside: Sequence[int] = ()
+    ) -> None:
+        self.inner.write_all_atomically(
+            [(self.real(path), data) for path, data in contents], beside
+        )
 
-for _name, _value in vars(Files).items():
-    if callable(_value) and not _name.startswith("_") and _name != "listdir":
-        setattr(StagedFiles, _name, _mapped(_name))
+    def lock(self, path: Path, start: int = 0, size: int = 0) -> Lock:
+        return self.inner.lock(self.real(path), start, size)
+
+    def probe(self, path: Path) -> bool:
+        return self.inner.probe(self.real(path))
 
 
 def staged_path(folder: str | os.PathLike[str], token: str, name: str) -> str:

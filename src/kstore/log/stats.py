@@ -1,9 +1,9 @@
 """What a log is made of: sizes, keys, codecs, offsets and times, in parts that add up.
 
 A part is some segments that follow one another. Each is walked once by a native kernel
-(:mod:`kstore._native.survey`); what comes of it is small and adds up to what one walk of the whole
-would say, wherever the parts were walked. Files are told of, not a reader's window of them: records
-below the log start offset count as long as they are there.
+(:mod:`kstore._native.spark.log_statistics`); what comes of it is small and adds up to what one walk
+of the whole would say, wherever the parts were walked. Files are told of, not a reader's window of
+them: records below the log start offset count as long as they are there.
 """
 
 import math
@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kstore._native.survey import Survey
-from kstore._native.tally import Tally
+from kstore._native.spark.log_statistics import Survey
+from kstore._native.spark.tally import Tally
 from kstore.errors import CorruptRecordError, KStoreError, StorageError
 from kstore.log import filenames
 from kstore.log.around_damage import DAMAGE

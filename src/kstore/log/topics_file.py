@@ -6,6 +6,10 @@ own in one plain file, which Kafka leaves alone. The file is JSON with a format 
     {"format": 1, "generation": 7,
      "topics": {"orders": {"partitions": 4, "topic_id": "...", "config": {"retention.ms": "1000"}}}}
 
+A topic without an id (Kafka gives ids since 2.8) has a creation stamp instead, a random text
+under the key ``stamps``, whether it has an entry or not. A file with stamps has format 2, so that
+an older kstore does not drop them.
+
 Every log directory of a store has the same file; the highest ``generation`` counts, so a crash
 between two of them, or a directory that was away or offline for a while, does no harm.
 ``state`` marks a topic whose creation or deletion was begun and is finished by the next writer.
@@ -24,7 +28,8 @@ from kstore.log.filenames import check_topic_name
 from kstore.log.watched import WatchedFiles
 
 TOPICS_FILE = "kstore.topics"
-FORMAT = 1
+FORMAT = 2
+_FORMAT_WITHOUT_STAMPS = 1
 MAX_SIZE = 1 << 26
 
 LIVE = "live"
@@ -78,6 +83,7 @@ class TopicsFile:
         self._path = join(self._directories[0].path, TOPICS_FILE)
         self._generation = 0
         self._documents: dict[str, object] = {}
+        self._stamps: dict[str, str] = {}
 
     def load(self) -> None:
         """Read the newest of the files; none at all means no entries.
@@ -85,14 +91,15 @@ class TopicsFile:
         Raises NewerFormatError for a file that a newer kstore wrote, CorruptFileError for one
         that does not parse.
         """
-        self._generation, self._documents = 0, {}
+        self._generation, self._documents, self._stamps = 0, {}, {}
         for directory in self._directories:
             path = join(directory.path, TOPICS_FILE)
             if directory.offline is not None or not directory.files.exists(path):
                 continue
-            generation, documents = _parse(directory.files.read(path, MAX_SIZE), path)
+            generation, documents, stamps = _parse(directory.files.read(path, MAX_SIZE), path)
             if generation > self._generation:
-                self._generation, self._documents, self._path = generation, documents, path
+                self._generation, self._path = generation, path
+                self._documents, self._stamps = documents, stamps
 
     def __contains__(self, topic: str) -> bool:
         return topic in self._documents
@@ -105,8 +112,23 @@ class TopicsFile:
         document = self._documents.get(topic)
         return None if document is None else _entry(topic, document, self._path)
 
+    def topic_id(self, topic: str) -> str | None:
+        """The id in a topic's entry, which is not checked further."""
+        document = self._documents.get(topic)
+        found = document.get("topic_id") if isinstance(document, dict) else None
+        return found if isinstance(found, str) and found else None
+
     def names(self) -> list[str]:
         return list(self._documents)
+
+    @property
+    def stamps(self) -> Mapping[str, str]:
+        """The creation stamps of topics that have no id, or had none when they were stamped."""
+        return self._stamps
+
+    def set_stamps(self, stamps: Mapping[str, str]) -> None:
+        """Replace the creation stamps, on disk before in memory."""
+        self._save(self._documents, dict(stamps))
 
     def unfinished(self) -> list[str]:
         """Topics whose creation or deletion was begun."""
@@ -121,7 +143,11 @@ class TopicsFile:
         self._save({**self._documents, topic: _to_json(entry)})
 
     def remove(self, topic: str) -> None:
-        self._save({name: body for name, body in self._documents.items() if name != topic})
+        """Drop a topic's entry and its creation stamp."""
+        self._save(
+            {name: body for name, body in self._documents.items() if name != topic},
+            {name: stamp for name, stamp in self._stamps.items() if name != topic},
+        )
 
     def mark(self, topic: str, entry: TopicEntry, state: str, unique: str = "") -> TopicEntry:
         """Put the entry with another state; returns it."""
@@ -129,9 +155,13 @@ class TopicsFile:
         self.put(topic, entry)
         return entry
 
-    def _save(self, documents: dict[str, object]) -> None:
+    def _save(self, documents: dict[str, object], stamps: dict[str, str] | None = None) -> None:
         generation = self._generation + 1
-        whole = {"format": FORMAT, "generation": generation, "topics": documents}
+        stamps = self._stamps if stamps is None else stamps
+        whole: dict[str, object] = {"format": FORMAT if stamps else _FORMAT_WITHOUT_STAMPS}
+        whole |= {"generation": generation, "topics": documents}
+        if stamps:
+            whole["stamps"] = stamps
         data = json.dumps(whole, indent=1).encode() + b"\n"
         for directory in self._directories:
             if directory.offline is None:
@@ -143,7 +173,7 @@ class TopicsFile:
         live = [each for each in self._directories if each.offline is None]
         if not live and self._directories[0].offline is not None:
             raise self._directories[0].offline
-        self._generation, self._documents = generation, documents
+        self._generation, self._documents, self._stamps = generation, documents, stamps
 
 
 def _to_json(entry: TopicEntry) -> dict[str, object]:
@@ -158,7 +188,7 @@ def _to_json(entry: TopicEntry) -> dict[str, object]:
     return document
 
 
-def _parse(data: bytes, path: str) -> tuple[int, dict[str, object]]:
+def _parse(data: bytes, path: str) -> tuple[int, dict[str, object], dict[str, str]]:
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -175,7 +205,10 @@ def _parse(data: bytes, path: str) -> tuple[int, dict[str, object]]:
         raise CorruptFileError(
             f"{TOPICS_FILE} has format {version}, generation {generation}", path=path
         )
-    return generation, _get(document, "topics", dict, path)
+    stamps = _get(document, "stamps", dict, path, default={})
+    for topic in stamps:
+        _get(stamps, topic, str, path)
+    return generation, _get(document, "topics", dict, path), stamps
 
 
 def _entry(topic: str, body: object, path: str) -> TopicEntry:

@@ -12,18 +12,20 @@ Rules: Kafka's ProducerStateManager (first unstable offset), Fetcher (read_commi
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from os.path import join
 from typing import TYPE_CHECKING
 
-from kstore._native.frames import scan
-from kstore._native.locate import Slice
-from kstore._native.transactions import AbortedRanges, TransactionWalk
+from kstore._native.format.batch_table import scan
+from kstore._native.read.aborted_transactions import AbortedRanges, TransactionWalk
+from kstore._native.read.segment_view import SegmentList, Slice
 from kstore.errors import CorruptFileError, InvalidConfigError, StorageError
 from kstore.log import filenames, producer_snapshot
 from kstore.log.files import Files
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
+    from kstore.log.producer_snapshot import ProducerEntry
 
 UNCOMMITTED, COMMITTED = ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 _INT64_MAX = 2**63 - 1
@@ -65,6 +67,7 @@ class _Walker:
                     return False
             piece, before = self._piece, self._at
             self._at = state.walk(piece, before, stop, to_marker=to_marker)
+            state.unproven.clear()  # they count as aborted, and are in that list, too
             if self._at < 0 or (self._at == before == 0 and state.next_offset < stop):
                 # Damage: nothing can be told of what lies behind it in this segment.
                 state.next_offset = max(piece.next_offset, state.next_offset)
@@ -117,15 +120,16 @@ class StableEnd:
             path = join(self._log.path, filenames.snapshot_name(offset))
             with suppress(CorruptFileError, StorageError):  # gone meanwhile, or no good: an older
                 entries = producer_snapshot.parse(self._files.read(path, _SNAPSHOT_LIMIT))
-                return _Walker(
-                    self._log,
-                    offset,
-                    {
-                        entry.producer_id: entry.current_transaction_first_offset
-                        for entry in entries
-                        if entry.current_transaction_first_offset >= 0
-                    },
-                )
+                opened = {
+                    entry.producer_id: entry.current_transaction_first_offset
+                    for entry in entries
+                    if entry.current_transaction_first_offset >= 0
+                }
+                # From the earliest of them on: what a control batch without records has ended,
+                # the writer of the snapshot may have left open.
+                begin = max(start, min(opened.values(), default=offset))
+                before = {producer: at for producer, at in opened.items() if at < begin}
+                return _Walker(self._log, min(begin, offset), before)
         return _Walker(self._log, start)
 
 
@@ -169,13 +173,27 @@ class Outcomes:
             return AbortedRanges([*state.aborted, *unknown])
 
 
+def began_after(log: "Log", entry: "ProducerEntry", when_ms: int) -> bool:
+    """Whether a producer's open transaction began after one that was decided had ended here.
+
+    A marker has the time of its decision (where the log appends its own times: a later one), and
+    each decision of an id a later time than whatever came before it.
+    """
+    offset = entry.current_transaction_first_offset
+    return offset >= 0 and last_marker_time(log, entry.producer_id, offset) >= when_ms
+
+
 def last_marker_time(log: "Log", producer_id: int, before: int) -> int:
     """When the last transaction of a producer below an offset was ended, ms; -1: not found.
 
     That is the producer's last batch there, if it is a marker. Walks the headers of one segment
     after the other, back to that batch. Not for a log that others write.
     """
-    for view in reversed(log.segments.views):
+    return log._source.on_current_segments(partial(_last_marker_time, log, producer_id, before))
+
+
+def _last_marker_time(log: "Log", producer_id: int, before: int, segments: SegmentList) -> int:
+    for view in reversed(segments.views):
         if view.base_offset >= before:
             continue
         with log._read_whole(view).memory() as data:

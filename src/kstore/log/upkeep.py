@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterable
+from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import NamedTuple
 
@@ -20,17 +21,21 @@ class Chore(NamedTuple):
 class Schedule:
     """When each chore was last begun. Used by one thread."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, on_error: Callable[[str, Exception], object], on_success: Callable[[str], object]
+    ) -> None:
         self._due: dict[str, float] = {}
+        self._on_error = on_error
+        self._on_success = on_success
 
     def run(self, chores: Iterable[Chore]) -> float:
         """Do what is due, each chore first a period from when it is first seen.
 
         Returns the seconds until something may be due again. One chore that fails does not keep
-        the others from being done; the first error is raised after them.
+        the others from being done: its error goes to ``on_error(name, error)``.
+        ``on_success(name)`` is called after each chore that did not fail.
         """
         pause = _LONGEST_PAUSE
-        failure: Exception | None = None
         for chore in chores:
             now, period = monotonic(), chore.period_ms / 1000
             due = self._due.setdefault(chore.name, now + period)
@@ -39,28 +44,31 @@ class Schedule:
                 try:
                     chore.work()
                 except Exception as error:
-                    failure = failure or error
+                    self._on_error(chore.name, error)
+                else:
+                    self._on_success(chore.name)
             pause = min(pause, due - now)
-        if failure is not None:
-            raise failure
         return pause
 
 
 class Upkeep:
     """Runs ``work`` again and again until stopped; ``work`` returns the seconds until next time.
 
-    An error is kept, and ``raise_error`` raises it once, on the owner's next call; the work goes
-    on after a pause. Start, stop and wake may be called from any thread. ``work`` returns None
-    when there is nobody left to work for.
+    An error goes to ``on_error``; the work goes on after a pause. Start, stop and wake may be
+    called from any thread. ``work`` returns None when there is nobody left to work for.
     """
 
     NAME = "kstore-upkeep"
 
-    def __init__(self, work: Callable[[], float | None]) -> None:
+    def __init__(
+        self, work: Callable[[], float | None], on_error: Callable[[Exception], object]
+    ) -> None:
         self._work = work
-        self._wake = threading.Event()
+        self._on_error = on_error
+        # Of all that wakes a thread only this may be put into by a finalizer, which may interrupt
+        # whoever holds the lock of an Event.
+        self._wakes: SimpleQueue[None] = SimpleQueue()
         self._stopping = False
-        self._error: BaseException | None = None
         # A daemon, lest a store that was left open keeps the interpreter from ending; the store
         # is closed at exit.
         self._thread = threading.Thread(target=self._run, name=self.NAME, daemon=True)
@@ -70,35 +78,36 @@ class Upkeep:
 
     def wake(self) -> None:
         """Have the work done soon: something changed about when it is due."""
-        self._wake.set()
+        self._wakes.put(None)
+
+    def let_go(self) -> None:
+        """End the thread without waiting for it; takes no lock, so that a finalizer may call it."""
+        self._stopping = True
+        self._wakes.put(None)
 
     def stop(self) -> None:
         """End the thread after the work at hand; again is harmless."""
-        self._stopping = True
-        self._wake.set()
+        self.let_go()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
 
-    def raise_error(self) -> None:
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
-
-    @property
-    def failed(self) -> bool:
-        return self._error is not None
-
     def _run(self) -> None:
+        while not self._stopping:
+            started = monotonic()
+            try:
+                pause = self._work()
+            except Exception as error:
+                self._on_error(error)
+                pause = _PAUSE_AFTER_ERROR
+            if pause is None:
+                return
+            self._rest(min(max(0.0, started + pause - monotonic()), _LONGEST_PAUSE))
+
+    def _rest(self, seconds: float) -> None:
+        """Wait for a wake; several that came meanwhile are one."""
         try:
-            while not self._stopping:
-                started = monotonic()
-                try:
-                    pause = self._work()
-                except Exception as error:  # handed to the next caller of the store
-                    self._error, pause = error, _PAUSE_AFTER_ERROR
-                if pause is None:
-                    return
-                self._wake.wait(min(max(0.0, started + pause - monotonic()), _LONGEST_PAUSE))
-                self._wake.clear()
-        except BaseException as error:  # handed to the next caller of the store
-            self._error = error
+            self._wakes.get(timeout=seconds)
+            while True:
+                self._wakes.get_nowait()
+        except Empty:
+            return

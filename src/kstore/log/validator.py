@@ -1,14 +1,14 @@
 """What a leader refuses, as an exception with Kafka's error code.
 
-The checks themselves are native (:mod:`kstore._native.batch`); this module gives a refusal its
-words. Rules: Kafka's LogValidator and UnifiedLog.analyzeAndValidateRecords.
+The checks themselves are native (:mod:`kstore._native.append.validate_batch`); this module gives a
+refusal its words. Rules: Kafka's LogValidator and UnifiedLog.analyzeAndValidateRecords.
 """
 
 import struct
 from typing import Any
 
-from kstore._native import status as native_status
-from kstore._native.checksum import crc32c
+from kstore._native.format import status as native_status
+from kstore._native.format.checksum import crc32c
 from kstore.errors import (
     CorruptRecordError,
     InvalidProducerEpochError,
@@ -26,6 +26,7 @@ from kstore.errors import (
     UnsupportedForMessageFormatError,
 )
 from kstore.record import codec
+from kstore.record.timestamp import refuse_record_timestamp
 
 _ATTRIBUTES = struct.Struct(">h")
 _CRC_START = 21
@@ -101,7 +102,8 @@ def refuse_own(what: str, value: int, limit: int) -> None:
         )
     if what == "segment":
         raise RecordListTooLargeError(
-            f"an append of {value} bytes is more than segment.bytes ({limit})"
+            f"an append of {value} bytes is more than segment.bytes ({limit}): "
+            "raise that setting, or append smaller records"
         )
     if what == "offset":
         raise OffsetOutOfRangeError(
@@ -122,7 +124,7 @@ def refuse_own(what: str, value: int, limit: int) -> None:
             f"timestamp {value} is further from now ({limit}) than "
             "message.timestamp.before.max.ms and message.timestamp.after.max.ms allow"
         )
-    raise InvalidTimestampError(f"a record's timestamp cannot lie before 1970: {value}")
+    refuse_record_timestamp(value)
 
 
 def recompress(header: Any, records: Any, codec_id: int) -> bytes:

@@ -14,7 +14,9 @@ from pathlib import Path
 from kstore.errors import CorruptFileError, StorageError
 from kstore.log import filenames, producer_snapshot
 from kstore.log.files import Files
-from kstore.log.verify import MAX_FINDINGS, Audit, Progress, VerifyReport
+from kstore.log.verify import MAX_FINDINGS, Audit, Progress, VerifyReport, add_losses
+from kstore.log.verify_losses import Layout, find_losses, join_layouts
+from kstore.log.verify_state import StateReader
 from kstore.log.verify_transactions import SNAPSHOT, TRANSACTIONS
 
 _LIMIT = 1 << 30  # bytes of a producer snapshot
@@ -39,6 +41,7 @@ class PartReport:
     opened: dict[int, int]  # transactions taken for open at the beginning
     opened_at_end: dict[int, int]
     certain: bool  # nothing was left out on the way
+    layout: Layout | None = None  # None: the report says already what is missing
 
 
 def plan_parts(segments: Iterable[tuple[int, int]], target: int) -> list[Part]:
@@ -63,6 +66,7 @@ def verify_part(
     *,
     map_sealed: bool = False,
     progress: Progress | None = None,
+    states: StateReader | None = None,
 ) -> PartReport:
     """Audit a part in one thread; memory as :func:`verify_partition`. Changes nothing."""
     path = Path(directory)
@@ -76,8 +80,12 @@ def verify_part(
         part.start,
         part.stop,
         None if part.start is None else opened,
+        states=states,
     )
     report = audit.run()
+    is_whole = part.start is None and part.stop is None
+    if is_whole:
+        audit.conclude()
     transactions = audit.transactions
     return PartReport(
         report,
@@ -86,6 +94,7 @@ def verify_part(
         opened,
         transactions.opened,
         transactions.certain,
+        None if is_whole else audit.layout(),
     )
 
 
@@ -108,7 +117,7 @@ def merge_parts(parts: Sequence[PartReport]) -> VerifyReport | None:
     """The report of the whole from all its parts, in order; None if they do not tell.
 
     Then segments overlap where parts meet, or transactions reach from one part into another in a
-    way that no snapshot said.
+    way that no snapshot said; or something is missing that a writer may be about to put there.
     """
     merged = VerifyReport()
     before: PartReport | None = None
@@ -124,10 +133,17 @@ def merge_parts(parts: Sequence[PartReport]) -> VerifyReport | None:
                 return None
             if part.first_base < before.end_offset:
                 return None  # damage that decides how both are to be read
-        _add(merged, part.report)
+        merged.merge(part.report, MAX_FINDINGS)
         before = part
     if before is None and parts:
-        _add(merged, parts[0].report)  # nothing but, perhaps, side files
+        merged.merge(parts[0].report, MAX_FINDINGS)  # nothing but, perhaps, side files
+    layouts = [part.layout for part in parts if part.layout is not None]
+    if layouts:
+        layout = join_layouts(layouts)
+        losses = find_losses(layout)
+        if losses and layout.state is not None:
+            return None  # the audit of the whole looks again
+        add_losses(merged, layout, losses)
     return merged
 
 
@@ -135,16 +151,3 @@ def _tells_of_transactions(report: VerifyReport) -> bool:
     return report.finding_count > len(report.findings) or any(
         found.kind in (TRANSACTIONS, SNAPSHOT) for found in report.findings
     )
-
-
-def _add(merged: VerifyReport, report: VerifyReport) -> None:
-    merged.segments += report.segments
-    merged.batches += report.batches
-    merged.bytes += report.bytes
-    merged.not_yet_there += report.not_yet_there
-    merged.unpublished += report.unpublished
-    merged.unsealed_segments += report.unsealed_segments
-    merged.unsealed_batches += report.unsealed_batches
-    merged.finding_count += report.finding_count
-    room = MAX_FINDINGS - len(merged.findings)
-    merged.findings.extend(report.findings[:room])

@@ -8,7 +8,7 @@ Rules: Kafka's TransactionIndex, ProducerStateManager.
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from kstore._native.transactions import TransactionWalk
+from kstore._native.read.aborted_transactions import TransactionWalk
 from kstore.errors import CorruptFileError, StorageError
 from kstore.log import filenames, producer_snapshot, transaction_index
 from kstore.log.files import Files
@@ -32,13 +32,14 @@ class TransactionAudit:
         names: list[str],
         tell: Tell,
         opened: Mapping[int, int] | None = None,
+        certain: bool = True,
     ) -> None:
         """``opened``: the transactions that are open where it begins, if not with the log."""
         self._files = files
         self._directory = directory
         self._tell = tell
         self._walk = TransactionWalk(-1, opened)
-        self._certain = True
+        self._certain = certain
         self._begun = opened is not None  # with the log's first segment
         parsed = [(name, filenames.parse(name)) for name in names]
         self._indexes = {
@@ -46,16 +47,21 @@ class TransactionAudit:
             for _, found in parsed
             if found is not None and not found.suffix and found.kind == filenames.TRANSACTION_INDEX
         }
-        self._snapshots = sorted(
+        self._snapshots = {
             found.base_offset
             for _, found in parsed
             if found is not None and not found.suffix and found.kind == filenames.SNAPSHOT
-        )
+        }
 
     @property
     def certain(self) -> bool:
         """Whether nothing was left out so far."""
         return self._certain
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether a segment was looked at, or others lie in front of it."""
+        return self._begun
 
     @property
     def opened(self) -> dict[int, int]:
@@ -66,11 +72,12 @@ class TransactionAudit:
         """A segment begins: its transaction index, and the snapshot of the state before it."""
         if not self._begun:
             self._begun = True
-            for offset in self._snapshots:
+            for offset in sorted(self._snapshots):
                 self._check_snapshot(offset, None)
         elif base in self._snapshots:
             self._check_snapshot(base, dict(self._walk.open) if self._certain else None)
         self._walk.aborted.clear()
+        self._walk.unproven.clear()
 
     def feed(self, batches: memoryview) -> None:
         """Whole batches, in the order of the log."""
@@ -81,13 +88,18 @@ class TransactionAudit:
         """Something was left out: what follows proves nothing."""
         self._certain = False
 
-    def end(self, base: int, next_offset: int) -> None:
-        """The segment was walked, and its last batch ends before next_offset."""
+    def end(self, base: int, next_offset: int, has_grown: Callable[[], bool]) -> None:
+        """The segment was walked, and its last batch ends before next_offset.
+
+        ``has_grown`` is asked after the index was read: entries of batches behind may be in it.
+        """
         path = self._directory / filenames.transaction_index_name(base)
         entries = self._entries(base, path)
         if entries is None:
             return
         for entry in entries:
+            if entry.last_offset >= next_offset and has_grown():
+                continue
             if not base <= entry.last_offset < next_offset:
                 self._tell(
                     TRANSACTIONS,
@@ -119,8 +131,11 @@ class TransactionAudit:
 
     def _compare(self, path: Path, entries: list[AbortedTransaction]) -> None:
         told = {(entry.producer_id, entry.last_offset): entry for entry in entries}
+        unproven = set(self._walk.unproven)
         for producer_id, first, marker in self._walk.aborted:
             entry = told.pop((producer_id, marker), None)
+            if entry is None and (producer_id, first, marker) in unproven:
+                continue  # Kafka writes none for a marker that was empty when it came
             if entry is None:
                 sentence = (
                     f"the transaction of producer {producer_id} from offset {first} on was aborted "

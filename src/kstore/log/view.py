@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kstore._native.locate import Slice, find_end
-from kstore._native.transactions import AbortedRanges
+from kstore._native.read.aborted_transactions import AbortedRanges
+from kstore._native.read.segment_view import Slice, find_end
+from kstore.integers import INT32_MAX, check_integer
 from kstore.log.around_damage import check_on_damage, read_around
-from kstore.log.log import Log
 from kstore.log.scan_ahead import scan_ahead
 from kstore.log.transactions import UNCOMMITTED, Outcomes, check_isolation
 from kstore.record import Record
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from kstore._native.jit import Predicate
     from kstore.log.follow import Follower
+    from kstore.log.log import Log
     from kstore.record.columns import Columns
 
 _PIECE = 8 << 20  # bytes of a segment that is read rather than mapped
@@ -39,7 +40,7 @@ class LogView:
 
     def __init__(
         self,
-        log: Log,
+        log: "Log",
         start: int | None,
         stop: int | None,
         *,
@@ -50,8 +51,8 @@ class LogView:
         committed = check_isolation(isolation)
         self.log = log
         self.isolation = isolation
-        self._start = start
-        self._stop = stop
+        self._start = None if start is None else check_integer("start", start)
+        self._stop = None if stop is None else check_integer("stop", stop)
         self._beyond_stable = beyond_stable
         self._outcomes = (outcomes or Outcomes(log)) if committed else None
 
@@ -75,7 +76,8 @@ class LogView:
             raise TypeError("a view is sliced by offsets; take one record from the log itself")
         if window.step not in (None, 1):
             raise ValueError("a view of a log has no step")
-        start, stop = window.start, window.stop
+        start = None if window.start is None else check_integer("start", window.start)
+        stop = None if window.stop is None else check_integer("stop", window.stop)
         if (start is not None and start < 0) or (stop is not None and stop < 0):
             end = self.stop
             start = start + end if start is not None and start < 0 else start
@@ -211,6 +213,7 @@ class LogView:
         """
         from kstore.record.columns import ColumnScan  # brings numpy
 
+        threads = check_integer("threads", threads, 1, INT32_MAX)
         stop = self.stop
         predicate = None if where is None else _compile(where)
 
@@ -265,9 +268,7 @@ class LogView:
 
     def follow(self, *, timeout: float | None = None) -> "Follower":
         """Records from the view's start on, waiting for more; see Log.follow."""
-        from kstore.log.follow import Follower
-
-        return Follower(self.log, self.start, timeout, self.isolation)
+        return self.log.follow(start=self.start, timeout=timeout, isolation=self.isolation)
 
 
 def _compile(where: Callable[[Any], Any]) -> "Predicate":

@@ -1,66 +1,126 @@
-"""The writing half of a log, whole: what happens around the append kernel.
+"""The writer of one partition: one state, and a component for each kind of change.
 
-Here is how it gives its files back and how it closes; the layers below are named in
-:mod:`kstore.log.writer_base`.
+An append does not come by here: :class:`kstore.log.writable_log.WritableLog` hands it to the
+append kernel (:mod:`kstore._native.append.record_appender`), which calls :class:`ActiveSegment`
+when its files have to be opened or a segment has to be rolled.
 """
 
-from kstore.log.adoption import AdoptingWriter
+from collections.abc import Callable
+
+from kstore.config import LogConfig
+from kstore.log.active_segment import ActiveSegment
+from kstore.log.adoption import SegmentImporter
+from kstore.log.delete_segments import SegmentDeleter
+from kstore.log.durability import Flusher
+from kstore.log.files import Files
+from kstore.log.loader import LoadedLog
+from kstore.log.maps import MapBudget
+from kstore.log.relocation import Relocator
+from kstore.log.replacing import SegmentReplacer
+from kstore.log.segment_access import SegmentAccess
+from kstore.log.shortening import Truncator
+from kstore.log.writer_state import WriterState
 
 
-class LogWriter(AdoptingWriter):
-    """One partition, open for writing. Thread safe: ``lock`` guards every change.
+class LogWriter:
+    """One partition, open for writing. Thread safe.
 
-    Lock order: ``_flush_lock`` before ``lock``. Readers take neither.
+    Attributes
+    ----------
+    state
+        Segments, recovery point, locks, failure: what all components share.
+    access
+        Maps and reads segments while some leave the log.
+    active_segment
+        Opens, rolls and closes the segment that is appended to.
+    flusher, truncator, deleter, replacer, relocator, importer
+        What their names say, each with the rules of its order of steps on disk.
     """
+
+    def __init__(
+        self,
+        directory: str,
+        loaded: LoadedLog,
+        *,
+        config: LogConfig,
+        files: Files,
+        maps: MapBudget,
+        clock: Callable[[], int] | None = None,
+        jitter: int = 0,
+    ) -> None:
+        self.state = WriterState(
+            directory, loaded, config=config, files=files, maps=maps, clock=clock
+        )
+        self.access = SegmentAccess(self.state)
+        self.active_segment = ActiveSegment(self.state, self.access, jitter)
+        self.flusher = Flusher(self.state, self.active_segment)
+        self.truncator = Truncator(self.state, self.access, self.active_segment, self.flusher)
+        self.deleter = SegmentDeleter(self.state, self.active_segment)
+        self.replacer = SegmentReplacer(self.state, self.access, self.active_segment, self.deleter)
+        self.relocator = Relocator(self.state, self.access, self.active_segment)
+        self.importer = SegmentImporter(self.state, self.active_segment)
+        self.state.appender.epochs_ahead = loaded.epochs_changed
+        self._is_clean = False  # closed, and all is on disk
 
     def park(self) -> bool:
         """Give descriptors and mappings back until the next append or read.
 
         False where the log is busy: whoever asks may hold another log's lock and must not wait.
         """
-        with self._flush_lock.attempt() as unflushed, self.lock.attempt() as unused:
+        state = self.state
+        with state.flush_lock.attempt() as unflushed, state.lock.attempt() as unused:
             idle = unflushed and unused
-            if idle and not self._closed and not self._forked:
-                self._finish_cut()
-                self._close_files()
-                for view in self.segments.views:
-                    self._maps.forget(view)
+            if idle and not state.is_closed and not state.is_forked:
+                self.active_segment.finish_cut()
+                self.active_segment.close_files()
+                self.access.unmap_all()
             return idle
 
     def close(self) -> bool:
-        """Flush, trim and close. Returns whether all is on disk, so that it is a clean stop."""
-        self.closing = True  # a compaction under way ends soon
-        with self.cleaning, self._flush_lock:
-            if self._closed:
-                return self._clean
-            if self._forked:
-                self._closed = True
+        """Flush, trim and close. Returns whether all is on disk, so that it is a clean stop.
+
+        Raises LogDirOfflineError, once, where the log's files were taken away with records that
+        were not flushed.
+        """
+        state = self.state
+        state.is_closing = True  # a compaction under way ends soon
+        with state.cleaning, state.flush_lock:
+            if state.is_closed:
+                return self._is_clean
+            if state.is_forked:
+                state.is_closed = True
                 return False
             clean = False
             try:
-                if self._failure is None and not self.appender.broken:
-                    with self.lock:
-                        self._finish_cut()
-                        self._discard_unfinished()
-                    self._flush_locked()
-                    with self.lock:
-                        self._save_producers()
-                        self._close_files()
-                        dirty = self._directory_changes != self._directory_synced
-                        self._sync(-1, [self.active], dirty)
+                if state.failure is None and not state.appender.broken:
+                    self._put_all_on_disk()
                     clean = True
             finally:
-                with self.lock:
-                    self._closed = True
-                    self._drop_files()
-                    for view in self.segments.views:
-                        self._maps.forget(view)
-                    self._wake()
-            self._clean = clean and self._failure is None and not self.appender.broken
-            return self._clean
+                with state.lock:
+                    state.is_closed = True
+                    self.active_segment.drop_files()
+                    self.access.unmap_all()
+                    state.wake()
+            self._is_clean = clean and state.failure is None and not state.appender.broken
+            if state.directory_gone is not None and state.data_end > state.recovery_point:
+                raise state.directory_gone
+            return self._is_clean
+
+    def _put_all_on_disk(self) -> None:
+        """Flush, write the producers' state, trim the indexes, and sync those, too."""
+        state, active = self.state, self.active_segment
+        with state.lock:
+            active.finish_cut()
+            active.discard_unfinished()
+        self.flusher.flush()
+        with state.lock:
+            self._save_producers()
+            active.close_files()
+            dirty = state.directory_changes != state.directory_synced
+            self.flusher.sync(-1, [state.active], dirty)
 
     def _save_producers(self) -> None:
-        """Write the state of producers down, so that who opens the log need not replay it."""
-        self.producers.refresh(self.segments, self.now_ms())
-        end = self.segments.end_offset
-        self._directory_changes += self.producers.take_snapshot(end)
+        """Take a snapshot of the producers, so that who opens the log need not replay it."""
+        state = self.state
+        state.producers.refresh(state.segments, state.now_ms())
+        state.directory_changes += state.producers.take_snapshot(state.segments.end_offset)

@@ -1,18 +1,18 @@
 """Copying a topic batch by batch: what to ask for, what to append, what to refuse.
 
-The copy goes by a follower's rules (Kafka's ReplicaFetcherThread): whole batches as the leader
-has them on disk, offsets and leader epochs kept; producer states, transaction indexes and offset
-indexes are made here from the batches. Where the local log begins follows the leader's. Unlike
-a follower it never truncates what it has: a source that is not the local copy's any more is
-refused.
+The copy follows a follower's rules (Kafka's ReplicaFetcherThread): complete batches as the leader
+has them on disk, offsets and leader epochs kept; producer state, transaction indexes and offset
+indexes are rebuilt locally from the batches. The local log start follows the leader's. Unlike a
+follower it never truncates its log: a source that no longer matches the local copy is refused.
 """
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from kstore._native.frames import scan
+from kstore._native.format.batch_table import scan
 from kstore.config import LogConfig
 from kstore.errors import (
     CorruptRecordError,
@@ -30,6 +30,7 @@ from kstore.mirror.answers import (
     Position,
     TopicDescription,
 )
+from kstore.mirror.endings import End, Endings, Undecided
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
@@ -45,11 +46,12 @@ _LARGEST_FETCH = 1 << 30
 _PATIENCE = 30.0  # seconds without an answer that helps
 _PAUSE = 0.2
 _STEP = 0.2  # seconds of sleep at a time
-_QUIET = 2  # answers without a byte that tell that a leader has nothing up to its end
+_METADATA_AGE = 30.0  # seconds until a follower asks how many partitions there are
+_QUIET = 2  # empty answers after which a leader has nothing up to its end
 
 
 class Source(Protocol):
-    """What the copy needs of a cluster: :class:`kstore.mirror.source.KafkaSource`."""
+    """A cluster, as far as the copy needs it: :class:`kstore.mirror.source.KafkaSource`."""
 
     @property
     def topic(self) -> str: ...
@@ -68,21 +70,23 @@ class Source(Protocol):
 
 @dataclass(slots=True)
 class PartitionReport:
-    """What became of one partition; offsets as they are in the local log now."""
+    """The result for one partition; offsets as they are in the local log now."""
 
     partition: int
     start_offset: int = 0
     end_offset: int = 0
     first_offset: int = 0
-    """Where this run went on."""
+    """Where this run continued."""
     bytes: int = 0
     """Of the batches that this run appended."""
     notes: list[str] = field(default_factory=list)
+    undecided: list[Undecided] = field(default_factory=list)
+    """Transactions whose outcome the source's cleaner removed; they count as aborted here."""
 
 
 @dataclass(slots=True)
 class MirrorReport:
-    """What a run did. ``created``: the topic was not here before."""
+    """The result of a run. ``created``: the topic did not exist locally before."""
 
     topic: str
     topic_id: str | None
@@ -94,22 +98,29 @@ class MirrorReport:
     def bytes(self) -> int:
         return sum(each.bytes for each in self.partitions)
 
+    @property
+    def ok(self) -> bool:
+        """Whether the outcome of every transaction is known."""
+        return not any(each.undecided for each in self.partitions)
+
 
 @dataclass(slots=True)
 class _Copy:
-    """A partition on its way."""
+    """The state of a partition during a run."""
 
     log: "Log"
     report: PartitionReport
+    endings: Endings
     target: int = 0  # the source's end, as it was asked last
     source_start: int = 0
     epoch: int = -1  # leader epoch of the last batch
     room: int = field(
         default_factory=lambda: _PARTITION_BYTES
-    )  # bytes to ask for; more where a batch is larger
-    epochs_fit: bool = True  # whether the leader knows its epochs as far back as ours go
+    )  # bytes to request; more if a batch is larger
+    epochs_fit: bool = True  # whether the leader's epochs reach back as far as the local ones
     quiet: int = 0  # answers in a row without a byte
-    heard: float = 0.0  # when the partition last had an answer that helped
+    heard: float = 0.0  # when the partition last had a useful answer
+    committed: bool = True  # whether to ask for what is stable, with the aborted transactions
 
 
 class Mirror:
@@ -118,12 +129,14 @@ class Mirror:
     Parameters
     ----------
     partitions
-        Which to copy; all by default. The others stay as they are, or empty.
+        Which to copy; all by default. The others stay unchanged, or empty.
     keep_deleted
         Keep the records that the source deletes after they were copied. By default the local
         log begins where the source's does, as a follower's.
     max_bytes_per_second
         How fast to copy; None: as fast as it goes.
+    metadata_max_age
+        Seconds until :meth:`run` with ``follow`` asks again how many partitions there are.
     progress
         Called with (offsets copied, offsets to copy, what is being copied).
     """
@@ -136,6 +149,7 @@ class Mirror:
         partitions: Iterable[int] | None = None,
         keep_deleted: bool = False,
         max_bytes_per_second: int | None = None,
+        metadata_max_age: float = _METADATA_AGE,
         progress: Progress | None = None,
     ) -> None:
         if max_bytes_per_second is not None and max_bytes_per_second <= 0:
@@ -152,25 +166,27 @@ class Mirror:
         self._started = time.monotonic()
         self._topic_id: str | None = None
         self._created = False
-        self._begun = 0  # offsets that were here before
+        self._begun = 0  # offsets that the copy had before
+        self._metadata_age = metadata_max_age
+        self._described = self._started  # when the cluster was last asked for the topic
 
     # --- the plan -------------------------------------------------------------------------
 
     def run(
         self, *, follow: bool = False, stop: Callable[[], bool] = lambda: False
     ) -> MirrorReport:
-        """Copy up to where the source ends now, or on and on until ``stop()``.
+        """Copy up to the present end of the source, or continuously until ``stop()``.
 
-        What was copied stays, whatever happens; the next run goes on behind it.
+        Copied batches stay, whatever happens; the next run continues after them.
 
         Raises
         ------
         SourceChangedError
-            The source was truncated or made anew, or something else was appended here.
+            The source was truncated or created again, or other records were appended here.
         UnknownTopicOrPartitionError
             No such topic or partition in the cluster.
         SourceError
-            The cluster cannot be asked.
+            The cluster does not answer.
         CorruptRecordError
             The source sent a batch whose bytes are wrong; what came before it was copied.
         """
@@ -179,21 +195,40 @@ class Mirror:
         self._created = about.name not in self._store
         topic = self._local_topic(about)
         self._topic_id = topic.topic_id
-        numbers = self._numbers(about)
-        self._copies = {
-            number: _Copy(topic[number], PartitionReport(number), heard=self._started)
-            for number in numbers
-        }
-        for each in self._copies.values():
-            each.report.first_offset = each.log.end_offset
-        self._look_at(numbers)
-        self._begun = self._done()
+        self._copies, self._begun = {}, 0
+        self._described = self._started
+        self._add(topic, self._numbers(about))
         while not stop():
+            if follow and time.monotonic() - self._described >= self._metadata_age:
+                self._describe_again()
             due = [n for n, c in self._copies.items() if follow or c.log.end_offset < c.target]
             if not due:
                 break
             self._round(due)
         return self.report()
+
+    def _add(self, topic: "Topic", numbers: Sequence[int]) -> None:
+        """Begin to copy partitions."""
+        for number in numbers:
+            log = topic[number]
+            endings = Endings(log, partial(self._ask_one, number))
+            report = PartitionReport(number, first_offset=log.end_offset)
+            self._copies[number] = _Copy(log, report, endings, heard=self._started)
+        self._look_at(numbers)
+        self._begun += sum(_done(self._copies[number]) for number in numbers)
+
+    def _describe_again(self) -> None:
+        """Ask who leads, and whether there are more partitions; new ones are copied, too."""
+        try:
+            about = self._source.describe()
+        except UnknownTopicOrPartitionError as error:
+            raise SourceChangedError(
+                f"topic {self._source.topic!r} was deleted in the cluster; what was copied stays"
+            ) from error
+        topic = self._local_topic(about)
+        self._described = time.monotonic()
+        if self._wanted is None:
+            self._add(topic, [n for n in range(about.partition_count) if n not in self._copies])
 
     def report(self) -> MirrorReport:
         """What was done so far; for after an interrupted :meth:`run`, too."""
@@ -220,8 +255,8 @@ class Mirror:
         if about.topic_id is not None and topic.topic_id != about.topic_id:
             raise SourceChangedError(
                 f"topic {about.name!r} of the cluster has the id {about.topic_id}, the one here "
-                f"{topic.topic_id}: the source was deleted and made anew, or this is no copy of "
-                "it. Mirror into another directory, or delete the topic here first",
+                f"{topic.topic_id}: the source was deleted and created again, or this is no copy "
+                "of it. Mirror into another directory, or delete the topic here first",
                 path=self._store.paths[0],
             )
         if len(topic) != about.partition_count:
@@ -245,7 +280,7 @@ class Mirror:
         return list(there) if self._wanted is None else self._wanted
 
     def _look_at(self, numbers: Sequence[int]) -> None:
-        """Ask where the source begins and ends, and prepare the local logs for going on."""
+        """Ask where the source begins and ends, and prepare the local logs to continue."""
         starts = self._source.offsets(numbers, EARLIEST)
         ends = self._source.offsets(numbers, LATEST)
         for number in numbers:
@@ -260,7 +295,7 @@ class Mirror:
             self._follow_start(copy)
 
     def _check_bounds(self, number: int, copy: _Copy, start: int, end: int) -> None:
-        """No log begins behind its end; and by its beginning records are deleted here."""
+        """Refuse a log that begins after its end; its beginning decides which records to delete."""
         if not 0 <= start <= end:
             raise SourceError(
                 f"partition {number} of {self._source.topic!r}: the cluster says that it begins at "
@@ -273,37 +308,37 @@ class Mirror:
         if end > copy.target:
             raise SourceChangedError(
                 f"partition {number} of {self._source.topic!r} ends at {copy.target} in the "
-                f"cluster and at {end} here: the source was truncated or made anew, or something "
-                f"else was appended here. {_WAYS_OUT}",
+                f"cluster and at {end} here: the source was truncated or created again, or "
+                f"other records were appended here. {_WAYS_OUT}",
                 path=copy.log.path,
                 offset=copy.target,
             )
 
     def _tail(self, log: "Log") -> tuple[int, ...] | None:
-        """What tells the local log's last batch: offsets, epoch, producer, count, checksum."""
+        """What identifies the local log's last batch: offsets, epoch, producer, count, checksum."""
         if log.end_offset == log.start_offset:
             return None
         found = log.read(log.end_offset - 1)
         return None if found is None else _last_batch(found)
 
     def _check_tail(self, number: int, copy: _Copy, tail: tuple[int, ...]) -> None:
-        """Compare the last batch that is here with the source's; compaction may have thinned it."""
+        """Compare the last local batch with the source's, which compaction may have thinned."""
         answers = self._ask({number: Position(tail[0])}, max_wait_ms=0, room=1)
         theirs = _first_batch(answers[number].records) if number in answers else None
         if theirs is None or theirs[0] > tail[0]:
-            return  # compacted away, or nothing was said: the epochs will tell
+            return  # compacted away, or no answer: the epochs decide
         same = theirs[:-2] == tail[:-2]
         if not same or (theirs[-2] == tail[-2] and theirs[-1] != tail[-1]):
             raise SourceChangedError(
                 f"the last batch of partition {number} of {self._source.topic!r} is not the one "
-                f"that the source has at its offset: something else was appended here, or the "
-                f"source was made anew. {_WAYS_OUT}",
+                f"that the source has at its offset: other records were appended here, or the "
+                f"source was created again. {_WAYS_OUT}",
                 path=copy.log.path,
                 offset=tail[0],
             )
 
     def _follow_start(self, copy: _Copy) -> None:
-        """Let the local log begin where the source's does; say so where that leaves a gap."""
+        """Let the local log begin where the source's does; report a gap that this leaves."""
         log, start = copy.log, copy.source_start
         end = log.end_offset
         if start > end > log.start_offset:
@@ -311,9 +346,9 @@ class Mirror:
                 f"the source deleted offsets {end} to {start - 1} before they were copied"
             )
         if start > end and start < copy.target:
-            return  # the first batch will tell where the log goes on
+            return  # the first batch determines where the log continues
         if start > end:
-            log._writing().skip_to(start)
+            log._require_writer().truncator.skip_to(start)
         self._raise_start(copy)
 
     def _raise_start(self, copy: _Copy) -> None:
@@ -338,6 +373,9 @@ class Mirror:
             positions, max_wait_ms=max_wait_ms, max_bytes=total, partition_max_bytes=room
         )
 
+    def _ask_one(self, number: int, at: Position, room: int) -> Fetched | None:
+        return self._ask({number: at}, max_wait_ms=0, room=room).get(number)
+
     def _round(self, due: list[int]) -> None:
         """One fetch from every leader, and what to do with the answers."""
         positions = {}
@@ -345,7 +383,8 @@ class Mirror:
             copy = self._copies[number]
             begins = max(copy.log.end_offset, copy.source_start)
             known = copy.epochs_fit and begins == copy.log.end_offset
-            positions[number] = Position(begins, copy.epoch if known else -1)
+            epoch = copy.epoch if known else -1
+            positions[number] = Position(begins, epoch, copy.committed)
         room = max(self._copies[number].room for number in due)
         answers = self._ask(positions, max_wait_ms=_WAIT_MS, room=room)
         silent = not any(answer.records or answer.error for answer in answers.values())
@@ -367,9 +406,9 @@ class Mirror:
             return False
         if answer.diverged is not None:
             raise SourceChangedError(
-                f"partition {number} of {self._source.topic!r} parts from the copy here at offset "
-                f"{answer.diverged}: the source was truncated (an unclean leader election, say). "
-                f"{_WAYS_OUT}",
+                f"partition {number} of {self._source.topic!r} diverges from the copy here at "
+                f"offset {answer.diverged}: the source was truncated (an unclean leader election, "
+                f"say). {_WAYS_OUT}",
                 path=copy.log.path,
                 offset=answer.diverged,
             )
@@ -384,27 +423,63 @@ class Mirror:
             self._check_bounds(number, copy, answer.log_start_offset, answer.high_watermark)
         copy.heard = time.monotonic()
         copy.target = max(copy.target, answer.high_watermark)
+        end = copy.log.end_offset
         if answer.records:
-            self._append(number, copy, answer.records)
+            if not self._append(number, copy, answer.records):
+                return False
+            copy.endings.learn(answer, committed=copy.committed)
             copy.quiet = 0
-        elif silent and copy.log.end_offset < answer.high_watermark:
+        elif silent and not copy.committed and end < answer.high_watermark:
             copy.quiet += 1
             if copy.quiet >= _QUIET:  # compaction left nothing up to the source's end
-                copy.log._writing().skip_to(answer.high_watermark)
+                copy.log._require_writer().truncator.skip_to(answer.high_watermark)
+        copy.committed = end < copy.log.end_offset < answer.last_stable_offset
         if answer.log_start_offset > copy.source_start:
             copy.source_start = answer.log_start_offset
             self._follow_start(copy)
         return True
 
-    def _append(self, number: int, copy: _Copy, records: bytes) -> None:
+    def _append(self, number: int, copy: _Copy, records: bytes) -> bool:
+        """Append batches, and the ends of transactions that the source no longer has.
+
+        False if the source has to be asked for them first, and does not answer.
+        """
+        ends = copy.endings.missing(records)
+        if ends is None:
+            return False
+        at = size = 0
+        for end in ends:
+            if end.position > at:
+                size += self._store_batches(number, copy, records[at : end.position])
+            self._write_end(number, copy, end)
+            at = end.position + end.replaced
+        size += self._store_batches(number, copy, records[at:])
+        if size == 0 and not ends:  # a batch larger than what was asked for
+            if copy.room >= _LARGEST_FETCH:
+                raise CorruptRecordError(
+                    f"partition {number} of {self._source.topic!r}: the source sent no full batch",
+                    path=copy.log.path,
+                    offset=copy.log.end_offset,
+                )
+            copy.room *= 2
+            return True
+        last = _last_batch(records)
+        copy.epoch = copy.epoch if last is None else last[2]
+        self._raise_start(copy)
+        return True
+
+    def _store_batches(self, number: int, copy: _Copy, records: bytes) -> int:
+        """Append batches unchanged; returns their bytes, without a cut one."""
         log = copy.log
         first = _first_batch(records)
         if first is not None and log.end_offset < copy.source_start:
-            # The batch that holds the source's start may begin before it; of messages v0 and v1
-            # only the last offset is told, if they are wrapped.
-            log._writing().skip_to(max(log.end_offset, min(first[0], copy.source_start)))
+            # The batch that holds the source's start may begin before it; wrapped messages v0 and
+            # v1 name only their last offset.
+            log._require_writer().truncator.skip_to(
+                max(log.end_offset, min(first[0], copy.source_start))
+            )
         try:
-            info = log.append_as_follower(records)
+            size = log.append_as_follower(records).size
         except CorruptRecordError as error:
             good = error.position or 0
             if good > 0:
@@ -416,19 +491,24 @@ class Mirror:
                 path=log.path,
                 offset=error.offset,
             ) from error
-        if info.size == 0:  # a batch larger than what was asked for
-            if copy.room >= _LARGEST_FETCH:
-                raise CorruptRecordError(
-                    f"partition {number} of {self._source.topic!r}: the source sent no whole batch",
-                    path=log.path,
-                    offset=log.end_offset,
-                )
-            copy.room *= 2
+        copy.report.bytes += size
+        return size
+
+    def _write_end(self, number: int, copy: _Copy, end: End) -> None:
+        """Write the end of a transaction whose marker the source's cleaner removed."""
+        undecided = copy.endings.write(end)
+        if undecided is None:
             return
-        copy.report.bytes += info.size
-        last = _last_batch(records)
-        copy.epoch = copy.epoch if last is None else last[2]
-        self._raise_start(copy)
+        if undecided.first_offset < copy.source_start and not self._keep:
+            return  # its records go with those that the source deleted
+        copy.report.undecided.append(undecided)
+        copy.report.notes.append(
+            f"the transaction of producer {undecided.producer_id} from offset "
+            f"{undecided.first_offset} on ended in the source, which has compacted it away: "
+            "its outcome is unknown. It counts as aborted here, so read_committed "
+            f"does not show its records; the marker at offset {undecided.end_offset} was written "
+            "here. Mirror into another directory for what the source has now"
+        )
 
     def _refused(self, number: int, code: int) -> bool:
         if code not in PASSING:
@@ -447,13 +527,7 @@ class Mirror:
                     f"for {_PATIENCE:.0f} seconds; what was copied stays, run it again later"
                 )
         time.sleep(_PAUSE)
-        try:
-            about = self._source.describe()
-        except UnknownTopicOrPartitionError as error:
-            raise SourceChangedError(
-                f"topic {self._source.topic!r} was deleted in the cluster; what was copied stays"
-            ) from error
-        self._local_topic(about)
+        self._describe_again()
 
     def _slow_down(self) -> None:
         copied = sum(each.report.bytes for each in self._copies.values())
@@ -463,13 +537,10 @@ class Mirror:
                 return
             time.sleep(min(ahead, _STEP))
 
-    def _done(self) -> int:
-        return sum(max(each.log.end_offset, each.source_start) for each in self._copies.values())
-
     def _tell(self, number: int) -> None:
         if self._progress is None:
             return
-        done = self._done() - self._begun
+        done = sum(map(_done, self._copies.values())) - self._begun
         total = sum(each.target for each in self._copies.values()) - self._begun
         self._progress(done, max(done, total), f"{self._source.topic}-{number}")
 
@@ -477,6 +548,11 @@ class Mirror:
 _WAYS_OUT = (
     "Nothing was changed here. Mirror into another directory, or delete the topic here first"
 )
+
+
+def _done(copy: _Copy) -> int:
+    """The offset up to which nothing is to be copied any more."""
+    return max(copy.log.end_offset, copy.source_start)
 
 
 def _row(data: object, *, last: bool) -> tuple[int, ...] | None:

@@ -9,7 +9,7 @@ from typing import Any
 from kstore.errors import InvalidConfigError
 
 _WORDS = {"true": True, "false": False}
-# What Kafka's Java clients call otherwise, or keep in a form that only Java reads.
+# Settings that Kafka's Java clients name differently, or keep in a form that only Java reads.
 _JAVA = {
     "ssl_truststore_location": "ssl_cafile, a file of certificates in PEM",
     "ssl_truststore_type": "ssl_cafile, a file of certificates in PEM",
@@ -30,8 +30,8 @@ _OBJECTS = frozenset(
 def of_the_client(given: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as kafka-python takes them.
 
-    ``known``: its names, with their defaults, which tell the kind. Dots in names are taken for
-    underscores; text becomes what is wanted there, anything else stays as it is. Raises
+    ``known``: its names, with their defaults, which determine the type. Dots in names count as
+    underscores; text is converted to that type, other values stay unchanged. Raises
     InvalidConfigError for a name that kafka-python would ignore, and for a wrong value.
     """
     found = {}

@@ -1,7 +1,7 @@
 """A topic of a live cluster as the mirror needs it: who it is, where it ends, its batches.
 
 The requests, their encoding and the connections are kafka-python's. Each is sent in the highest
-version that both sides know, in which a broker returns batches as they lie on its disk: only a
+version that both sides support, in which a broker returns batches as they are on its disk: only a
 lower version than the broker's own makes it convert them.
 """
 
@@ -9,7 +9,7 @@ import logging
 import ssl
 import struct
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -34,10 +34,10 @@ UNKNOWN_TOPIC_OR_PARTITION = 3
 
 _SETTINGS = NetworkSelector.DEFAULT_CONFIG | KafkaConnectionManager.DEFAULT_CONFIG
 _HINT = (
-    "A broker closes the connection, too, where it refuses the password or the protocol; and "
-    "before 0.10 where it is asked for its version, which has to be given (api_version=0.8.2)"
+    "A broker also closes the connection if it rejects the password or the protocol; and "
+    "before 0.10 if it is asked for its version, which has to be given (api_version=0.8.2)"
 )
-_PATIENCE = 30.0  # seconds for what passes by itself
+_PATIENCE = 30.0  # seconds for temporary errors
 _PAUSE = 0.2  # seconds between two attempts
 _UNREADABLE = (
     ValueError,
@@ -54,7 +54,7 @@ _UNREADABLE = (
 class KafkaSource:
     """A topic of a live cluster. Used by one thread; ``close`` it, or use it in ``with``.
 
-    Every method raises SourceError where the cluster cannot be asked within ``patience``
+    Every method raises SourceError if the cluster does not answer within ``patience``
     seconds.
     """
 
@@ -68,7 +68,7 @@ class KafkaSource:
     ) -> None:
         """``settings``: kafka-python's, such as ``security_protocol`` and ``sasl_mechanism``.
 
-        As text, too: of a properties file. Raises InvalidConfigError for one that it has not.
+        Values may be text from a properties file. Raises InvalidConfigError for an unknown name.
         """
         self.topic = topic
         self._patience = patience
@@ -217,7 +217,9 @@ class KafkaSource:
                     leaders = {each.partition_index: each.leader_id for each in found.partitions}
                 if found.error_code == 0 and leaders:
                     if sorted(leaders) != list(range(len(leaders))):
-                        raise self._unreachable(f"the partitions told are {sorted(leaders)[:9]}")
+                        raise self._unreachable(
+                            f"the partitions reported are {sorted(leaders)[:9]}"
+                        )
                     self._leaders = leaders
                     self._id = getattr(found, "topic_id", None)
                     text = uuid_to_text(self._id.bytes) if self._id and self._id.int else None
@@ -229,16 +231,16 @@ class KafkaSource:
                 raise self._unreachable(answer)
             time.sleep(_PAUSE)
 
-    def _about_us(self, told: Sequence[Any]) -> Any:
-        """The part of an answer that is about this topic, by name or by id (from Fetch 13 on)."""
-        for each in told:
+    def _about_us(self, answers: Sequence[Any]) -> Any:
+        """The entry of an answer that is about this topic, by name or by id (from Fetch 13 on)."""
+        for each in answers:
             name = getattr(each, "name", None) or getattr(each, "topic", None)
             topic_id = getattr(each, "topic_id", None)
             if name == self.topic or (not name and topic_id is not None and topic_id == self._id):
                 return each
         raise self._unreachable(f"the answer is not about topic {self.topic!r}")
 
-    def _by_leader(self, partitions: Sequence[int]) -> dict[int, list[int]]:
+    def _by_leader(self, partitions: Iterable[int]) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {}
         for partition in partitions:
             found.setdefault(self._leaders.get(partition, -1), []).append(partition)
@@ -310,28 +312,33 @@ class KafkaSource:
         A partition whose leader could not be asked is not in the answer. ``describe`` again then.
         """
         requests = []
-        for leader, numbers in self._by_leader(list(positions)).items():
-            if leader < 0:
-                continue
-            asked = [
-                FetchRequest.FetchTopic.FetchPartition(
-                    partition=number,
-                    fetch_offset=positions[number].offset,
-                    last_fetched_epoch=positions[number].epoch,
-                    partition_max_bytes=partition_max_bytes,
+        for committed in (True, False):
+            chosen = [n for n, at in positions.items() if at.committed is committed]
+            for leader, numbers in self._by_leader(chosen).items():
+                if leader < 0:
+                    continue
+                asked = [
+                    FetchRequest.FetchTopic.FetchPartition(
+                        partition=number,
+                        fetch_offset=positions[number].offset,
+                        last_fetched_epoch=positions[number].epoch,
+                        partition_max_bytes=partition_max_bytes,
+                    )
+                    for number in numbers
+                ]
+                request = FetchRequest(
+                    replica_id=-1,
+                    max_wait_ms=0 if committed else max_wait_ms,
+                    min_bytes=1,
+                    max_bytes=max_bytes,
+                    isolation_level=int(committed),
+                    topics=[
+                        FetchRequest.FetchTopic(
+                            topic=self.topic, topic_id=self._id, partitions=asked
+                        )
+                    ],
                 )
-                for number in numbers
-            ]
-            topic = FetchRequest.FetchTopic(topic=self.topic, topic_id=self._id, partitions=asked)
-            request = FetchRequest(
-                replica_id=-1,
-                max_wait_ms=max_wait_ms,
-                min_bytes=1,
-                max_bytes=max_bytes,
-                isolation_level=0,
-                topics=[topic],
-            )
-            requests.append((leader, request))
+                requests.append((leader, request))
         found: dict[int, Fetched] = {}
         for (_, request), answer in zip(requests, self._send(requests), strict=True):
             if isinstance(answer, kafka.errors.KafkaError):
@@ -355,12 +362,16 @@ def _fetched(part: Any) -> Fetched:
     diverging = getattr(part, "diverging_epoch", None)
     diverged = None if diverging is None or diverging.epoch < 0 else diverging.end_offset
     start = getattr(part, "log_start_offset", None)
+    stable = getattr(part, "last_stable_offset", None)
+    aborted = getattr(part, "aborted_transactions", None) or ()
     return Fetched(
         part.error_code,
         -1 if part.high_watermark is None else part.high_watermark,
         -1 if start is None else start,
         part.records or b"",
         diverged,
+        -1 if stable is None else stable,
+        [(each.producer_id, each.first_offset) for each in aborted],
     )
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from kstore._native import ragged
+from kstore._native.format import ragged_bytes
 from kstore.record.columns import Columns, Headers, Ragged
 
 try:
@@ -73,7 +73,7 @@ def to_table(parts: Iterable[Columns]) -> Any:
 
 
 def _validity(missing: Any) -> Any:
-    """Arrow's bitmap of rows that are not null; None where all are there."""
+    """Arrow's bitmap of rows that are not null; None if none is null."""
     if missing is None or not missing.any():
         return None
     return pa.py_buffer(np.packbits(~missing, bitorder="little"))
@@ -86,7 +86,7 @@ def _number_array(kind: Any, values: Any, missing: Any) -> Any:
 
 def _view_array(rows: Ragged, kind: Any) -> Any:
     views = np.empty(16 * len(rows), np.uint8)
-    ragged.binary_views(rows.data, rows.positions, rows.lengths, views)
+    ragged_bytes.binary_views(rows.data, rows.positions, rows.lengths, views)
     buffers = [_validity(rows.is_null), pa.py_buffer(views), pa.py_buffer(rows.data)]
     return pa.Array.from_buffers(kind, len(rows), buffers)
 

@@ -1,8 +1,8 @@
-"""Records in, one whole batch of bytes out."""
+"""Records in, one complete batch of bytes out."""
 
 from collections.abc import Iterable
 
-from kstore._native.encode import BatchBuffer
+from kstore._native.append.encode import BatchBuffer
 from kstore.errors import CorruptRecordError
 from kstore.record import codec
 from kstore.record.convert import convert
@@ -14,11 +14,11 @@ Data = bytes | bytearray | memoryview
 
 
 class BatchBuilder:
-    """Collects records up to a size and seals them into one record batch v2.
+    """Collects records up to a size and builds one record batch v2 of them.
 
-    ``size_limit`` is Kafka's ``batch.size``: bytes of the whole batch before compression. A
+    ``size_limit`` is Kafka's ``batch.size``: bytes of the batch before compression. A
     single record may be larger: a batch always takes its first one. Not safe to share between
-    threads. Memory: the largest batch so far, and its compressed bytes while it is sealed.
+    threads. Memory: the largest batch so far, and its compressed bytes while it is built.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class BatchBuilder:
         self._buffer.set_producer(producer_id, producer_epoch, base_sequence)
 
     def build(self, base_offset: int = 0, leader_epoch: int = -1, attributes: int = 0) -> bytes:
-        """Seal the batch, compressed whole, return its bytes, and start the next one.
+        """Build the batch, compress it, return its bytes, and start the next one.
 
         ``attributes`` are those beside the codec (transactional, control, timestamp type).
         """
@@ -97,7 +97,7 @@ class BatchBuilder:
 def repack(batch: Data, codec_to: int, *, level: int | None = None) -> bytes:
     """The same v2 batch under another codec (0: uncompressed); all other fields are kept.
 
-    Raises ``CorruptRecordError`` where it is not one whole batch, damaged, or does not
+    Raises ``CorruptRecordError`` if it is not one complete batch, corrupt, or does not
     decompress.
     """
     if len(batch) < _HEADER_SIZE or batch[16] != 2:

@@ -170,7 +170,7 @@ def _snappy_blocks(data: memoryview) -> Iterator[tuple[int, Callable[[], Data]]]
     position = 0
     while position < len(data):
         if bytes(data[position : position + 8]) == _XERIAL_MAGIC:
-            position += len(_XERIAL_HEADER)  # its versions are not looked at, as in Java
+            position += len(_XERIAL_HEADER)  # its versions are ignored, as in Java
             if position > len(data):
                 raise CorruptRecordError("the snappy stream ends inside its header")
             continue
@@ -225,11 +225,11 @@ def _xxhash32_of_few(data: bytes) -> int:
     """xxHash32 with seed 0 of fewer than 16 bytes, all that a frame's header needs."""
     word = 0xFFFFFFFF
     value = 0x165667B1 + len(data)
-    whole = len(data) & ~3
-    for at in range(0, whole, 4):
+    aligned = len(data) & ~3
+    for at in range(0, aligned, 4):
         value = value + int.from_bytes(data[at : at + 4], "little") * 0xC2B2AE3D & word
         value = (value << 17 | value >> 15) * 0x27D4EB2F & word
-    for byte in data[whole:]:
+    for byte in data[aligned:]:
         value = value + byte * 0x165667B1 & word
         value = (value << 11 | value >> 21) * 0x9E3779B1 & word
     value = (value ^ value >> 15) * 0x85EBCA77 & word
@@ -256,7 +256,7 @@ def _lz4_blocks(data: memoryview, magic: int) -> Iterator[tuple[int, Callable[[]
         if field >> 31:
             yield size, partial(bytes, block)
         else:
-            yield 0, partial(_lz4_block, block, buffer)  # the buffer is there already
+            yield 0, partial(_lz4_block, block, buffer)  # the buffer exists already
         position += size + trailer
 
 
@@ -285,9 +285,9 @@ def _lz4_header(data: memoryview, magic: int) -> tuple[int, int, int]:
 
 
 def _decompress_zstd(data: memoryview, limit: int) -> bytes:
-    """Kafka's frames do not tell their size, so it is bounded by walking the block headers."""
+    """Kafka's frames do not contain their size, so it is bounded by walking the block headers."""
     bound = _zstd_bound(data)
-    # One byte beyond the limit tells "exactly the limit" from "more".
+    # One byte beyond the limit distinguishes "exactly the limit" from "more".
     buffer = bytearray(min(bound, limit + 1))
     try:
         size = _library().zstd.decompress_into(data, buffer)

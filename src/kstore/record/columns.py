@@ -6,8 +6,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from kstore._native import ragged
-from kstore._native.decode import Block, Scanner
+from kstore._native.format import ragged_bytes
+from kstore._native.read.decode import Block, Scanner
 from kstore.record.codec import decompress
 
 Rows = slice | NDArray[Any] | list[int] | list[bool]
@@ -25,10 +25,10 @@ def _view(buffer: Any, dtype: Any, count: int = -1, start: int = 0) -> NDArray[A
 
 
 class Ragged:
-    """Byte strings of varying length, each a place in ``data``; nothing is copied until asked.
+    """Byte strings of varying length, each a range of ``data``; nothing is copied until requested.
 
     ``positions`` (int64) and ``lengths`` (int32, -1 for null) have one entry a row; ``data``
-    is a uint8 array, often a whole mapped segment. Indexing with a number gives bytes or
+    is a uint8 array, often a mapped segment. Indexing with a number gives bytes or
     None, with a slice, a mask or an array of numbers another Ragged. Immutable, safe to share.
     """
 
@@ -70,7 +70,7 @@ class Ragged:
 
     def to_list(self) -> list[bytes | None]:
         """All rows as bytes (copied), None for null."""
-        return ragged.gather(self.data, self.positions, self.lengths)
+        return ragged_bytes.gather(self.data, self.positions, self.lengths)
 
 
 class Headers:
@@ -98,7 +98,9 @@ class Headers:
     def __getitem__(self, rows: Rows) -> "Headers": ...
     def __getitem__(self, rows: int | Rows) -> "HeaderTuple | Headers":
         if isinstance(rows, int | np.integer):
-            return ragged.read_headers(self.data, int(self.positions[rows]), int(self.counts[rows]))
+            return ragged_bytes.read_headers(
+                self.data, int(self.positions[rows]), int(self.counts[rows])
+            )
         return Headers(self.data, self.positions[rows], self.counts[rows])
 
     def __repr__(self) -> str:
@@ -113,7 +115,7 @@ class Headers:
         total = int(self.counts.sum())
         positions = np.empty((2, total), np.int64)
         lengths = np.empty((2, total), np.int32)
-        ragged.place_headers(
+        ragged_bytes.place_headers(
             self.data, self.positions, self.counts,
             positions[0], lengths[0], positions[1], lengths[1],
         )  # fmt: skip
@@ -203,7 +205,7 @@ class Columns:
 class ColumnScan:
     """Iterates over the Columns of the batches in a buffer.
 
-    Takes the arguments of the native ``Scanner``, and tells afterwards what was skipped
+    Takes the arguments of the native ``Scanner``, and reports afterwards what was skipped
     (``skipped``) and where it stopped (``position``, ``at_end``). ``size`` is how many bytes the
     rows have taken so far, and the batches that were decompressed. One thread at a time.
     """
@@ -240,7 +242,7 @@ class ColumnScan:
 
     @property
     def skipped(self) -> list[tuple[int, int, int, str]]:
-        """(position, size, offset, reason) of each batch that was left out as damaged."""
+        """(position, size, offset, reason) of each batch skipped as corrupt."""
         return self._scanner.skipped
 
     @property
@@ -259,7 +261,7 @@ class ColumnScan:
         return self._scanner.at_end
 
     def close(self) -> None:
-        """Let go of the buffer; Columns handed out stay valid (and keep it)."""
+        """Release the buffer; Columns already returned stay valid (and keep it)."""
         self._scanner.close()
         self._array = None
         self._source = None

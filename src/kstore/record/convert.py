@@ -7,7 +7,7 @@ functions may be called from any thread.
 
 from functools import partial
 
-from kstore._native.convert import Converter
+from kstore._native.format.converter import Converter
 from kstore.errors import InvalidTimestampError
 from kstore.record.codec import codec_id, compress, decompress
 
@@ -17,7 +17,7 @@ Data = bytes | bytearray | memoryview
 def convert(
     batches: Data, magic: int, *, compression: str | None = None, level: int | None = None
 ) -> bytes:
-    """Whole batches of any magic as batches of one magic, offsets and timestamps kept.
+    """Convert batches of any magic to batches of one magic, offsets and timestamps kept.
 
     Batch by batch: a message becomes a batch v2 of one record and a wrapper one of many, and
     the records of a compressed v2 batch become one wrapper, those of an uncompressed one
@@ -29,7 +29,7 @@ def convert(
     Parameters
     ----------
     batches
-        Whole batches; every checksum is checked.
+        Complete batches; every checksum is checked.
     magic
         0, 1 or 2.
     compression
@@ -53,12 +53,63 @@ def convert(
     return _converter(batches, magic, codec=target, level=level).convert()
 
 
+def recompress(
+    batches: Data, magic: int, compression: str, *, level: int | None = None
+) -> tuple[bytes, int]:
+    """As :func:`convert` with a codec whose aim is size: what it would make larger stays.
+
+    A batch of that magic stays as it is, one of another becomes an uncompressed batch. Returns
+    the batches, and how many of that magic would have grown.
+    """
+    converter = _converter(
+        batches, magic, codec=codec_id(compression), level=level, keep_smaller=True
+    )
+    return converter.convert(), converter.kept_count
+
+
+def merge(
+    batches: Data,
+    most: int,
+    *,
+    compression: str,
+    level: int | None = None,
+    keep_smaller: bool = True,
+    final: bool = True,
+) -> tuple[bytes, int, int]:
+    """Put small neighbours together as one batch v2, records and offsets kept.
+
+    Merged are only batches v2 that follow each other without a gap and have none within, without
+    producer id, transaction, control records or time of deletion, of one leader epoch and
+    timestamp type, and with LogAppendTime of one time. The others stay as they are.
+
+    Parameters
+    ----------
+    batches
+        Complete batches of any magic; every checksum is checked.
+    most
+        Bytes that a merged batch takes at most before it is compressed, its header with it.
+    compression, level
+        Of merged batches.
+    keep_smaller
+        Whether batches stay that would take more bytes when merged.
+    final
+        Whether nothing follows; otherwise the last run may continue.
+
+    Returns the batches, where in ``batches`` the run that may continue begins, and how many
+    batches were merged into the one before them. Raises what :func:`convert` raises.
+    """
+    codec = codec_id(compression)
+    converter = _converter(batches, 2, codec=codec, level=level, keep_smaller=keep_smaller)
+    merged, used = converter.merge(most, final)
+    return merged, used, converter.merged_count
+
+
 def down_convert(batches: Data, magic: int, *, first_offset: int = 0) -> bytes:
     """Batches for a fetcher that knows formats up to ``magic``, as Kafka (until 3.9) sends them.
 
     As :func:`convert`, but batches below ``magic`` stay what they are, and records below
-    ``first_offset`` are left out of uncompressed batches that are converted: a consumer of
-    v0 and v1 would take them for others. (Compressed ones stay whole: it skips inside them.)
+    ``first_offset`` are omitted from uncompressed batches that are converted: a consumer of
+    v0 and v1 would take them for others. (Compressed ones stay complete: it skips inside them.)
     """
     return _converter(batches, magic, keep_lower=True, first_offset=first_offset).convert()
 
@@ -95,6 +146,7 @@ def _converter(
     *,
     codec: int = -1,
     keep_lower: bool = False,
+    keep_smaller: bool = False,
     first_offset: int = -(1 << 63),
     level: int | None = None,
 ) -> Converter:
@@ -103,6 +155,7 @@ def _converter(
         magic,
         codec=codec,
         keep_lower=keep_lower,
+        keep_smaller=keep_smaller,
         first_offset=first_offset,
         decompress=decompress,
         compress=partial(compress, level=level),

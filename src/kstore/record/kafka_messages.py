@@ -111,9 +111,9 @@ class _Reader:
     def take(self, size: int) -> bytes:
         if size < 0 or size > len(self.data) - self.at:
             raise CorruptRecordError("the message ends before its fields do")
-        piece = self.data[self.at : self.at + size]
+        value = self.data[self.at : self.at + size]
         self.at += size
-        return piece
+        return value
 
     def present(self) -> bool:
         """The byte before a struct that may be null: -1 (0 in a tagged field) says it is."""

@@ -1,33 +1,96 @@
 """Aware datetimes at the edge, milliseconds since 1970 (UTC) inside."""
 
+import operator
+import warnings
 from datetime import UTC, datetime, timedelta
+from typing import NoReturn, SupportsIndex
 
 from kstore.errors import InvalidTimestampError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 INT64_MAX = 2**63 - 1
+# The end of the year 9999, where calendars end (Python's, Java's DateTimeFormatter, SQL's). A
+# number beyond it is a time in a finer unit: of any day since 1979, microseconds are. The
+# append kernel has the same bound (kstore._native.append.record_appender).
+LAST_RECORD_TIMESTAMP = 253_402_300_799_999
 
 
-def to_milliseconds(when: datetime | int) -> int:
-    """Milliseconds of an aware datetime, rounded down; a number passes as it is.
+def to_milliseconds(when: datetime | SupportsIndex) -> int:
+    """Milliseconds to look up: of an aware datetime, rounded down; a number passes as it is.
 
-    Raises ``InvalidTimestampError`` for a naive datetime and for anything before 1970: Kafka
-    has no times below 0.
+    Raises ``InvalidTimestampError`` for a naive datetime, for anything before 1970 (Kafka has no
+    times below 0), and for what takes more than 63 bits.
     """
     if isinstance(when, datetime):
         if when.utcoffset() is None:
             raise InvalidTimestampError(
-                f"{when!r} has no time zone; for UTC write when.replace(tzinfo=datetime.UTC)"
+                f"{when!r} has no time zone: when.astimezone() takes it for local time, as "
+                "datetime.now() gives it (datetime.now(UTC) has a zone); only a time that is "
+                "UTC already takes when.replace(tzinfo=UTC)"
             )
         milliseconds = (when - _EPOCH) // _MILLISECOND
-    elif isinstance(when, int) and not isinstance(when, bool):
-        milliseconds = when
+    elif isinstance(when, bool) or not hasattr(when, "__index__"):
+        raise TypeError(
+            f"a time is an aware datetime or milliseconds, not {type(when).__name__}"
+            + (_NUMPY_ADVICE if type(when).__name__ == "datetime64" else "")
+        )
     else:
-        raise TypeError(f"a time is an aware datetime or milliseconds, not {type(when).__name__}")
-    if not 0 <= milliseconds <= INT64_MAX:
-        raise InvalidTimestampError(f"{when!r} is outside Kafka's times (1970 and later)")
+        milliseconds = operator.index(when)
+    if milliseconds > INT64_MAX:
+        raise InvalidTimestampError(_TOO_LARGE)
+    if milliseconds < 0:
+        shown = when if milliseconds > -INT64_MAX else "a time"
+        raise InvalidTimestampError(f"{shown!r} is outside Kafka's times (1970 and later)")
     return milliseconds
+
+
+# Without the number: Python does not print one of more than 4,300 digits.
+_TOO_LARGE = "a time is milliseconds since 1970, less than 2^63 of them (Kafka's int64)"
+_NUMPY_ADVICE = "; of one in UTC: int(when.astype('datetime64[ms]').astype('int64'))"
+
+
+def to_record_timestamp(when: datetime | SupportsIndex) -> int:
+    """Milliseconds that a new record may have; as :func:`to_milliseconds`, with an upper bound.
+
+    Raises ``InvalidTimestampError`` beyond the year 9999 too: nanoseconds or microseconds taken
+    for milliseconds give such times, and retention would keep their segment forever.
+    """
+    milliseconds = to_milliseconds(when)
+    if milliseconds > LAST_RECORD_TIMESTAMP:
+        refuse_record_timestamp(milliseconds)
+    return milliseconds
+
+
+def refuse_record_timestamp(milliseconds: int) -> NoReturn:
+    """Raise the ``InvalidTimestampError`` for a number that no new record may have."""
+    if milliseconds > INT64_MAX:
+        raise InvalidTimestampError(_TOO_LARGE)
+    if milliseconds < 0:
+        shown = f": {milliseconds} ms" if milliseconds > -INT64_MAX else ""
+        raise InvalidTimestampError(f"a record's timestamp cannot lie before 1970{shown}")
+    raise InvalidTimestampError(
+        f"a record's timestamp is milliseconds since 1970 and at most {LAST_RECORD_TIMESTAMP} "
+        f"(the year 9999), not {milliseconds}{unit_advice(milliseconds)}"
+    )
+
+
+def unit_advice(milliseconds: int) -> str:
+    """What a number beyond the year 9999 looks like; empty if no unit gives a date either."""
+    for unit, divisor in (("microseconds", 1000), ("nanoseconds", 1_000_000)):
+        if milliseconds // divisor <= LAST_RECORD_TIMESTAMP:
+            date = (_EPOCH + timedelta(milliseconds=milliseconds // divisor)).date()
+            return f"; these look like {unit} ({date}): divide by {divisor:,}"
+    return ""
+
+
+def warn_nothing_that_late(milliseconds: int) -> None:
+    """Warn where a lookup found no record because its time is in another unit."""
+    if milliseconds > LAST_RECORD_TIMESTAMP:
+        warnings.warn(
+            f"no record is as late as {milliseconds} ms{unit_advice(milliseconds)}",
+            stacklevel=3,
+        )
 
 
 def to_datetime(milliseconds: int) -> datetime | None:
@@ -40,4 +103,6 @@ def to_datetime(milliseconds: int) -> datetime | None:
     try:
         return _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:
-        raise InvalidTimestampError(f"{milliseconds} ms is beyond the year 9999") from None
+        raise InvalidTimestampError(
+            f"{milliseconds} ms is beyond the year 9999{unit_advice(milliseconds)}"
+        ) from None

@@ -4,27 +4,36 @@
 short way to a DataFrame, ``write`` from one, ``aggregate`` counts and measures without sending
 records to the JVM. Names are resolved on first use, so that a job's
 ``--help`` does not wait for pyspark.
+
+- ``source/``: the data source; ``sink/``: the sink; ``jobs/``: work over whole stores
+- ``data_source``: what Spark makes of ``format("kstore")``
+- ``session``: ``register``, ``read``, ``plan``
+- ``task_dataframe``: a DataFrame of Arrow batches that tasks make
+- ``exclusive_lock``: the store's one-writer lock, waited for
+- ``java_pattern``: Java's regular expressions for names of topics
 """
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kstore.spark.aggregates import aggregate as aggregate
-    from kstore.spark.planning import Plan as Plan
     from kstore.spark.session import plan as plan
     from kstore.spark.session import read as read
     from kstore.spark.session import register as register
-    from kstore.spark.session_write import fill_headers as fill_headers
-    from kstore.spark.session_write import write as write
+    from kstore.spark.sink.write_dataframe import fill_headers as fill_headers
+    from kstore.spark.sink.write_dataframe import write as write
+    from kstore.spark.source.aggregates import aggregate as aggregate
+    from kstore.spark.source.metrics import offsets_behind_latest as offsets_behind_latest
+    from kstore.spark.source.offset_ranges import Plan as Plan
 
 _HOME = {
-    "aggregate": "kstore.spark.aggregates",
-    "fill_headers": "kstore.spark.session_write",
-    "Plan": "kstore.spark.planning",
+    "aggregate": "kstore.spark.source.aggregates",
+    "fill_headers": "kstore.spark.sink.write_dataframe",
+    "offsets_behind_latest": "kstore.spark.source.metrics",
+    "Plan": "kstore.spark.source.offset_ranges",
     "plan": "kstore.spark.session",
     "read": "kstore.spark.session",
     "register": "kstore.spark.session",
-    "write": "kstore.spark.session_write",
+    "write": "kstore.spark.sink.write_dataframe",
 }
 
 __all__ = list(_HOME)

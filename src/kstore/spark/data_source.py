@@ -16,11 +16,15 @@ from pyspark.sql.datasource import (
 
 from kstore.errors import InvalidConfigError
 from kstore.log.files import DISK
-from kstore.spark.options import SELECTIONS, SOURCE_OPTIONS, check_names, parse_source
-from kstore.spark.reading import check_visible, keep_imports_out_of_collections, open_store
-from kstore.spark.schema import check_declared, to_ddl
-from kstore.spark.sink_options import prepare_sink
-from kstore.spark.snapshot import Snapshot, take_snapshot
+from kstore.spark.sink.options import prepare_sink
+from kstore.spark.source.options import SELECTIONS, SOURCE_OPTIONS, check_names, parse_source
+from kstore.spark.source.range_reader import (
+    check_visible,
+    keep_imports_out_of_collections,
+    open_store,
+)
+from kstore.spark.source.schema import check_declared, to_ddl
+from kstore.spark.source.snapshot import Snapshot, take_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -41,6 +45,7 @@ class KStoreDataSource(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
+        _refuse_table(options)
         self._snapshot: Snapshot | None = None
         if any(name.lower() in options for name in SELECTIONS):
             check_names(options, SOURCE_OPTIONS)
@@ -52,7 +57,7 @@ class KStoreDataSource(DataSource):
         return to_ddl(parse_source(_without_ends(self.options), streaming=True).columns)
 
     def reader(self, schema: "StructType") -> DataSourceReader:
-        from kstore.spark.source import KStoreReader
+        from kstore.spark.source.batch_reader import KStoreReader
 
         wanted = parse_source(self.options)
         assert self._snapshot is not None
@@ -60,13 +65,13 @@ class KStoreDataSource(DataSource):
         return KStoreReader(wanted, self._snapshot, check_declared(schema), self.parallelism)
 
     def streamReader(self, schema: "StructType") -> DataSourceStreamReader:  # noqa: N802 (Spark's)
-        from kstore.spark.streaming import KStoreStreamReader
+        from kstore.spark.source.stream_reader import KStoreStreamReader
 
         wanted = parse_source(self.options, streaming=True)
         return KStoreStreamReader(wanted, check_declared(schema), self.parallelism)
 
     def writer(self, schema: "StructType", overwrite: bool) -> DataSourceWriter:
-        from kstore.spark.sink import KStoreWriter
+        from kstore.spark.sink.spark_writers import KStoreWriter
 
         if overwrite:
             raise InvalidConfigError(
@@ -77,10 +82,25 @@ class KStoreDataSource(DataSource):
     def streamWriter(  # noqa: N802 (Spark's)
         self, schema: "StructType", overwrite: bool
     ) -> DataSourceStreamWriter:
-        from kstore.spark.sink import KStoreStreamWriter
+        from kstore.spark.sink.spark_writers import KStoreStreamWriter
 
         keep_imports_out_of_collections()
         return KStoreStreamWriter(prepare_sink(self.options, schema, streaming=True))
+
+
+def _refuse_table(options: MutableMapping[str, str]) -> None:
+    """InvalidConfigError for CREATE TABLE ... USING kstore, and for a query of such a table.
+
+    Spark adds a location to the options when it creates a table, and hands no options at all to
+    the queries over it: none of them could know which directory and which topics to read.
+    """
+    if not options or any(name.lower() == "location" for name in options):
+        raise InvalidConfigError(
+            "format('kstore') needs options, and a table keeps none: Spark hands a table's options "
+            "over when it is created, never when it is queried. Make a view instead, as in CREATE "
+            "TEMPORARY VIEW orders USING kstore OPTIONS (path '/data/kafka-logs', subscribe "
+            "'orders'); a DataFrame takes .option('subscribe', 'orders').load('/data/kafka-logs')"
+        )
 
 
 def _without_ends(options: MutableMapping[str, str]) -> dict[str, str]:

@@ -13,11 +13,11 @@ from kstore.errors import StorageError
 from kstore.log.files import DISK
 from kstore.log.log_dir import absolute_paths
 from kstore.record.timestamp import to_milliseconds
-from kstore.spark.batch_plan import plan_batch
-from kstore.spark.options import SOURCE_OPTIONS, check_names, parse_source
-from kstore.spark.planning import Plan
-from kstore.spark.reading import check_visible, open_store
-from kstore.spark.snapshot import take_snapshot
+from kstore.spark.source.batch_plan import plan_batch
+from kstore.spark.source.offset_ranges import Plan
+from kstore.spark.source.options import SOURCE_OPTIONS, check_names, parse_source
+from kstore.spark.source.range_reader import check_visible, open_store
+from kstore.spark.source.snapshot import take_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,10 +34,10 @@ def register(spark: "SparkSession") -> None:
     Set ``os.environ["PYSPARK_PYTHON"] = sys.executable`` before the session is made.
     """
     from kstore.spark.data_source import KStoreDataSource
-    from kstore.spark.made import make_active
+    from kstore.spark.task_dataframe import make_active
 
     context = getattr(spark, "sparkContext", None)
-    known = {} if context is None else {"parallelism": int(context.defaultParallelism)}
+    known = {} if context is None else {"parallelism": default_parallelism(spark)}
     if context is not None and context.pythonExec == "python3" and sys.prefix != sys.base_prefix:
         warnings.warn(
             "Spark starts 'python3' from the path, not this virtual environment: set "
@@ -155,6 +155,12 @@ def to_options(
     }
     check_names(texts, SOURCE_OPTIONS)
     return texts
+
+
+def default_parallelism(spark: "SparkSession") -> int:
+    """Cores of the cluster; 0 where the session cannot say (Spark Connect has no context)."""
+    context = getattr(spark, "sparkContext", None)
+    return 0 if context is None else int(context.defaultParallelism)
 
 
 def check_executors(spark: "SparkSession", paths: tuple[str, ...]) -> None:

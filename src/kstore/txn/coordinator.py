@@ -80,6 +80,7 @@ class Coordinator:
         self._ids: dict[str, Metadata] = {}
         self._locks: dict[str, threading.RLock] = {}
         self._guard = threading.Lock()
+        self._deleted: dict[str, str] = {}  # a topic of the id's transaction that was deleted
 
     def load(self, metadata: Metadata) -> None:
         """Take over what ``__transaction_state`` has of an id."""
@@ -193,6 +194,11 @@ class Coordinator:
         with self._turn(transactional_id):
             known = self.check(transactional_id, producer_id, producer_epoch)
             if known.state is State.ONGOING:
+                if commit and transactional_id in self._deleted:
+                    raise InvalidTxnStateError(
+                        f"topic {self._deleted[transactional_id]!r}, which the transaction uses, "
+                        "was deleted since it began: the transaction can only be aborted"
+                    )
                 if durable and commit:
                     self._effects.flush(known.partitions)
                 known = self._decide(known, commit=commit)
@@ -205,6 +211,26 @@ class Coordinator:
                     f"{known.state.name}"
                 )
             self._finish(known, durable=durable)
+
+    def drop_topic(self, topic: str, users: Iterable[str] = ()) -> None:
+        """A topic is being deleted: what is under way in it, and of ``users``, can only abort.
+
+        No marker goes to its partitions, so none to a topic that is made again under its name.
+        """
+        users = set(users)
+        for known in self.all():
+            with self._turn(known.transactional_id):
+                known = self._ids[known.transactional_id]
+                if known.state in _AT_REST:
+                    continue
+                left = frozenset(place for place in known.partitions if place[0] != topic)
+                is_used = left != known.partitions or known.transactional_id in users
+                if known.state is State.ONGOING and is_used:
+                    self._deleted[known.transactional_id] = topic
+                if left != known.partitions:
+                    self._store(known._replace(partitions=left))
+                    # On disk before the topic's name is free.
+                    self._effects.flush_state(known.transactional_id)
 
     # --- what time and restarts ask for ---------------------------------------------------
 
@@ -303,6 +329,7 @@ class Coordinator:
 
     def _decide(self, known: Metadata, *, commit: bool) -> Metadata:
         """At a millisecond of its own: the markers have it, and tell decisions apart by it."""
+        self._deleted.pop(known.transactional_id, None)
         decided = known._replace(
             state=_OUTCOME[commit],
             last_update_ms=max(self._effects.now_ms(), known.last_update_ms + 1),

@@ -3,6 +3,16 @@
 Everything here may be called from Python and from inside a ``numba.njit`` function. The frame,
 index, record, hash and checksum functions are the Cython kernels themselves, called by symbol.
 They hold no state and may run in any number of threads; none needs the GIL.
+
+Modules:
+
+- aggregate: windows, groups and the largest, in one pass over columns
+- cache: machine code of predicates, kept across processes
+- kernel_addresses: the C entries of the kernels, by symbol
+- kernels: index search, batch walk, checksum and records inside compiled loops
+- select: which rows to keep: a range, or a user's predicate
+- symbols: registers the kernels with LLVM and calls them by symbol
+- views: bytes of one record, without a copy
 """
 
 from kstore._native.jit.aggregate import (

@@ -32,7 +32,7 @@ class Frame(NamedTuple):
 
     ``status`` is 0 where a whole batch is there. 1: the bytes end before the batch does (the
     tail of a log that is still written, or the end of the data); more: no batch can start so
-    (see ``kstore._native.status``). Then ``end`` is the position asked for and the rest -1.
+    (see ``kstore._native.format.status``). Then ``end`` is the position asked for and the rest -1.
     """
 
     status: int

@@ -14,7 +14,7 @@ from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
-from kstore._native.symbols import addresses
+from kstore._native.jit.kernel_addresses import addresses
 
 for _name, _address in addresses().items():
     binding.add_symbol(_name, _address)

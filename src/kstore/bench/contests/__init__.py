@@ -1,4 +1,4 @@
-"""Contests of the engine: each module's ``contests()`` makes them, in the temporary directory.
+"""Contests of the engine: each module's ``contests()`` makes them in the temporary directory.
 
-Their peers are optional (``kstore.bench.peers``); sizes are those of a full run, scaled down.
+Sizes are those of a full run, multiplied by ``kstore.bench.contest.scaled``.
 """

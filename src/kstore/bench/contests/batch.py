@@ -1,84 +1,115 @@
-"""Segments in page cache: walking frames, checking every batch, checking one as a leader."""
+"""Segments in page cache: walking frames, checking every batch, validating one as a leader."""
 
+import struct
 from collections.abc import Callable, Iterator
 from functools import partial
+from mmap import mmap
 from typing import Any
 
 import crc32c as package
 import numpy as np
 
-from kstore._native import batch, checksum, limits
-from kstore.bench import kernels_batch as work
-from kstore.bench.contest import Contest, scaled
+from kstore._native.append import validate_batch
+from kstore._native.bench import memory_loops
+from kstore._native.format import checksum
+from kstore.bench.contest import Bar, Calls, Contest, scaled
+from kstore.bench.data.batches import TIME, Segment, map_segment, message, sized_batch
 
 GIB = 1 << 30
+READ, LOOP = "read every byte", "Python loop, crc32c (PyPI)"
 
 
-def walking(segment: work.Segment, name: str, *, with_struct: bool = False) -> Contest:
+def walk_with_struct(mapping: mmap) -> int:
+    """Count frames as a Python program does without a kernel."""
+    take = struct.Struct(">i").unpack_from
+    position = count = 0
+    end = len(mapping)
+    while position + 17 < end:
+        position += 12 + take(mapping, position + 8)[0]
+        count += 1
+    return count
+
+
+def check_in_a_loop(mapping: mmap, crc32c: Callable[[memoryview], int]) -> int:
+    """Count batches with a valid CRC in a Python loop around another package's function."""
+    take = struct.Struct(">i").unpack_from
+    stored = struct.Struct(">I").unpack_from
+    position = valid = 0
+    with memoryview(mapping) as view:
+        while position + 17 < len(view):
+            size = 12 + take(view, position + 8)[0]
+            with view[position + 21 : position + size] as covered:
+                valid += crc32c(covered) == stored(view, position + 17)[0]
+            position += size
+    return valid
+
+
+def walking(segment: Segment, *, with_struct: bool = False) -> Contest:
     seeds: Any = np.array(segment.seeds(), dtype=np.int64)
     mapping = segment.mapping
-    calls: dict[str, Callable[[], object]] = {
-        "kstore, seeds": lambda: len(batch.walk_frames(mapping, seeds)),
-        "kstore, no seeds": lambda: len(batch.walk_frames(mapping)),
-        "one chain in C": partial(limits.count_frames, mapping),
-        "read every byte": lambda: limits.read_all(mapping) and None,
+    calls: Calls = {
+        "kstore, seeds": lambda: len(validate_batch.walk_frames(mapping, seeds)),
+        "kstore, no seeds": lambda: len(validate_batch.walk_frames(mapping)),
+        "one chain in C": partial(memory_loops.count_frames, mapping),
+        READ: lambda: memory_loops.read_all(mapping) and None,
     }
-    bars: tuple[tuple[str, str, float | None], ...] = (
+    bars: tuple[Bar, ...] = (
         ("kstore, seeds", "one chain in C", 3.0),
-        ("kstore, seeds", "read every byte", 0.85),
+        ("kstore, seeds", READ, 0.85),
         ("kstore, no seeds", "one chain in C", None),
     )
     if with_struct:
-        calls["Python struct"] = partial(work.walk_with_struct, mapping)
+        calls["Python struct"] = partial(walk_with_struct, mapping)
         bars = (("kstore, seeds", "Python struct", 20.0),)
-    return Contest(
-        name=f"{name}, {len(mapping):,} bytes",
-        calls=calls,
-        amount=len(mapping),
-        bars=bars,
-        expected=segment.count,
-        unchecked=frozenset(["read every byte"]),
-        ceiling="read every byte",
-    )
+    return segment_contest("walk frames of 100 bytes", segment, calls, bars)
 
 
-def checking(segment: work.Segment, name: str, one_core: float, two_cores: float) -> Contest:
-    seeds = segment.seeds()
+def checking(segment: Segment, name: str, wanted: tuple[float, float]) -> Contest:
+    """``wanted``: one core against a read of every byte, two cores against a Python loop."""
     mapping = segment.mapping
 
-    def right(threads: int = 1, seeds: list[int] | None = None) -> int:
-        table = batch.scan(mapping, threads=threads, seeds=seeds)
+    def count_valid(threads: int = 1, seeds: list[int] | None = None) -> int:
+        table = validate_batch.scan(mapping, threads=threads, seeds=seeds)
         return len(table) - table.bad_crc_count
 
-    return Contest(
-        name=f"{name}, {len(mapping):,} bytes",
-        calls={
-            "one core": right,
-            "two cores": partial(right, threads=2, seeds=seeds),
-            "read every byte": lambda: limits.read_all(mapping) and None,
-            "Python loop, crc32c (PyPI)": partial(work.check_in_a_loop, mapping, package.crc32c),
+    return segment_contest(
+        name,
+        segment,
+        {
+            "one core": count_valid,
+            "two cores": partial(count_valid, threads=2, seeds=segment.seeds()),
+            READ: lambda: memory_loops.read_all(mapping) and None,
+            LOOP: partial(check_in_a_loop, mapping, package.crc32c),
         },
-        amount=len(mapping),
-        bars=(
-            ("one core", "read every byte", one_core),
-            ("one core", "Python loop, crc32c (PyPI)", 1.3),
-            ("two cores", "Python loop, crc32c (PyPI)", two_cores),
+        (
+            ("one core", READ, wanted[0]),
+            ("one core", LOOP, 1.3),
+            ("two cores", LOOP, wanted[1]),
             ("two cores", "one core", None),
         ),
-        expected=segment.count,
-        unchecked=frozenset(["read every byte"]),
-        ceiling="read every byte",
     )
 
 
-def leading(size: int) -> Contest:
-    data = work.record_batch(size)
-    count = batch.scan(data).count[0]
+def segment_contest(name: str, segment: Segment, calls: Calls, bars: tuple[Bar, ...]) -> Contest:
+    return Contest(
+        name=f"{name}, {len(segment.mapping):,} bytes",
+        calls=calls,
+        amount=len(segment.mapping),
+        bars=bars,
+        expected=segment.count,
+        unchecked=frozenset([READ]),
+        ceiling=READ,
+    )
+
+
+def validating(size: int) -> Contest:
+    data = sized_batch(size)
+    count = validate_batch.scan(data).count[0]
     stored, covered = int.from_bytes(data[17:21], "big"), memoryview(data)[21:]
     return Contest(
         name=f"check a batch of {size} bytes, {count} records of 100 bytes, as a leader",
         calls={
-            "validate_leader": lambda: batch.validate_leader(data, now=work.TIMESTAMP).ok,
+            "validate_leader": lambda: validate_batch.validate_leader(data, now=TIME).ok,
             "its CRC alone": lambda: checksum.crc32c(covered) == stored,
         },
         amount=count,
@@ -90,22 +121,13 @@ def leading(size: int) -> Contest:
 
 
 def contests() -> Iterator[Contest]:
-    small = work.message(100)
-    yield walking(work.segment(scaled(GIB), small), "walk frames of 100 bytes")
-    yield walking(
-        work.segment(scaled(GIB // 16), small), "walk frames of 100 bytes", with_struct=True
-    )
-    yield checking(
-        work.segment(scaled(GIB), work.record_batch(16384)),
-        "check every batch of 16 KiB",
-        0.8,
-        2.0,
-    )
-    yield checking(
-        work.segment(scaled(GIB // 4), work.record_batch(1024)),
-        "check every batch of 1 KiB",
-        0.5,
-        5.0,
-    )
+    frame = message(100)
+    yield walking(map_segment(scaled(GIB), frame))
+    yield walking(map_segment(scaled(GIB // 16), frame), with_struct=True)
+    for size, name, parts, wanted in (
+        (16384, "check every batch of 16 KiB", 1, (0.8, 2.0)),
+        (1024, "check every batch of 1 KiB", 4, (0.5, 5.0)),
+    ):
+        yield checking(map_segment(scaled(GIB // parts), sized_batch(size)), name, wanted)
     for size in (1 << 10, 16 << 10, 110 << 10):
-        yield leading(size)
+        yield validating(size)

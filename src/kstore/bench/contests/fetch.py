@@ -1,5 +1,5 @@
-"""What a log hands to who reads it: views of warm files, a cold log to catch up with, and slices on
-their way into a socket; beside pread and C loops over the same file."""
+"""How a log serves readers: views of warm files, a cold log, and slices sent to a socket, beside
+pread and C loops over the same file."""
 
 import mmap
 import os
@@ -13,12 +13,14 @@ from time import perf_counter
 import numpy as np
 
 import kstore
-from kstore._native import limits, limits_disk
-from kstore._native.locate import Slice
-from kstore.bench import log_read, peers, sockets
-from kstore.bench.contest import Contest, Timed, scaled
-from kstore.bench.log_append import prepared
-from kstore.bench.raw_files import block_of, drop, opened, sequential, why_not_cold
+from kstore._native.bench import disk_loops, memory_loops
+from kstore._native.read.segment_view import Slice
+from kstore.bench.contest import Calls, Contest, Timed, scaled
+from kstore.bench.data.batches import client_batch
+from kstore.bench.data.logs import TOPIC, fill
+from kstore.bench.data.raw_files import block_of, drop, opened, sequential, why_not_cold
+from kstore.bench.machine import sockets
+from kstore.bench.peers import availability
 from kstore.bench.workload import Setting
 from kstore.log.filenames import log_name
 
@@ -26,13 +28,12 @@ MIB = 1 << 20
 SIZE = 1000 << 20  # one segment
 BATCH = 150  # records
 SENDFILE = {"copies": 1.15, "drops": 1.7}  # wanted against read and send
-Calls = dict[str, Callable[[], object]]
 
 
 def slices(log: kstore.Log, size: int) -> Iterator[tuple[Slice, int]]:
-    """A log as a fetch hands it out, a mebibyte at a time; of each how many bytes are whole
-    batches, which are all of one size: the next fetch begins behind them."""
-    batch = len(prepared(BATCH))
+    """A log in fetches of a mebibyte, each with the size of its whole batches, which are all of one
+    size: the next fetch starts after them."""
+    batch = len(client_batch(BATCH))
     offset = seen = 0
     while seen < size and (found := log.read(offset, MIB)) is not None:
         count = found.size // batch
@@ -40,30 +41,29 @@ def slices(log: kstore.Log, size: int) -> Iterator[tuple[Slice, int]]:
         offset, seen = offset + count * BATCH, seen + count * batch
 
 
-def at(position: int, words: int) -> int:
-    """The exclusive or of words of a piece of a file, as words of the file itself: those of a
-    piece that begins within one are turned."""
+def rotate(position: int, words: int) -> int:
+    """Rotate the exclusive or of a slice's words to the word boundaries of the file."""
     turned = 8 * (position % 8)
     return (words << turned | words >> (64 - turned)) & (1 << 64) - 1
 
 
 def summed(log: kstore.Log) -> int:
-    """Every byte of every slice is read; the exclusive or of the log's words."""
+    """Read every byte of every slice; the exclusive or of the log's words."""
     words = 0
     for found, used in slices(log, log.size):
         with found.memory() as memory:
-            words ^= at(found.position, limits.read_all(memory[:used]))
+            words ^= rotate(found.position, memory_loops.read_all(memory[:used]))
     return words
 
 
 def whole(log: kstore.Log) -> int:
-    """Every byte of a segment as one view; the exclusive or of its words."""
+    """Read every byte of a segment as one view; the exclusive or of its words."""
     with log.segments.views[0].whole().memory() as memory:
-        return limits.read_all(memory)
+        return memory_loops.read_all(memory)
 
 
 def scanned(log: kstore.Log) -> int:
-    """Every record as columns, every checksum checked; their number."""
+    """Read every record as columns with its checksum checked; the record count."""
     count = sum(len(columns) for columns in log.view().scan())
     if count != log.end_offset:
         raise AssertionError(f"{count} of {log.end_offset} records")
@@ -71,7 +71,7 @@ def scanned(log: kstore.Log) -> int:
 
 
 def words_of(file: Path) -> int:
-    """The exclusive or of a file's words, in the plainest way."""
+    """The exclusive or of a file's words, by NumPy."""
     words = 0
     with file.open("rb") as data:
         while block := data.read(MIB):
@@ -81,22 +81,22 @@ def words_of(file: Path) -> int:
 
 
 def by_pread(file: Path, buffer: memoryview, advice: int | None = None) -> int:
-    """preads of 1 MiB, every byte read, of the last, shorter one too; the words' exclusive or."""
+    """Read a file by preads of 1 MiB, the last one shorter; the exclusive or of its words."""
     with opened(file, os.O_RDONLY) as fd:
         if advice is not None:
             os.posix_fadvise(fd, 0, 0, advice)
         size = os.fstat(fd).st_size
-        words = limits_disk.read_at(fd, buffer, sequential(size // MIB, MIB), summed=True)
+        words = disk_loops.read_at(fd, buffer, sequential(size // MIB, MIB), summed=True)
         if rest := size % MIB:
             last = sequential(1, 1) + size - rest
-            words ^= limits_disk.read_at(fd, buffer[:rest], last, summed=True)
+            words ^= disk_loops.read_at(fd, buffer[:rest], last, summed=True)
     return words
 
 
 def by_first_touch(file: Path) -> int:
-    """A new mapping, every byte read, faults included; the words' exclusive or."""
+    """Read every byte of a new mapping, faults included; the exclusive or of its words."""
     with opened(file, os.O_RDONLY) as fd, mmap.mmap(fd, 0, prot=mmap.PROT_READ) as mapping:
-        return limits.read_all(mapping)
+        return memory_loops.read_all(mapping)
 
 
 def warm(store: Path, file: Path, size: int) -> Contest:
@@ -104,17 +104,17 @@ def warm(store: Path, file: Path, size: int) -> Contest:
     plain = "pread of 1 MiB, summed"
     floor = "mmap, first touch, summed"
 
-    def opened_anew(read: Callable[[kstore.Log], int]) -> Timed:
-        """A reader that begins: its faults are its own."""
+    def reopened(read: Callable[[kstore.Log], int]) -> Timed:
+        """A reader with a new mapping, whose page faults are timed."""
         with kstore.open(store) as opened_store:
-            log = opened_store["bench"][0]
+            log = opened_store[TOPIC][0]
             started = perf_counter()
             seen = read(log)
             return Timed(perf_counter() - started, result=seen)
 
     calls: Calls = {
-        "kstore, the segment as a view, summed": partial(opened_anew, whole),
-        "kstore, slices of 1 MiB, summed": partial(opened_anew, summed),
+        "kstore, the segment as a view, summed": partial(reopened, whole),
+        "kstore, slices of 1 MiB, summed": partial(reopened, summed),
         plain: partial(by_pread, file, buffer),
         floor: partial(by_first_touch, file),
     }
@@ -146,7 +146,7 @@ def cold(store: Path, file: Path, size: int) -> Contest:
 
     def by_kstore(read: Callable[[kstore.Log], int]) -> Timed:
         with kstore.open(store) as opened_store:
-            log = opened_store["bench"][0]
+            log = opened_store[TOPIC][0]
             return forgotten(partial(read, log))
 
     columns = "kstore, columns with CRC"
@@ -163,7 +163,7 @@ def cold(store: Path, file: Path, size: int) -> Contest:
         calls=calls,
         amount=size,
         expected=words_of(file),
-        unchecked=frozenset([columns]),  # by the words: it counts records and checks checksums
+        unchecked=frozenset([columns]),  # it counts records instead of summing words
         bars=(
             (columns, plain, 1.4),
             ("kstore, slices of 1 MiB, summed", plain, 1.4),
@@ -173,12 +173,12 @@ def cold(store: Path, file: Path, size: int) -> Contest:
 
 
 def sending(log: kstore.Log, file: Path, directory: Path, kind: str) -> Iterator[Contest]:
-    """Slices of 1 MiB by sendfile, the segment's own descriptor held."""
+    """Slices of 1 MiB by sendfile from one open descriptor of the segment."""
     sent = directory / "sent"
     if not sent.exists():
         os.link(file, sent)
     size = os.path.getsize(file) // MIB * MIB
-    setting = Setting(directory, size, missing=peers.missing)
+    setting = Setting(directory, size, missing=availability.missing)
     with closing(sockets.Sending(setting, MIB)) as work:
 
         def by_slices(out: int) -> None:
@@ -219,17 +219,17 @@ def sending(log: kstore.Log, file: Path, directory: Path, kind: str) -> Iterator
 def contests() -> Iterator[Contest]:
     with TemporaryDirectory() as path:
         directory = Path(path)
-        store = log_read.fill(directory, BATCH, scaled(SIZE, 2 * MIB))
-        file = store / "bench-0" / log_name(0)
+        store = fill(directory, BATCH, scaled(SIZE, 2 * MIB))
+        file = store / f"{TOPIC}-0" / log_name(0)
         with kstore.open(store) as opened_store:
-            log = opened_store["bench"][0]
+            log = opened_store[TOPIC][0]
             if len(log.segments.views) != 1 or (size := log.size) != os.path.getsize(file):
-                raise AssertionError("one segment was meant")
+                raise AssertionError("the log has more than one segment")
         yield warm(store, file, size)
         with kstore.open(store) as opened_store:
             for kind in SENDFILE:
-                yield from sending(opened_store["bench"][0], file, directory, kind)
+                yield from sending(opened_store[TOPIC][0], file, directory, kind)
         if reason := why_not_cold(file):
-            peers.missing["cold reads"] = reason
+            availability.missing["cold reads"] = reason
         else:
             yield cold(store, file, size)

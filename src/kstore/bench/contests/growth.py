@@ -1,21 +1,20 @@
-"""How appending, committing and reading grow: with the size of records and of segments, with
-partitions and threads; beside the bare system calls on as many files of the same bytes."""
+"""Appending, committing and reading by the size of records and segments, by partitions and threads,
+beside the bare system calls on as many files of the same bytes."""
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkdtemp
+from tempfile import TemporaryDirectory
 from threading import Thread
 from time import perf_counter
 
 import kstore
-from kstore.bench.contest import Contest, Timed, scaled
-from kstore.bench.log_append import thousand_values
-from kstore.bench.peers import missing
-from kstore.bench.raw_files import fresh
+from kstore.bench.contest import Calls, Contest, Timed, scaled
+from kstore.bench.data.logs import fresh_logs, thousand_values
+from kstore.bench.data.raw_files import fresh
+from kstore.bench.peers.availability import missing
 from kstore.config import LogConfig
 
 ROUND = 200 << 20  # bytes
@@ -24,21 +23,6 @@ RECORD_SIZES = (10, 100, 1000, 10_000, 100_000)
 SEGMENT_SIZES = (MIB, 16 * MIB, 256 * MIB)
 PARTITIONS = (1, 10, 100, 1000)
 THREADS = (1, 2, 4)
-Calls = dict[str, Callable[[], object]]
-
-
-@contextmanager
-def logs(
-    directory: Path, count: int, config: LogConfig | None = None
-) -> Iterator[list[kstore.Log]]:
-    """A store of one topic with so many partitions, gone afterwards."""
-    path = mkdtemp(dir=directory)
-    try:
-        with kstore.open(path) as store:
-            topic = store.create_topic("growth", partitions=count, config=config)
-            yield [topic[number] for number in range(count)]
-    finally:
-        shutil.rmtree(path)
 
 
 def read_back(log: kstore.Log) -> int:
@@ -56,13 +40,13 @@ def appended(
     config: LogConfig | None = None,
     commit: bool = False,
 ) -> Timed:
-    """The values, so many times, round-robin over partitions; by threads, each its own ones.
+    """Append the values ``times`` times, round-robin over the partitions of each thread.
 
-    Seconds a byte of values; ``read`` is a scan of everything, as many threads. ``commit``: each
-    extend is flushed.
+    The figure is seconds per byte of values; ``read`` is a scan of everything by as many threads.
+    ``commit``: each extend is flushed.
     """
     size = sum(map(len, values))
-    with logs(directory, partitions, config) as all_logs:
+    with fresh_logs(directory, partitions, config) as all_logs:
         for log in all_logs:
             log.extend(values[:1])  # opens its files
         began = sum(read_back(log) for log in all_logs)
@@ -75,16 +59,16 @@ def appended(
                 if commit:
                     log.flush()
 
-        seconds = in_threads(work, threads)
+        seconds = run_in_threads(work, threads)
         seen = [0] * threads
 
         def read(number: int) -> None:
             seen[number] = sum(map(read_back, all_logs[number::threads]))
 
-        reading = in_threads(read, threads)
+        reading = run_in_threads(read, threads)
         done = times // threads * threads * size
         if sum(seen) != done + began:
-            raise AssertionError(f"{sum(seen)} bytes came back, {done + began} were appended")
+            raise AssertionError(f"{sum(seen)} bytes were read, {done + began} were appended")
     return Timed(seconds / done, result=done, also={"read": reading / done})
 
 
@@ -97,7 +81,7 @@ def written(
     threads: int = 1,
     commit: bool = False,
 ) -> Timed:
-    """write(2) of as many bytes to as many files, each with an fdatasync if wanted."""
+    """write(2) of as many bytes to as many files; ``commit``: each with an fdatasync."""
     block = b"x" * size
     with ExitStack() as held:
         path = Path(held.enter_context(TemporaryDirectory(dir=directory)))
@@ -113,15 +97,15 @@ def written(
                 if commit:
                     os.fdatasync(fd)
 
-        seconds = in_threads(work, threads)
+        seconds = run_in_threads(work, threads)
         done = times // threads * threads * size
         if sum(os.fstat(fd).st_size for fd in fds) != done:
             raise AssertionError("not everything was written")
     return Timed(seconds / done, result=done)
 
 
-def in_threads(work: Callable[[int], None], count: int) -> float:
-    """Seconds until all of them are done; the first error of any is raised."""
+def run_in_threads(work: Callable[[int], None], count: int) -> float:
+    """Seconds until all threads are done; raises the first error of any of them."""
     errors: list[Exception] = []
 
     def careful(number: int) -> None:

@@ -1,7 +1,7 @@
-"""One lookup and many lookups in the offset index, against what else a program could call."""
+"""One lookup and many lookups in the offset index, against other searches of the same entries."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from struct import unpack_from
@@ -10,27 +10,65 @@ from typing import Any
 
 import numba
 import numpy as np
+from numpy.typing import NDArray
 
 from kstore import jit
-from kstore._native import limits
-from kstore._native.checksum import supported_paths
-from kstore._native.index import OffsetIndex
-from kstore.bench import kernels_index as work
-from kstore.bench.contest import Contest, Timed, scaled
-from kstore.bench.peers import KafkaLog, kafka_log
+from kstore._native.bench import memory_loops
+from kstore._native.format.checksum import supported_paths
+from kstore._native.index.index_files import OffsetIndex
+from kstore.bench.contest import Bar, Calls, Contest, Timed, scaled
+from kstore.bench.peers.kafka import KafkaLog, kafka_log
 
-# How many lookups are made at once, each path beside the one without vectors: wide bars, which
-# see one of them fall back.
+SHAPES = ("even", "uniform", "bursty", "exponential")  # how keys are spread
+BASE_OFFSET = 10**10
+ENTRIES = 262_144  # the index of a 1 GiB segment at its default interval
+LARGEST = 1_310_720  # the most that a default index file holds
+Int64s = NDArray[np.int64]
+# Bars of each vectorized path against the scalar one, generous: they only detect a fallback.
 PATHS: dict[str, float | None] = {"table": None, "avx2": 1.0, "avx512": 1.0}
 EMPTY, KAFKA = "the same call, nothing to search", "Kafka's OffsetIndex, in Java"
-TIMES = 50  # that Java looks everything up, to be warm
+TIMES = 50  # how often Java looks everything up, to be warm
 EACH = 20e-9  # seconds that one of many lookups may take
-Bars = tuple[tuple[str, str, float | None], ...]
+Bars = tuple[Bar, ...]
+
+
+def keys(shape: str, count: int) -> Int64s:
+    """Relative offsets, strictly increasing, below 2^31.
+
+    even: batches of similar sizes, as from a steady producer. uniform: any offset is as likely.
+    bursty: runs of consecutive offsets between large gaps. exponential: growing steps.
+    """
+    random = np.random.default_rng(7)
+    if shape == "even":
+        return np.cumsum(random.integers(30, 50, count))
+    if shape == "uniform":
+        drawn = np.unique(random.integers(1, 2**31 - 1, count + count // 8))
+        return np.sort(random.permutation(drawn)[:count])
+    if shape == "bursty":
+        steps = np.ones(count, np.int64)
+        steps[::500] = random.integers(1, 2**31 // (count // 500 + 1) - 500, steps[::500].size)
+        return np.cumsum(steps)
+    grown = np.exp(np.linspace(0, np.log(2**31 - 1 - count), count)).astype(np.int64)
+    return np.maximum.accumulate(grown) + np.arange(count)
+
+
+def entries(relative: Int64s) -> bytes:
+    """An index file: the entry in slot n has position n + 1."""
+    rows = np.empty((relative.size, 2), ">u4")
+    rows[:, 0] = relative
+    rows[:, 1] = np.arange(1, relative.size + 1)
+    return rows.tobytes()
+
+
+def targets(relative: Int64s, count: int) -> Int64s:
+    """Relative offsets to look up: at and just beyond random entries, in random order."""
+    random = np.random.default_rng(11)
+    return relative[random.integers(0, relative.size, count)] + random.integers(0, 2, count)
 
 
 @numba.njit
 def ours_compiled(entries: Any, targets: Any) -> Any:
-    """The library's search from compiled code, each lookup waiting for the one before."""
+    """The library's search from compiled code; each lookup waits for the one before."""
     count = entries.size // 8
     total = last = 0
     for target in targets:
@@ -41,7 +79,7 @@ def ours_compiled(entries: Any, targets: Any) -> Any:
 
 @numba.njit
 def numba_search(entries: Any, count: Any, key: Any) -> Any:
-    """What a user would write in Numba, called once a lookup."""
+    """What a user would write in Numba, called once per lookup."""
     low, high = 0, count
     while low < high:
         middle = (low + high) // 2
@@ -65,26 +103,28 @@ def python_search(data: bytes, count: int, key: int) -> int:
 
 def by_kafka(peer: KafkaLog, index: Path, offsets: list[int]) -> Timed:
     """Kafka's own index over the same file, in Java."""
-    said = peer.lookup(index, work.BASE_OFFSET, offsets, TIMES * len(offsets))
-    return Timed(float(said["seconds"]) / TIMES, result=int(said["sum"]))
+    reply = peer.lookup(index, BASE_OFFSET, offsets, TIMES * len(offsets))
+    return Timed(float(reply["seconds"]) / TIMES, result=int(reply["sum"]))
 
 
-def only(named: bool, bars: Bars) -> Bars:
-    """Ratios are wanted of the index of a segment; of a larger one they are reported."""
-    return bars if named else tuple((ours, peer, None) for ours, peer, _ in bars)
+def bars_if(is_wanted: bool, bars: Bars) -> Bars:
+    """Ratios are wanted for the index of a segment and only reported for a larger one."""
+    return bars if is_wanted else tuple((ours, peer, None) for ours, peer, _ in bars)
 
 
-def one_lookup(shape: str, count: int, path: Path, peer: KafkaLog | None, named: bool) -> Contest:
-    relative = work.keys(shape, count)
-    data = work.entries(relative)
-    asked = work.targets(relative, 4000)
-    index = OffsetIndex(data, work.BASE_OFFSET)
-    empty = OffsetIndex(b"", work.BASE_OFFSET)
+def one_lookup(
+    shape: str, count: int, path: Path, peer: KafkaLog | None, is_wanted: bool
+) -> Contest:
+    relative = keys(shape, count)
+    data = entries(relative)
+    wanted = targets(relative, 4000)
+    index = OffsetIndex(data, BASE_OFFSET)
+    empty = OffsetIndex(b"", BASE_OFFSET)
     array, native = np.frombuffer(data, np.uint8), relative.astype(np.uint32)
-    offsets = (asked + work.BASE_OFFSET).tolist()
-    numbers = asked.tolist()
+    offsets = (wanted + BASE_OFFSET).tolist()
+    numbers = wanted.tolist()
     native_numbers = [np.uint32(number) for number in numbers]
-    calls: dict[str, Callable[[], object]] = {
+    calls: Calls = {
         "kstore": lambda: sum(map(index.lookup, offsets)),
         "ndarray.searchsorted": lambda: int(
             sum(native.searchsorted(number, "right") for number in native_numbers)
@@ -113,27 +153,27 @@ def one_lookup(shape: str, count: int, path: Path, peer: KafkaLog | None, named:
         unit="lookups",
         ceiling=EMPTY,
         unchecked=frozenset([EMPTY]),
-        bars=only(named, bars),
+        bars=bars_if(is_wanted, bars),
     )
 
 
-def inside(shape: str, count: int, named: bool) -> Contest:
-    relative = work.keys(shape, count)
-    array = np.frombuffer(work.entries(relative), np.uint8)
-    asked = work.targets(relative, 20_000)
+def inside(shape: str, count: int, is_wanted: bool) -> Contest:
+    relative = keys(shape, count)
+    array = np.frombuffer(entries(relative), np.uint8)
+    wanted = targets(relative, 20_000)
     return Contest(
         name=f"one index lookup from compiled code, {count} entries, {shape} keys",
         calls={
-            "kstore": partial(ours_compiled, array, asked),
-            "branchy, as Kafka's": partial(limits.search, "branchy", array, asked),
-            "branchless": partial(limits.search, "branchless", array, asked),
-            "branchless, prefetching": partial(limits.search, "prefetching", array, asked),
+            "kstore": partial(ours_compiled, array, wanted),
+            "branchy, as Kafka's": partial(memory_loops.search, "branchy", array, wanted),
+            "branchless": partial(memory_loops.search, "branchless", array, wanted),
+            "branchless, prefetching": partial(memory_loops.search, "prefetching", array, wanted),
         },
-        amount=asked.size,
+        amount=wanted.size,
         unit="lookups",
         ceiling="branchless, prefetching",
-        bars=only(
-            named,
+        bars=bars_if(
+            is_wanted,
             (
                 ("kstore", "branchy, as Kafka's", 1.0),
                 ("kstore", "branchless", 1 / 1.5),
@@ -143,11 +183,11 @@ def inside(shape: str, count: int, named: bool) -> Contest:
     )
 
 
-def many_lookups(shape: str, count: int, named: bool) -> Contest:
-    relative = work.keys(shape, count)
-    index = OffsetIndex(work.entries(relative), work.BASE_OFFSET)
-    asked = work.targets(relative, scaled(1 << 20))
-    offsets, out = asked + work.BASE_OFFSET, np.empty_like(asked)
+def many_lookups(shape: str, count: int, is_wanted: bool) -> Contest:
+    relative = keys(shape, count)
+    index = OffsetIndex(entries(relative), BASE_OFFSET)
+    wanted = targets(relative, scaled(1 << 20))
+    offsets, out = wanted + BASE_OFFSET, np.empty_like(wanted)
     looked_up: Any = index.lookup_many
     by_path: Any = index.lookup_many_by
     paths = [path for path in PATHS if path in supported_paths()]
@@ -158,29 +198,29 @@ def many_lookups(shape: str, count: int, named: bool) -> Contest:
     def by(path: str) -> int:
         return int(by_path(path, offsets, out).sum())
 
-    native, native_asked = relative.astype(np.uint32), asked.astype(np.uint32)
+    native, native_wanted = relative.astype(np.uint32), wanted.astype(np.uint32)
     return Contest(
-        name=f"{asked.size} index lookups in one call, {count} entries, {shape} keys",
+        name=f"{wanted.size} index lookups in one call, {count} entries, {shape} keys",
         calls={
             "kstore": lambda: int(looked_up(offsets, out).sum()),
-            "numpy.searchsorted": lambda: int(native.searchsorted(native_asked, "right").sum()),
+            "numpy.searchsorted": lambda: int(native.searchsorted(native_wanted, "right").sum()),
             **{f"path {path}": partial(by, path) for path in paths},
-            limit: lambda: Timed(asked.size * EACH),
+            limit: lambda: Timed(wanted.size * EACH),
         },
-        amount=asked.size,
+        amount=wanted.size,
         unit="lookups",
         ceiling="kstore",
         targets=frozenset([limit]),
         unchecked=frozenset([limit]),
-        bars=only(named, bars),
+        bars=bars_if(is_wanted, bars),
     )
 
 
 def contests() -> Iterator[Contest]:
     with TemporaryDirectory() as path, kafka_log(Path(path) / "kafka") as peer:
-        for entries in (work.ENTRIES, work.LARGEST):
-            count, named = scaled(entries, 600), entries == work.ENTRIES
-            for shape in work.SHAPES:
-                yield inside(shape, count, named)
-                yield one_lookup(shape, count, Path(path), peer, named)
-                yield many_lookups(shape, count, named)
+        for size in (ENTRIES, LARGEST):
+            count, is_wanted = scaled(size, 600), size == ENTRIES
+            for shape in SHAPES:
+                yield inside(shape, count, is_wanted)
+                yield one_lookup(shape, count, Path(path), peer, is_wanted)
+                yield many_lookups(shape, count, is_wanted)

@@ -1,4 +1,4 @@
-"""Partitions of keys as Kafka's clients choose them, and the map of a compaction's keys."""
+"""Partitions of keys as Kafka's clients choose them, and the key map of a compaction."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -6,104 +6,78 @@ from typing import Any
 
 import numpy as np
 
-from kstore._native import limits
-from kstore._native.keymap import KeyMap
-from kstore._native.keys import murmur2, murmur2_many, partition_for_key, partitions_for_keys
-from kstore.bench.contest import Contest, scaled
-from kstore.bench.peers import optional
+from kstore._native.bench import memory_loops
+from kstore._native.compaction.offset_map import OffsetMap
+from kstore._native.format.murmur2 import (
+    murmur2,
+    murmur2_many,
+    partition_for_key,
+    partitions_for_keys,
+)
+from kstore.bench.contest import Calls, Contest, floor_contest, scaled
+from kstore.bench.peers.availability import optional
 
 SIZES = (8, 36)  # of a key: a number, the text of a UUID
 PARTITIONS = 12
 SECRET = bytes(range(16))
-FLOOR = "read every key"
 CLIENTS = {"aiokafka": "aiokafka.partitioner", "kafka-python": "kafka.partitioner.default"}
-Calls = dict[str, Callable[[], object]]
-Bars = list[tuple[str, str, float | None]]
 
 
 class Keys:
-    """Different keys of one size: as bytes, and as places in one buffer."""
+    """Different keys of one size, as bytes and as columns over one buffer."""
 
     def __init__(self, count: int, size: int) -> None:
         self.names = [b"%0*d" % (size, n * 7919 % 10**8) for n in range(count)]
         self.data = b"".join(self.names)
-        self.positions = np.arange(count, dtype=np.int64) * size
-        self.lengths = np.full(count, size, np.int32)
+        positions = np.arange(count, dtype=np.int64) * size
+        self.columns: tuple[bytes, Any, Any] = (
+            self.data,
+            positions,
+            np.full(count, size, np.int32),
+        )
+        self.title = f"{count:,} keys of {size} bytes"
 
-    def __len__(self) -> int:
-        return len(self.names)
+
+def keys_contest(name: str, calls: Calls, keys: Keys, expected: object) -> Contest:
+    floor = ("read every key", partial(memory_loops.read_all, keys.data))
+    return floor_contest(name, calls, floor, len(keys.names), "keys", expected=expected)
 
 
 def hashing(size: int) -> Iterator[Contest]:
-    """One call for all, one call a key, and the clients in Python; all have to agree."""
+    """One call for all keys, one call per key, and the Python clients; all have to agree."""
     keys = Keys(scaled(20_000, 100), size)
-    partitions: Any = np.zeros(len(keys), np.int32)
-    numbers: Any = np.zeros(len(keys), np.int32)
-    places: tuple[bytes, Any, Any] = keys.data, keys.positions, keys.lengths
-    murmur2_many(*places, numbers)
-    partitions_for_keys(*places, PARTITIONS, partitions)
-    if numbers.tolist() != [murmur2(name) for name in keys.names]:
-        raise AssertionError("hashed together, keys have other hashes")
-    if partitions.tolist() != [partition_for_key(name, PARTITIONS) for name in keys.names]:
-        raise AssertionError("together, keys have other partitions")
-    floor = partial(limits.read_all, keys.data)
+    out: Any = np.zeros(len(keys.names), np.int32)
     calls: Calls = {
-        "kstore, one call": lambda: int(partitions_for_keys(*places, PARTITIONS, partitions).sum()),
+        "kstore, one call": lambda: int(partitions_for_keys(*keys.columns, PARTITIONS, out).sum()),
         "kstore, one call a key": lambda: sum(
             [partition_for_key(name, PARTITIONS) for name in keys.names]
         ),
-        FLOOR: floor,
     }
-    bars: Bars = [("kstore, one call", FLOOR, None)]
     for name, module in CLIENTS.items():
         if (peer := optional(module, name)) is not None:
-            calls[name] = partial(by_client, peer.murmur2, keys)
-            bars.append(("kstore, one call a key", name, None))
-    right = int(partitions.sum())
-    yield contest(f"partitions of {len(keys):,} keys of {size} bytes", calls, bars, keys, right)
+            calls[name] = partial(partition_by_client, peer.murmur2, keys)
+    yield keys_contest(f"partitions of {keys.title}", calls, keys, None)
     calls = {
-        "kstore, one call": lambda: int(murmur2_many(*places, numbers).sum()),
+        "kstore, one call": lambda: int(murmur2_many(*keys.columns, out).sum()),
         "kstore, one call a key": lambda: sum(map(murmur2, keys.names)),
-        FLOOR: floor,
     }
-    right = int(numbers.sum())
-    yield contest(
-        f"murmur2 of {len(keys):,} keys of {size} bytes",
-        calls,
-        [("kstore, one call", FLOOR, None)],
-        keys,
-        right,
-    )
+    yield keys_contest(f"murmur2 of {keys.title}", calls, keys, None)
 
 
-def by_client(hash_of: Callable[[bytes], int], keys: Keys) -> int:
+def partition_by_client(hash_of: Callable[[bytes], int], keys: Keys) -> int:
     return sum([(hash_of(name) & 0x7FFFFFFF) % PARTITIONS for name in keys.names])
 
 
-def contest(name: str, calls: Calls, bars: Bars, keys: Keys, expected: object) -> Contest:
-    return Contest(
-        name=name,
-        calls=calls,
-        amount=len(keys),
-        unit="keys",
-        bars=tuple(bars),
-        expected=expected,
-        unchecked=frozenset([FLOOR]),
-        ceiling=FLOOR,
-        rounds=7,
-    )
-
-
-def mapped(keys: Keys) -> int:
-    """The latest offset of each key put, then asked for; the sum of what comes back."""
-    known = KeyMap(48 * len(keys), 0.9, SECRET)
+def put_and_get(keys: Keys) -> int:
+    """Put the offset of each key, then ask for all; the sum of the answers."""
+    known = OffsetMap(48 * len(keys.names), 0.9, SECRET)
     for offset, name in enumerate(keys.names):
         if not known.put(name, offset):
-            raise AssertionError(f"there is no room for key {offset} of {len(keys)}")
+            raise AssertionError(f"there is no room for key {offset} of {len(keys.names)}")
     return sum(known.get(name) for name in keys.names)
 
 
-def in_a_dictionary(keys: Keys) -> int:
+def put_and_get_in_a_dictionary(keys: Keys) -> int:
     known: dict[bytes, int] = {}
     put: Any = known.__setitem__
     for offset, name in enumerate(keys.names):
@@ -113,14 +87,13 @@ def in_a_dictionary(keys: Keys) -> int:
 
 def mapping() -> Contest:
     keys = Keys(scaled(200_000, 100), SIZES[1])
+    count = len(keys.names)
     calls: Calls = {
-        "kstore, 24 bytes a key": partial(mapped, keys),
-        "dictionary": partial(in_a_dictionary, keys),
-        FLOOR: partial(limits.read_all, keys.data),
+        "kstore, 24 bytes a key": partial(put_and_get, keys),
+        "dictionary": partial(put_and_get_in_a_dictionary, keys),
     }
-    bars: Bars = [("kstore, 24 bytes a key", "dictionary", None)]
-    right = len(keys) * (len(keys) - 1) // 2
-    return contest(f"put and get {len(keys):,} keys, a call each", calls, bars, keys, right)
+    expected = count * (count - 1) // 2
+    return keys_contest(f"put and get {count:,} keys, a call each", calls, keys, expected)
 
 
 def contests() -> Iterator[Contest]:

@@ -1,43 +1,128 @@
-"""Appends in page cache against Kafka's own log layer, LMDB and the bare system call."""
+"""Appends in page cache against Kafka's log layer, embedded stores and the bare system call.
 
-import shutil
-import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing
+Every contestant works on a log or file of its own and deletes it, so that its dirty pages are not
+written back while another one is timed.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkdtemp
+from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import Any
 
-from kstore.bench import log_append as work
-from kstore.bench.contest import Contest, Timed, scaled
-from kstore.bench.peers import KafkaLog, kafka_log, optional, timed
+from kstore.bench.contest import Bar, Calls, Contest, Timed, scaled
+from kstore.bench.data.batches import VALUE_SIZE, at_offsets, client_batch
+from kstore.bench.data.logs import SHAPES, check_log, fresh_log, thousand_values, time_each
+from kstore.bench.data.raw_files import raw_file, write_blocks
+from kstore.bench.peers.kafka import KafkaLog, kafka_log, timed
+from kstore.bench.peers.stores import StorePeer, installed_stores
 
 MB = 1_000_000
-# name: (bytes appended a round, wanted against Kafka, follower's part of a raw write)
+# name: bytes appended per round, wanted against Kafka, wanted of a follower against a raw write
 BARS = {
     "110 KB": (200 * MB, 1.5, 0.7),
     "16.5 KB": (200 * MB, 1.5, 0.7),
     "1.15 KB": (100 * MB, 1.0, 0.7),
 }
+FOLLOWED = 64 << 20  # bytes of batches that a follower appends, each at its own offset
+RATE = 15_000_000  # records a second that are wanted of extend
+EXTEND, PWRITE = "kstore, extend", "pwrite of the batch"
 
-RATE = 15_000_000  # records a second, by the thousand
+
+def append_batches(directory: Path, batches: Sequence[bytes], records: int, role: str) -> Timed:
+    """Append batches as "leader" (with every check of Kafka's) or as "follower" (each at its own
+    offset). The figure is per batch, without the first, which opens the files."""
+    with fresh_log(directory) as log:
+        append = log.append_as_leader if role == "leader" else log.append_as_follower
+        first, *rest = batches
+        append(first)
+        started = perf_counter()
+        for batch in rest:
+            append(batch)
+        seconds = perf_counter() - started
+        check_log(log, len(batches) * records, sum(map(len, batches)))
+    return Timed(seconds / len(rest), result=len(batches))
+
+
+def write_batches(directory: Path, batches: Sequence[bytes]) -> Timed:
+    """write(2) of the same bytes; per batch."""
+    return Timed(write_blocks(directory, batches) / len(batches), result=len(batches))
+
+
+def extend_thousands(directory: Path, count: int) -> Timed:
+    """extend() with 1000 values: encode, checksum, write, index; per call."""
+    values = thousand_values()
+    with fresh_log(directory) as log:
+        log.extend(values)
+        extend = log.extend
+        started = perf_counter()
+        for _ in range(count):
+            extend(values)
+        seconds = perf_counter() - started
+        check_log(log, (count + 1) * 1000)
+        if log[999].value != values[999]:
+            raise AssertionError("another value was read back")
+    return Timed(seconds / count, result=count)
+
+
+def pwrite_thousands(directory: Path, count: int) -> Timed:
+    """pwrite(2) of the batch that 1000 values make; per call."""
+    batch = client_batch(1000)
+    size = len(batch)
+    with raw_file(directory, count * size, flags=0) as fd:
+        pwrite = os.pwrite
+        started = perf_counter()
+        for position in range(0, count * size, size):
+            pwrite(fd, batch, position)
+        seconds = perf_counter() - started
+    return Timed(seconds / count, result=count)
+
+
+def put_thousands(peer: StorePeer, directory: Path, count: int) -> Timed:
+    """One transaction per 1000 values, keys ready-made; per transaction."""
+    values = thousand_values()
+    rows = [peer.rows(n * 1000, values) for n in range(count)]
+    with TemporaryDirectory(dir=directory) as path, peer.open(Path(path)) as store:
+        started = perf_counter()
+        for some in rows:
+            store.put(some)
+        seconds = perf_counter() - started
+        if store.sum_sizes() != count * 1000 * VALUE_SIZE:
+            raise AssertionError(f"{peer.name} does not have every value")
+    return Timed(seconds / count, result=count)
+
+
+def append_singles(directory: Path, count: int) -> Timed:
+    """append() of one 100-byte value, each call timed."""
+    value = b"x" * VALUE_SIZE
+    with fresh_log(directory) as log:
+        log.append(value)
+        found = time_each(log.append, value, count)
+        check_log(log, count + 1)
+    return found
+
+
+def write_singles(directory: Path, count: int) -> Timed:
+    """os.write of a ready one-record batch, each call timed."""
+    batch = client_batch(1)
+    with raw_file(directory, count * len(batch)) as fd:
+        return time_each(partial(os.write, fd), batch, count)
 
 
 def prepared(name: str, directory: Path, peer: KafkaLog | None) -> Contest:
     size, against_kafka, against_write = BARS[name]
-    records = work.SHAPES[name]
-    batch = work.prepared(records)
+    records = SHAPES[name]
+    batch = client_batch(records)
     count = scaled(size // len(batch), 20)
-    batches = work.consecutive(records, min(count, work.FOLLOWED // len(batch)))
-    calls: dict[str, Callable[[], object]] = {
-        "kstore, as leader": partial(work.appended, directory, [batch] * count, records, "leader"),
-        "write": partial(work.raw_writes, directory, [batch] * count),
-        "kstore, as follower": partial(work.appended, directory, batches, records, "follower"),
-        "write of what follows": partial(work.raw_writes, directory, batches),
+    batches = list(at_offsets(batch, min(count, FOLLOWED // len(batch)), records))
+    calls: Calls = {
+        "kstore, as leader": partial(append_batches, directory, [batch] * count, records, "leader"),
+        "write": partial(write_batches, directory, [batch] * count),
+        "kstore, as follower": partial(append_batches, directory, batches, records, "follower"),
+        "write of what follows": partial(write_batches, directory, batches),
     }
-    bars: list[tuple[str, str, float | None]] = [
+    bars: list[Bar] = [
         ("kstore, as follower", "write of what follows", against_write),
         ("kstore, as leader", "write", None),
     ]
@@ -55,103 +140,25 @@ def prepared(name: str, directory: Path, peer: KafkaLog | None) -> Contest:
     )
 
 
-def by_lmdb(lmdb: Any, directory: Path, count: int) -> Timed:
-    """putmulti with append, one transaction for 1000 values, no sync: as far as kstore goes."""
-    values = work.thousand_values()
-    rows = [
-        [((n * 1000 + at).to_bytes(8, "big"), value) for at, value in enumerate(values)]
-        for n in range(count)
-    ]
-    path = mkdtemp(dir=directory)
-    try:
-        with lmdb.open(path, map_size=4 << 30, sync=False, metasync=False) as environment:
-            started = perf_counter()
-            for some in rows:
-                with environment.begin(write=True) as transaction:
-                    transaction.cursor().putmulti(some, append=True)
-            seconds = perf_counter() - started
-            if environment.stat()["entries"] != count * 1000:
-                raise AssertionError("not every value is there")
-    finally:
-        shutil.rmtree(path)
-    return Timed(seconds / count, result=count)
-
-
-def by_sqlite(directory: Path, count: int) -> Timed:
-    """executemany into a table in WAL mode, one transaction for 1000 values, no sync."""
-    values = work.thousand_values()
-    rows = [[(n * 1000 + at, value) for at, value in enumerate(values)] for n in range(count)]
-    path = mkdtemp(dir=directory)
-    try:
-        with closing(sqlite3.connect(f"{path}/log.sqlite", isolation_level=None)) as database:
-            database.execute("pragma journal_mode=wal")
-            database.execute("pragma synchronous=off")
-            database.execute("create table log (offset integer primary key, value blob)")
-            started = perf_counter()
-            for some in rows:
-                database.execute("begin")
-                database.executemany("insert into log values (?, ?)", some)
-                database.execute("commit")
-            seconds = perf_counter() - started
-            if database.execute("select count(*) from log").fetchone() != (count * 1000,):
-                raise AssertionError("not every value is there")
-    finally:
-        shutil.rmtree(path)
-    return Timed(seconds / count, result=count)
-
-
-def by_rocksdb(rocksdict: Any, directory: Path, count: int) -> Timed:
-    """A WriteBatch for 1000 values, keys ready-made, no sync."""
-    values = work.thousand_values()
-    rows = [
-        [((n * 1000 + at).to_bytes(8, "big"), value) for at, value in enumerate(values)]
-        for n in range(count)
-    ]
-    path = mkdtemp(dir=directory)
-    try:
-        database = rocksdict.Rdict(f"{path}/rocks", rocksdict.Options(raw_mode=True))
-        started = perf_counter()
-        for some in rows:
-            batch = rocksdict.WriteBatch(raw_mode=True)
-            for key, value in some:
-                batch.put(key, value)
-            database.write(batch)
-        seconds = perf_counter() - started
-        found = sum(1 for _ in database.keys())  # noqa: SIM118  (no mapping)
-        database.close()
-        if found != count * 1000:
-            raise AssertionError("not every value is there")
-    finally:
-        shutil.rmtree(path)
-    return Timed(seconds / count, result=count)
-
-
 def values(directory: Path) -> Contest:
     count = scaled(1000, 20)
     rate = "15 M records/s"
-    calls: dict[str, Callable[[], object]] = {
-        "kstore, extend": partial(work.extends, directory, count),
-        "pwrite of the batch": partial(work.raw_pwrites, directory, count),
+    calls: Calls = {
+        EXTEND: partial(extend_thousands, directory, count),
+        PWRITE: partial(pwrite_thousands, directory, count),
         rate: lambda: Timed(1000 / RATE, result=count),
     }
-    bars: list[tuple[str, str, float | None]] = [
-        ("kstore, extend", "pwrite of the batch", 0.5),
-        ("kstore, extend", rate, 1.0),
-    ]
-    if (lmdb := optional("lmdb", "lmdb")) is not None:
-        calls["LMDB"] = partial(by_lmdb, lmdb, directory, count)
-        bars.append(("kstore, extend", "LMDB", 5.0))
-    calls["SQLite, WAL"] = partial(by_sqlite, directory, count)
-    bars.append(("kstore, extend", "SQLite, WAL", None))
-    if (rocksdict := optional("rocksdict", "rocksdict")) is not None:
-        calls["RocksDB"] = partial(by_rocksdb, rocksdict, directory, count)
-        bars.append(("kstore, extend", "RocksDB", None))
+    bars: list[Bar] = [(EXTEND, PWRITE, 0.5), (EXTEND, rate, 1.0)]
+    for peer in installed_stores():
+        name = "SQLite, WAL" if peer.name == "SQLite" else peer.name
+        calls[name] = partial(put_thousands, peer, directory, count)
+        bars.append((EXTEND, name, 5.0 if name == "LMDB" else None))
     return Contest(
         name="append 1000 values of 100 bytes",
         calls=calls,
         amount=1000,
         unit="records",
-        ceiling="pwrite of the batch",
+        ceiling=PWRITE,
         targets=frozenset([rate]),
         bars=tuple(bars),
         rounds=9,
@@ -160,17 +167,14 @@ def values(directory: Path) -> Contest:
 
 def single(directory: Path, peer: KafkaLog | None) -> Contest:
     count = scaled(200_000, 1000)
-    calls: dict[str, Callable[[], object]] = {
-        "kstore": partial(work.single_appends, directory, count),
-        "os.write": partial(work.single_writes, directory, count),
+    calls: Calls = {
+        "kstore": partial(append_singles, directory, count),
+        "os.write": partial(write_singles, directory, count),
     }
-    bars: list[tuple[str, str, float | None]] = [
-        ("kstore", "os.write", None),
-        ("kstore p99", "kstore", None),
-    ]
+    bars: list[Bar] = [("kstore", "os.write", None), ("kstore p99", "kstore", None)]
     if peer is not None:
-        size = len(work.prepared(1))
-        calls["Kafka"] = lambda: timed(peer.append(1, count * size), single=True)
+        size = len(client_batch(1))
+        calls["Kafka"] = lambda: timed(peer.append(1, count * size), is_single=True)
         bars += [("kstore", "Kafka", 1.0), ("kstore p99", "Kafka p99", 1.0)]
     return Contest(
         name="append one record of 100 bytes, each call timed",

@@ -1,24 +1,72 @@
 """Opening 10,000 clean partitions against Kafka's log manager with two threads; and a thousand by
-whole programs, start and memory included, against a broker of Kafka's over the same directory."""
+whole programs, start and memory included, against a broker over the same directory."""
 
-from collections.abc import Callable, Iterator
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from kstore.bench import log_open
-from kstore.bench.contest import Contest, Timed, scaled
-from kstore.bench.contests.verify import python
-from kstore.bench.log_open import MEMORY
-from kstore.bench.peers import KafkaBroker, attempt, kafka_broker, kafka_log
+import kstore
+from kstore.bench.contest import Bar, Calls, Contest, Timed, scaled
+from kstore.bench.contests.verify import run_python
+from kstore.bench.data.batches import client_batch
+from kstore.bench.peers.availability import attempt
+from kstore.bench.peers.kafka import KafkaBroker, KafkaLog, kafka_broker, kafka_log
+from kstore.bench.runner.open_process import FILES
+from kstore.config import StoreConfig
 
 PARTITIONS = 10_000
 FIRST_USE = 0.050  # seconds
 SERVED = 1000  # partitions of a broker
-HEAPS = {"1 GB heap": "1g", "256 MB heap": "256m"}  # the first as kafka-server-start.sh has it
+HEAPS = {"1 GB heap": "1g", "256 MB heap": "256m"}  # the first as in kafka-server-start.sh
 TOPIC = "many"
-Calls = dict[str, Callable[[], object]]
-Bars = list[tuple[str, str, float | None]]
+MEMORY = "memory, MiB"
+ENDS = "all end offsets"
+
+
+def make_store(path: Path, partitions: int) -> Path:
+    """A store with one topic, one record in each partition, cleanly closed."""
+    batch = client_batch(1)
+    with kstore.open(path, config=StoreConfig(background=False)) as store:
+        for log in store.create_topic(TOPIC, partitions=partitions):
+            log.append_as_leader(batch)
+    return path
+
+
+def program(path: Path) -> list[str]:
+    """Arguments of the Python process that opens the store."""
+    run = f"main({os.fspath(path)!r}, {TOPIC!r})"
+    return ["-c", f"from kstore.bench.runner.open_process import main; {run}"]
+
+
+def open_and_use(path: Path, partitions: int) -> Timed:
+    """Seconds from open to the end of a first append and a first read of one partition.
+
+    Also: until every end offset is known, and the peak memory of the process. Modules are loaded
+    before the clock starts.
+    """
+    done = subprocess.run(
+        [sys.executable, *program(path)], capture_output=True, text=True, timeout=300, check=False
+    )
+    if done.returncode:
+        raise AssertionError(f"the measured process failed:\n{done.stderr[-2000:]}")
+    reply = parse_reply(done.stdout, partitions)
+    return Timed(
+        reply["first"], result=partitions, also={ENDS: reply["ends"], MEMORY: reply["memory"]}
+    )
+
+
+def parse_reply(output: str, partitions: int) -> dict[str, Any]:
+    """What the process printed; AssertionError if it did not read what the store holds."""
+    reply: dict[str, Any] = json.loads(output)
+    if reply["partitions"] != partitions or reply["read"] != "first":
+        raise AssertionError(f"the measured process read {reply}")
+    return reply
 
 
 def contests() -> Iterator[Contest]:
@@ -29,27 +77,19 @@ def contests() -> Iterator[Contest]:
 def in_process() -> Iterator[Contest]:
     count = scaled(PARTITIONS, 10)
     with TemporaryDirectory() as path, kafka_log(Path(path) / "kafka") as peer:
+        store = make_store(Path(path) / "kstore", count)
         calls: Calls = {
-            "kstore": partial(
-                log_open.open_and_use, log_open.make(Path(path) / "kstore", count), count
-            ),
+            "kstore": partial(open_and_use, store, count),
             "50 ms": lambda: Timed(FIRST_USE, result=count),
         }
-        bars: Bars = [("kstore", "50 ms", 1.0)]
+        bars: list[Bar] = [("kstore", "50 ms", 1.0)]
         theirs = "Kafka, all loaded"
         if peer is not None and attempt("Kafka", partial(peer.partitions, count)) is not None:
-
-            def by_kafka() -> Timed:
-                result = peer.load()
-                assert result["end_offsets"] == count  # one record each
-                also = {MEMORY: float(result["memory"]), "live heap, MiB": float(result["live"])}
-                return Timed(float(result["seconds"]), result=int(result["count"]), also=also)
-
-            calls[theirs] = by_kafka
-            bars.append(("kstore all end offsets", theirs, 1.0))
+            calls[theirs] = partial(load_by_kafka, peer, count)
+            bars.append((f"kstore {ENDS}", theirs, 1.0))
             bars.append((f"kstore {MEMORY}", f"{theirs} {MEMORY}", None))
         yield Contest(
-            name=f"open {count} clean partitions, {log_open.FILES} descriptors; first use",
+            name=f"open {count} clean partitions, {FILES} descriptors; first use",
             calls=calls,
             bars=tuple(bars),
             targets=frozenset(["50 ms"]),
@@ -57,22 +97,29 @@ def in_process() -> Iterator[Contest]:
         )
 
 
+def load_by_kafka(peer: KafkaLog, count: int) -> Timed:
+    result = peer.load()
+    assert result["end_offsets"] == count  # one record each
+    also = {MEMORY: float(result["memory"]), "live heap, MiB": float(result["live"])}
+    return Timed(float(result["seconds"]), result=int(result["count"]), also=also)
+
+
 def whole_programs() -> Iterator[Contest]:
-    """From the start of a program on: Kafka's until it serves, kstore's until it has ended."""
+    """From the start of a program: Kafka until it serves, kstore until it has exited."""
     count = scaled(SERVED, 10)
     with TemporaryDirectory() as path:
         root = Path(path)
-        store = log_open.make(root / "kstore", count)
+        store = make_store(root / "kstore", count)
         with kafka_broker(store, TOPIC, count, root / "kafka") as broker:
             directory = store if broker is None else broker.log_dir
             ours = "kstore, the whole program"
-            calls: Calls = {ours: partial(used, directory, count, root / "output")}
-            bars: Bars = []
+            calls: Calls = {ours: partial(run_kstore, directory, count, root / "output")}
+            bars: list[Bar] = []
             for name, heap in HEAPS.items():
                 if broker is None:
                     break
                 theirs = f"Kafka's broker, {name}"
-                calls[theirs] = partial(served, broker, heap)
+                calls[theirs] = partial(serve, broker, heap)
                 bars.append((ours, theirs, None))
                 bars.append((f"{ours} {MEMORY}", f"{theirs} {MEMORY}", None))
             yield Contest(
@@ -84,14 +131,14 @@ def whole_programs() -> Iterator[Contest]:
             )
 
 
-def used(directory: Path, count: int, output: Path) -> Timed:
+def run_kstore(directory: Path, count: int, output: Path) -> Timed:
     """Imports, open, an append to one partition and a read of it, every end offset, close."""
-    timed = python(["-c", log_open.program(directory, TOPIC)], output)
-    log_open.checked(output.read_text(encoding="utf-8"), count)
+    timed = run_python(program(directory), output)
+    parse_reply(output.read_text(encoding="utf-8"), count)
     return Timed(timed.seconds, result=count, also=timed.also)
 
 
-def served(broker: KafkaBroker, heap: str) -> Timed:
+def serve(broker: KafkaBroker, heap: str) -> Timed:
     result = broker.serve(heap)
     if int(result["end_offsets"]) < int(result["partitions"]):
         raise AssertionError(f"a partition without its record: {result}")

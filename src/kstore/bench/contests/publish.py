@@ -1,9 +1,11 @@
-"""Messages handed over one by one or in bulk until all are acknowledged: kstore in this process
-beside brokers, which a socket stands before. In the first contest nobody syncs before it answers,
-in the second everybody does; like is compared with like: thousands with thousands, single ones
-with single ones."""
+"""Messages published one by one or in bulk until all are acknowledged: kstore in this process
+beside brokers behind a socket.
 
-from collections.abc import Callable, Iterator
+In the first contest nobody syncs before the acknowledgement, in the second everybody does.
+Thousands are compared with thousands, single messages with single ones.
+"""
+
+from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -11,19 +13,20 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
-from kstore.bench import log_append, log_stream, producer, servers
-from kstore.bench.contest import Contest, Timed, scaled
-from kstore.bench.peers import missing, optional, standing
+from kstore.bench.contest import Bar, Calls, Contest, Timed, scaled
+from kstore.bench.contests import log_append, log_stream, producer
+from kstore.bench.data.batches import VALUE_SIZE
+from kstore.bench.peers import brokers
+from kstore.bench.peers.availability import enter_peer, missing, optional
 
-VALUE = b"x" * log_append.VALUE_SIZE
+VALUE = b"x" * VALUE_SIZE
 RECORDS = 500_000
 EXTEND, PRODUCER = "kstore, extend of 1000", "kstore, a producer"
 WRITE, SYNC = "pwrite of ready batches", "write of ready batches, fdatasync each MiB"
-# Wanted of values handed over by the thousand against messages that confluent-kafka is handed one
-# by one, enqueued and acknowledged: what a program does with either. Like pairs stand beside it.
+# Wanted of values by the thousand against single messages to confluent-kafka, enqueued and
+# acknowledged: the usual way to use either.
 CONFLUENT = 15.0
-Calls = dict[str, Callable[[], object]]
-Bars = list[tuple[str, str, float | None]]
+Bars = list[Bar]
 MOCK = {
     "bootstrap.servers": "mock",
     "test.mock.num.brokers": 1,
@@ -36,9 +39,9 @@ MOCK = {
 
 
 def by_confluent(package: Any, count: int, together: int = 1) -> Timed:
-    """librdkafka's producer against the broker that it mocks in the same process.
+    """librdkafka's producer against its mock broker in the same process.
 
-    One message a call, or so many ``together``.
+    ``together``: messages per call.
     """
     failed: list[object] = []
     sender = package.Producer(MOCK)
@@ -65,34 +68,34 @@ def by_confluent(package: Any, count: int, together: int = 1) -> Timed:
 
 
 def extends(directory: Path, count: int) -> Timed:
-    timed = log_append.extends(directory, count // 1000)
+    timed = log_append.extend_thousands(directory, count // 1000)
     return Timed(timed.seconds / 1000, result=count)
 
 
 def streamed(directory: Path, count: int) -> Timed:
-    """The same, acknowledged on disk, at most 1 MiB waiting for it."""
+    """The same, acknowledged once on disk, with at most 1 MiB unacknowledged."""
     return Timed(log_stream.stream(directory, count, reader=False).seconds, result=count)
 
 
 def add_servers(
     calls: Calls, bars: Bars, running: ExitStack, path: Path, count: int, *, synced: bool
 ) -> None:
-    """Redis and NATS, where they are; both have a thousand messages under way."""
+    """Redis and NATS if installed, each with a thousand messages in flight."""
     for program, name, serve in (
-        ("redis-server", "Redis Streams, XADD in bulk", servers.redis),
-        ("nats-server", "NATS JetStream, in bulk", servers.nats),
+        ("redis-server", "Redis Streams, XADD in bulk", brokers.redis),
+        ("nats-server", "NATS JetStream, in bulk", brokers.nats),
     ):
         name = f"{name}, synced" if synced else name
-        if reason := (servers.why_not_synced if synced else servers.why_not)(program):
+        if reason := (brokers.why_not_synced if synced else brokers.why_not)(program):
             missing[name] = reason
-        elif publish := standing(running, name, serve(path, synced=synced)):
+        elif publish := enter_peer(running, name, serve(path, synced=synced)):
             calls[name] = partial(publish, count, VALUE)
             bars.append((EXTEND, name, None))
 
 
 def written(directory: Path, count: int) -> Timed:
-    """The batches of a thousand, ready-made, by the bare system call."""
-    timed = log_append.raw_pwrites(directory, count // 1000)
+    """Ready batches of a thousand values by the bare system call."""
+    timed = log_append.pwrite_thousands(directory, count // 1000)
     return Timed(timed.seconds / 1000, result=count)
 
 
@@ -111,7 +114,7 @@ def contest(name: str, floor: str, calls: Calls, bars: Bars) -> Contest:
 def in_page_cache(directory: Path, running: ExitStack, count: int) -> Contest:
     calls: Calls = {
         EXTEND: partial(extends, directory, count),
-        PRODUCER: partial(producer.sent, directory, count, 1, idempotent=False),
+        PRODUCER: partial(producer.send, directory, count, 1, idempotent=False),
         WRITE: partial(written, directory, count),
     }
     bars: Bars = []
@@ -133,8 +136,8 @@ def in_page_cache(directory: Path, running: ExitStack, count: int) -> Contest:
 def on_disk(directory: Path, running: ExitStack, count: int) -> Contest:
     calls: Calls = {
         EXTEND: partial(streamed, directory, count),
-        PRODUCER: partial(producer.sent, directory, count, "all", idempotent=False),
-        SYNC: partial(log_stream.raw_stream, directory, count),
+        PRODUCER: partial(producer.send, directory, count, "all", idempotent=False),
+        SYNC: partial(log_stream.write_raw, directory, count, 1 << 20),
     }
     bars: Bars = []
     add_servers(calls, bars, running, directory, count, synced=True)

@@ -1,121 +1,142 @@
-"""Recovery and verification in page cache: one segment beside a plain read of it, and an
-unclean store of four partitions against Kafka's log manager, two threads each."""
+"""Recovery and verification in page cache: one segment beside a plain read of it, and an unclean
+store of four partitions against Kafka's log manager, two threads each."""
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 
-from kstore.bench import recovery
-from kstore.bench.contest import Contest, Timed, scaled
-from kstore.bench.log_read import Unsynced
-from kstore.bench.peers import KafkaLog, attempt, kafka_log
-from kstore.bench.raw_files import sync_below
+from kstore.bench.contest import Bar, Calls, Contest, Timed, scaled
+from kstore.bench.data.logs import UnsyncedFiles
+from kstore.bench.data.partitions import (
+    SHAPES,
+    make_unclean,
+    read_file,
+    write_partition,
+    write_store,
+)
+from kstore.bench.data.raw_files import sync_below
+from kstore.bench.peers.availability import attempt
+from kstore.bench.peers.kafka import KafkaLog, kafka_log
+from kstore.config import LogConfig, StoreConfig
 from kstore.log import filenames
+from kstore.log.files import DISK
+from kstore.log.recovery import recover_partition
+from kstore.log.verify import verify_partition
+from kstore.store import Store
 
 GIB = 1 << 30
 PARTITIONS = 4
 BARS = {"16 KB batches": 1.5, "1.1 KB batches": 4.0, "one-record batches": 10.0}
+OURS, ONE, THEIRS = "kstore, two threads", "kstore, one thread", "Kafka, two threads"
 
 
-def contests() -> Iterator[Contest]:
-    yield from segments()
-    yield from stores()
+def rebuild(directory: Path) -> int:
+    """Recover a partition without its indexes and without syncs; return the batch count."""
+    for name in (filenames.index_name(0), filenames.time_index_name(0)):
+        if DISK.exists(directory / name):
+            DISK.remove(directory / name)
+    return recover_partition(DISK, directory, 0, LogConfig(), sync=False).report.batches
+
+
+def audit(directory: Path, threads: int) -> int:
+    """Verify a partition, which must be valid; return the batch count."""
+    report = verify_partition(DISK, directory, threads=threads)
+    report.raise_if_corrupt()
+    return report.batches
+
+
+def open_unclean(root: Path, threads: int) -> Timed:
+    """Open a store as after a kill, without syncs; the result is the sum of its end offsets."""
+    make_unclean(root)
+    config = StoreConfig(background=False, num_recovery_threads_per_data_dir=threads)
+    started = perf_counter()
+    with Store(root, config=config, files=UnsyncedFiles()) as store:
+        seconds = perf_counter() - started
+        if store.recovery.failed or not store.recovery.unclean:
+            raise AssertionError(str(store.recovery))
+        return Timed(seconds, result=sum(store.end_offsets().values()))
+
+
+def open_with_kafka(peer: KafkaLog, root: Path) -> Timed:
+    make_unclean(root)
+    result = peer.load(root.name)
+    return Timed(float(result["seconds"]), result=int(result["end_offsets"]))
+
+
+def fill_with_kafka(peer: KafkaLog, root: Path, records: int, size: int) -> int:
+    """Let Kafka fill the partitions; return the sum of their end offsets."""
+    filled = peer.partitions(PARTITIONS, name=root.name, records=records, size=size)
+    if filled["directory"] != str(root):
+        raise AssertionError(f"Kafka filled {filled['directory']}, not {root}")
+    return int(peer.load(root.name)["end_offsets"])
+
+
+def read_logs(root: Path) -> int:
+    """Read every log file of a store once."""
+    return sum(read_file(path) for path in sorted(root.glob("*/*.log")))
+
+
+def segments() -> Iterator[Contest]:
+    for name, records in SHAPES.items():
+        with tempfile.TemporaryDirectory() as folder:
+            directory = Path(folder)
+            size = scaled(GIB)
+            end = write_partition(directory, records, size)
+            ours: Calls = {
+                "recover": partial(rebuild, directory),
+                "verify, 1 thread": partial(audit, directory, 1),
+                "verify, 2 threads": partial(audit, directory, 2),
+            }
+            yield Contest(
+                name=f"recover and verify {size:,} bytes of {name}, page cache",
+                calls=ours | {"read": partial(read_file, directory / filenames.log_name(0))},
+                amount=size,
+                expected=end // records,
+                unchecked=frozenset({"read"}),
+                ceiling="read",
+                bars=tuple((each, "read", None) for each in ours),
+            )
 
 
 def stores() -> Iterator[Contest]:
-    """An unclean open of all of it; nobody syncs."""
+    """Open all partitions of an unclean store; neither side syncs."""
     with tempfile.TemporaryDirectory() as path, kafka_log(Path(path)) as peer:
-        for name, (records, value_size) in recovery.SHAPES.items():
+        for name, records in SHAPES.items():
             size = scaled(GIB, 1 << 16)
-            short = name.replace(" ", "-").replace(".", "")
-            root = Path(path) / short
-            calls: dict[str, Callable[[], object]] = {}
-            bars: list[tuple[str, str, float | None]] = []
-            made = None
+            root = Path(path) / name.replace(" ", "-").replace(".", "")
+            calls: Calls = {}
+            bars: list[Bar] = []
+            end = None
             if peer is not None:
-                made = attempt("Kafka", partial(by_kafka_made, peer, root, records, size))
-            if peer is None or made is None:
+                end = attempt("Kafka", partial(fill_with_kafka, peer, root, records, size))
+            if peer is None or end is None:
                 peer = None
                 shutil.rmtree(root, ignore_errors=True)
-                expected = recovery.write_store(root, PARTITIONS, records, value_size, size)
+                end = write_store(root, PARTITIONS, records, size)
             else:
-                expected = made
                 sync_below(root)
-                calls["Kafka, two threads"] = partial(by_kafka, peer, root)
-            for threads, called in ((2, "kstore, two threads"), (1, "kstore, one thread")):
-                calls[called] = partial(by_kstore, root, threads)
-                if peer is not None:
-                    wanted = BARS[name] if threads == 2 else None
-                    bars.append((called, "Kafka, two threads", wanted))
+                calls[THEIRS] = partial(open_with_kafka, peer, root)
+                bars += [(OURS, THEIRS, BARS[name]), (ONE, THEIRS, None)]
+            calls[OURS] = partial(open_unclean, root, 2)
+            calls[ONE] = partial(open_unclean, root, 1)
             calls["read"] = partial(read_logs, root)
-            bars.append(("kstore, two threads", "kstore, one thread", None))
-            bars.append(("kstore, two threads", "read", None))
             total = sum(path.stat().st_size for path in root.glob("*/*.log"))
             yield Contest(
                 name=f"unclean open, {PARTITIONS} partitions of {name}, {total:,} bytes",
                 calls=calls,
                 amount=total,
-                expected=expected,
+                expected=end,
                 unchecked=frozenset({"read"}),
                 ceiling="read",
-                bars=tuple(bars),
+                bars=(*bars, (OURS, ONE, None), (OURS, "read", None)),
                 rounds=5,
             )
             shutil.rmtree(root)
 
 
-def by_kafka_made(peer: KafkaLog, root: Path, records: int, size: int) -> int:
-    """Partitions that Kafka fills; the sum of their end offsets."""
-    made = peer.partitions(PARTITIONS, name=root.name, records=records, size=size)
-    if made["directory"] != str(root):
-        raise AssertionError(f"Kafka filled {made['directory']}, not {root}")
-    return int(peer.load(root.name)["end_offsets"])
-
-
-def read_logs(root: Path) -> int:
-    """Every log file of a store, one after another: every byte is seen once."""
-    return sum(recovery.read_whole(path) for path in sorted(root.glob("*/*.log")))
-
-
-def by_kafka(peer: KafkaLog, root: Path) -> Timed:
-    recovery.kill(root)
-    result = peer.load(root.name)
-    return Timed(float(result["seconds"]), result=int(result["end_offsets"]))
-
-
-def by_kstore(root: Path, threads: int) -> Timed:
-    recovery.kill(root)
-    return recovery.open_unclean(root, threads, Unsynced())
-
-
-def recovered_batches(directory: Path) -> int:
-    return recovery.recover(directory)[0]
-
-
-def segments() -> Iterator[Contest]:
-    for name, (records, value_size) in recovery.SHAPES.items():
-        with tempfile.TemporaryDirectory() as folder:
-            directory = Path(folder)
-            size = scaled(1 << 30)
-            end = recovery.write_partition(directory, records, value_size, size)
-            batches = end // records
-            yield Contest(
-                name=f"recover and verify {size:,} bytes of {name}, page cache",
-                calls={
-                    "recover": partial(recovered_batches, directory),
-                    "verify, 1 thread": partial(recovery.verify, directory, 1),
-                    "verify, 2 threads": partial(recovery.verify, directory, 2),
-                    "read": partial(recovery.read_whole, directory / filenames.log_name(0)),
-                },
-                amount=size,
-                expected=batches,
-                unchecked=frozenset({"read"}),
-                ceiling="read",
-                bars=(
-                    ("recover", "read", None),
-                    ("verify, 1 thread", "read", None),
-                    ("verify, 2 threads", "read", None),
-                ),
-            )
+def contests() -> Iterator[Contest]:
+    yield from segments()
+    yield from stores()

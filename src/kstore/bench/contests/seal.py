@@ -1,41 +1,51 @@
-"""Sealing a segment, and checking a seal: checksums over what Kafka's own leave out, of every 64
-batches. Both walk the headers only; the rest of a segment is not read."""
+"""Making and checking the checksums over what Kafka's own leave out, of every 64 batches.
+
+Both walk the headers of a rolled segment only; the rest of it is not read.
+"""
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from mmap import mmap
 
 import crc32c as package
 
-from kstore._native import limits
-from kstore._native.seal import ENTRY_SIZE, GROUP_BATCHES, SealCheck, SealMaker
-from kstore.bench import kernels_batch as work
-from kstore.bench.contest import Contest, scaled
-from kstore.bench.recovery import batch
+from kstore._native.bench import memory_loops
+from kstore._native.recovery.header_checksums import (
+    ENTRY_SIZE,
+    GROUP_BATCHES,
+    ChecksumCheck,
+    ChecksumWriter,
+)
+from kstore.bench.contest import Calls, Contest, scaled
+from kstore.bench.data.batches import build_batch, map_segment
 
 GIB = 1 << 30
-COVERED = 21  # bytes of a batch v2 in front of what its own checksum covers
+COVERED = 21  # bytes of a batch v2 before those that its own checksum covers
 CHAIN, EVERY = "one chain in C", "read every byte"
 
 
 def make(mapping: mmap) -> bytes:
-    maker = SealMaker(len(mapping))
+    maker = ChecksumWriter(len(mapping))
     if not maker.feed(mapping):
         raise AssertionError("the segment cannot be sealed")
     return maker.finish()
 
 
+def contradictions(mapping: mmap, seal: bytes) -> int:
+    walk = ChecksumCheck(seal, len(mapping))
+    return len(walk.feed(mapping, 0) + walk.finish())
+
+
 def check(mapping: mmap, seal: bytes) -> bytes:
-    """The seal, where nothing contradicts it."""
-    walk = SealCheck(seal, len(mapping))
-    if found := walk.feed(mapping, 0) + walk.finish():
-        raise AssertionError(f"batches that are not what they were: {found}")
+    """The checksums, if no header contradicts them."""
+    if found := contradictions(mapping, seal):
+        raise AssertionError(f"{found} groups of headers have changed")
     return seal
 
 
 def in_a_loop(mapping: mmap) -> bytes:
-    """The same seal by a Python loop around another package's function."""
+    """The same checksums by a Python loop around another package's function."""
     size_of = struct.Struct(">i").unpack_from
     groups = bytearray()
     position = number = crc = 0
@@ -52,40 +62,28 @@ def in_a_loop(mapping: mmap) -> bytes:
     return bytes(groups)
 
 
-def changed(mapping: mmap, seal: bytes) -> None:
-    """A seal of other bytes has to be contradicted, or its check is no check."""
-    other = bytearray(seal)
-    other[ENTRY_SIZE - 1] ^= 1
-    walk = SealCheck(other, len(mapping))
-    if not walk.feed(mapping, 0) + walk.finish():
-        raise AssertionError("a changed seal is believed")
-
-
 def contests() -> Iterator[Contest]:
-    for name, (records, size) in {
-        "16 KB batches": (150, scaled(GIB)),
-        "one-record batches": (1, scaled(GIB // 4)),
-    }.items():
-        segment = work.segment(size, batch(records, 100))
-        mapping = segment.mapping
+    for name, records, size in (
+        ("16 KB batches", 150, scaled(GIB)),
+        ("one-record batches", 1, scaled(GIB // 4)),
+    ):
+        mapping = map_segment(size, build_batch(records)).mapping
         seal = make(mapping)
-        changed(mapping, seal)
-        calls: dict[str, Callable[[], object]] = {
+        changed = bytearray(seal)
+        changed[ENTRY_SIZE - 1] ^= 1
+        if not contradictions(mapping, bytes(changed)):
+            raise AssertionError("a changed checksum is not detected")
+        calls: Calls = {
             "make a seal": partial(make, mapping),
             "check a seal": partial(check, mapping, seal),
             "Python loop, crc32c (PyPI)": partial(in_a_loop, mapping),
-            CHAIN: partial(limits.count_frames, mapping),
-            EVERY: partial(limits.read_all, mapping),
+            CHAIN: partial(memory_loops.count_frames, mapping),
+            EVERY: partial(memory_loops.read_all, mapping),
         }
         yield Contest(
             name=f"seal {len(mapping):,} bytes of {name}",
             calls=calls,
             amount=len(mapping),
-            bars=tuple(
-                (ours, peer, None)
-                for ours in ("make a seal", "check a seal")
-                for peer in (CHAIN, "Python loop, crc32c (PyPI)")
-            ),
             unchecked=frozenset([CHAIN, EVERY]),
             ceiling=EVERY if records == 1 else CHAIN,  # a chain waits for each header
             rounds=5,

@@ -1,4 +1,4 @@
-"""What importing kstore adds to a bare interpreter, as whole programs."""
+"""What importing kstore adds to the start of a bare interpreter."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -6,10 +6,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kstore.bench.contest import Contest, Timed
-from kstore.bench.contests.verify import python
+from kstore.bench.contests.verify import run_python
 
-MORE = 0.010  # seconds that an import may take
-HEAVY = ("numpy", "numba", "asyncio", "pyarrow")  # what it must not bring with it
+MORE = 0.010  # seconds that the import may take
+HEAVY = ("numpy", "numba", "asyncio", "pyarrow")  # modules that the import must not load
 IMPORT = f"import sys, kstore; sys.exit(not sys.modules.keys().isdisjoint({HEAVY}))"
 OURS, BARE, WANTED = "import kstore", "bare Python", "and 10 ms"
 
@@ -19,7 +19,7 @@ def contests() -> Iterator[Contest]:
         output = Path(path) / "output"
 
         def started(program: str, more: float = 0.0) -> Timed:
-            timed = python(["-c", program], output)
+            timed = run_python(["-c", program], output)
             also = {WANTED: timed.seconds + more} if more else {}
             return Timed(timed.seconds, timed.result, also)
 

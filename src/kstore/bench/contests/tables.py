@@ -1,40 +1,31 @@
-"""Reading every record back and summing the sizes of the values: a log beside stores of keys and
-tables, each filled once with the same records, in page cache and on disk."""
+"""Read every value back and sum their sizes: a log beside embedded stores with the same records.
 
-import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+Each store is filled once, synced, and then read in page cache.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import kstore
-from kstore._native import limits
-from kstore.bench.contest import Contest, scaled
-from kstore.bench.log_append import VALUE_SIZE, thousand_values
-from kstore.bench.peers import optional, standing
-from kstore.bench.raw_files import sync_below
+from kstore._native.bench import memory_loops
+from kstore.bench.contest import Calls, Contest, scaled
+from kstore.bench.data.batches import VALUE_SIZE
+from kstore.bench.data.logs import thousand_values
+from kstore.bench.data.raw_files import sync_below
+from kstore.bench.peers.availability import enter_peer
+from kstore.bench.peers.stores import OpenStore, StorePeer, installed_stores
 
 RECORDS = 2_000_000
-Reader = Callable[[], int]
-
-
-def rows(count: int) -> Iterator[list[tuple[int, bytes]]]:
-    """(offset, value), a thousand at a time."""
-    values = thousand_values()
-    for start in range(0, count, 1000):
-        yield [(start + at, value) for at, value in enumerate(values)]
-
-
-def keyed(count: int) -> Iterator[list[tuple[bytes, bytes]]]:
-    for some in rows(count):
-        yield [(offset.to_bytes(8, "big"), value) for offset, value in some]
+READ = "read every byte of the segment"
+OURS = "kstore, columns"
 
 
 @contextmanager
-def by_kstore(directory: Path, count: int) -> Iterator[dict[str, Reader]]:
-    """As columns with every checksum checked, on one core and on two; as values."""
+def filled_log(directory: Path, count: int) -> Iterator[Calls]:
+    """Reads as columns with every checksum checked, on one core and on two, and as records."""
     values = thousand_values()
     with kstore.open(directory / "log") as store:
         log = store.create_topic("log")[0]
@@ -45,120 +36,46 @@ def by_kstore(directory: Path, count: int) -> Iterator[dict[str, Reader]]:
         def columns(threads: int) -> int:
             return sum(int(some.values.lengths.sum()) for some in log.view().scan(threads=threads))
 
-        def whole() -> int:
-            view = log.segments.views[0].whole()
-            return limits.read_all(view) and 0
-
+        view = log.segments.views[0].whole()
         yield {
-            "kstore, columns": partial(columns, 1),
+            OURS: partial(columns, 1),
             "kstore, columns, two cores": partial(columns, 2),
             "kstore, records": lambda: sum(len(record.value or b"") for record in log.view()),
-            "read every byte of the segment": whole,
+            READ: lambda: memory_loops.read_all(view) and 0,
         }
 
 
 @contextmanager
-def by_lmdb(lmdb: Any, directory: Path, count: int) -> Iterator[Reader]:
-    with lmdb.open(str(directory / "lmdb"), map_size=8 << 30, sync=False) as environment:
-        for some in keyed(count):
-            with environment.begin(write=True) as transaction:
-                transaction.cursor().putmulti(some, append=True)
-        environment.sync(True)
-
-        def read() -> int:
-            with environment.begin(buffers=True) as transaction:
-                cursor = transaction.cursor()
-                return sum(len(value) for value in cursor.iternext(keys=False, values=True))
-
-        yield read
-
-
-@contextmanager
-def by_rocksdb(rocksdict: Any, directory: Path, count: int) -> Iterator[Reader]:
-    database = rocksdict.Rdict(str(directory / "rocks"), rocksdict.Options(raw_mode=True))
-    for some in keyed(count):
-        batch = rocksdict.WriteBatch(raw_mode=True)
-        for key, value in some:
-            batch.put(key, value)
-        database.write(batch)
-    try:
-        database.flush(True)
-        database.compact_range(None, None)  # or it does that while others are timed
-        yield lambda: sum(len(value) for value in database.values())
-    finally:
-        database.close()
-
-
-@contextmanager
-def by_sqlite(directory: Path, count: int) -> Iterator[Reader]:
-    with closing(sqlite3.connect(directory / "sqlite", isolation_level=None)) as database:
-        database.execute("pragma journal_mode=wal")
-        database.execute("pragma synchronous=off")
-        database.execute("create table log (offset integer primary key, value blob)")
-        database.execute("begin")
-        for some in rows(count):
-            database.executemany("insert into log values (?, ?)", some)
-        database.execute("commit")
-        database.execute("pragma wal_checkpoint(truncate)")
-        yield lambda: int(database.execute("select sum(length(value)) from log").fetchone()[0])
-
-
-@contextmanager
-def by_parquet(arrow: Any, directory: Path, count: int) -> Iterator[dict[str, Reader]]:
-    """A Parquet file (not compressed, as the log), by pyarrow and by DuckDB where that is."""
-    parquet: Any = optional("pyarrow.parquet", "pyarrow")
-    compute: Any = optional("pyarrow.compute", "pyarrow")
-    path = directory / "log.parquet"
-    values = thousand_values() * (count // 1000)
-    columns = {"offset": arrow.array(range(count)), "value": arrow.array(values, arrow.binary())}
-    parquet.write_table(
-        arrow.table(columns), path, compression="none", use_dictionary=False, row_group_size=1 << 17
-    )
-
-    def by_arrow() -> int:
-        table = parquet.read_table(path, columns=["value"], use_threads=False)
-        return int(compute.sum(compute.binary_length(table["value"])).as_py())
-
-    readers = {"pyarrow, Parquet": by_arrow}
-    with ExitStack() as closing_last:
-        if (duckdb := optional("duckdb", "duckdb")) is not None:
-            database = closing_last.enter_context(closing(duckdb.connect()))
-            database.execute("set threads = 1")
-            question = f"select sum(octet_length(value)) from read_parquet('{path}')"
-            readers["DuckDB, Parquet"] = lambda: int(database.execute(question).fetchone()[0])
-        yield readers
+def filled_store(peer: StorePeer, directory: Path, count: int) -> Iterator[OpenStore]:
+    path = directory / peer.name
+    path.mkdir()
+    values = thousand_values()
+    with peer.open(path) as store:
+        for first in range(0, count, 1000):
+            store.put(peer.rows(first, values))
+        store.flush()
+        yield store
 
 
 def contests() -> Iterator[Contest]:
     count = scaled(RECORDS, 1000) // 1000 * 1000
-    with TemporaryDirectory() as path, ExitStack() as held:
+    with TemporaryDirectory() as path, ExitStack() as running:
         directory = Path(path)
-        calls: dict[str, Reader] = dict(held.enter_context(by_kstore(directory, count)))
-        if (arrow := optional("pyarrow", "pyarrow")) is not None:
-            calls |= standing(held, "Parquet", by_parquet(arrow, directory, count)) or {}
-        others: dict[str, AbstractContextManager[Reader]] = {}
-        if (lmdb := optional("lmdb", "lmdb")) is not None:
-            (directory / "lmdb").mkdir()
-            others["LMDB"] = by_lmdb(lmdb, directory, count)
-        others["SQLite"] = by_sqlite(directory, count)
-        if (rocksdict := optional("rocksdict", "rocksdict")) is not None:
-            others["RocksDB"] = by_rocksdb(rocksdict, directory, count)
-        for name, other in others.items():
-            if (reader := standing(held, name, other)) is not None:
-                calls[name] = reader
+        calls = dict(running.enter_context(filled_log(directory, count)))
+        ours = set(calls)
+        for peer in installed_stores():
+            store = enter_peer(running, peer.name, filled_store(peer, directory, count))
+            if store is not None:
+                calls[peer.name] = store.sum_sizes
         sync_below(directory)
-        roof = "read every byte of the segment"
-        ours = "kstore, columns"
         yield Contest(
             name=f"sum the sizes of {count} values of {VALUE_SIZE} bytes",
-            calls=dict(calls),
+            calls=calls,
             amount=count,
             unit="records",
             expected=count * VALUE_SIZE,
-            unchecked=frozenset([roof]),
-            ceiling=roof,
-            bars=tuple(
-                (ours, name, None) for name in calls if name != roof and not name.startswith("ks")
-            ),
+            unchecked=frozenset([READ]),
+            ceiling=READ,
+            bars=tuple((OURS, name, None) for name in calls if name not in ours),
             rounds=5,
         )

@@ -1,45 +1,38 @@
-"""Verifying and dumping a segment, as programs, against Kafka's DumpLogSegments: starts and memory
-included.
+"""Whole programs that verify and dump a segment, against Kafka's DumpLogSegments.
 
-Kafka's tool checks less: checksums of batches (shallow), and that records can be read (deep).
+Starts and memory are included. Kafka's tool checks less: checksums of batches (shallow), and that
+records can be read (deep).
 """
 
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from kstore.bench import recovery
-from kstore.bench.children import run_program
-from kstore.bench.contest import Contest, Timed, scaled
-from kstore.bench.peers import kafka_tool
+from kstore.bench.contest import Bar, Calls, Contest, Timed, scaled
+from kstore.bench.contests.recovery import rebuild
+from kstore.bench.data.partitions import read_file, write_partition
+from kstore.bench.peers.kafka import kafka_tool
+from kstore.bench.runner.child_process import run_program
 from kstore.log import filenames
 
-TOPIC = "bench-0"
 TOOL = "kafka.tools.DumpLogSegments"
-RECORDS, VALUE_SIZE = 150, 100  # a batch of 16 KB
+RECORDS = 150  # in a batch of 16 KB
 VERIFY, DUMP = "kstore verify, 2 threads", "kstore dump-log --deep-iteration"
 START, JVM, READ = "kstore starts", "Kafka's tool starts", "read"
-Calls = dict[str, Callable[[], object]]
-Bars = list[tuple[str, str, float | None]]
 
 
-def python(words: list[str], output: Path) -> Timed:
-    """A program of Python; its modules are compiled, as if installed."""
+def run_python(words: list[str], output: Path) -> Timed:
+    """Run a Python program whose modules are compiled, as those of an installed one are."""
     compiled = output.with_name("compiled")
     environment = os.environ | {"PYTHONPYCACHEPREFIX": str(compiled)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     return run_program([sys.executable, *words], output, environment)
 
 
-def ours(words: list[str], output: Path) -> Timed:
-    """A tool of kstore."""
-    return python(["-m", "kstore", *words], output)
-
-
-def same_lines(one: Path, two: Path) -> None:
+def check_same_lines(one: Path, two: Path) -> None:
     """AssertionError unless two outputs have the same lines."""
     with one.open("rb") as a, two.open("rb") as b:
         for left, right in zip(a, b, strict=True):
@@ -51,25 +44,29 @@ def contests() -> Iterator[Contest]:
     tool = kafka_tool(TOOL)
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        directory = root / "data" / TOPIC
-        recovery.write_partition(directory, RECORDS, VALUE_SIZE, scaled(1 << 30))
-        recovery.recover(directory)
+        directory = root / "data" / "bench-0"
+        write_partition(directory, RECORDS, scaled(1 << 30))
+        rebuild(directory)
         segment = directory / filenames.log_name(0)
         size = segment.stat().st_size
         log_dir = ["--log-dir", str(directory.parent)]
         deep = ["--deep-iteration", "--files", str(segment)]
         sink, dumped, listed = root / "sink", root / "dumped", root / "listed"
-        two = partial(ours, ["verify", "--threads", "2", *log_dir], sink)
-        dump = partial(ours, ["dump-log", *deep], dumped)
+
+        def kstore(*words: str, output: Path = sink) -> Timed:
+            return run_python(["-m", "kstore", *words], output)
+
+        two = partial(kstore, "verify", "--threads", "2", *log_dir)
         quick: Calls = {
             VERIFY: two,
-            "kstore verify, 1 thread": partial(ours, ["verify", "--threads", "1", *log_dir], sink),
-            START: partial(ours, ["verify", "--help"], sink),
-            READ: partial(recovery.read_whole, segment),
+            "kstore verify, 1 thread": partial(kstore, "verify", "--threads", "1", *log_dir),
+            START: partial(kstore, "verify", "--help"),
+            READ: partial(read_file, segment),
         }
+        dump = partial(kstore, "dump-log", *deep, output=dumped)
         slow: Calls = {VERIFY: two, DUMP: dump, READ: quick[READ]}
-        quick_bars: Bars = []
-        slow_bars: Bars = []
+        quick_bars: list[Bar] = []
+        slow_bars: list[Bar] = []
         if tool is not None:
             quick["Kafka shallow"] = partial(run_program, [*tool, "--files", str(segment)], sink)
             quick[JVM] = partial(run_program, [*tool, "--version"], sink)
@@ -91,4 +88,4 @@ def contests() -> Iterator[Contest]:
                 rounds=rounds,
             )
         if listed.exists():
-            same_lines(dumped, listed)
+            check_same_lines(dumped, listed)

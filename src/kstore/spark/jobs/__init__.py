@@ -2,6 +2,17 @@
 
 The engine works where the bytes are, in the executors' Python processes; only partial results
 come back to the driver, which alone puts what executors have made in its place.
+
+- ``partition_job``: the skeleton of the jobs that do the same with each partition: plan, run,
+  resume, report
+- ``command``: a job as a program; ``task_runner``: tasks and sessions; ``reports``: what a job
+  reports of each partition; ``resume_file``: the file to resume from
+- ``verify``, ``stats`` (``stats_report``, ``stats_page``): jobs that only read
+- ``export`` (``export_target``, ``parquet_files``): records to Parquet
+- ``store_changes``: what jobs that change a store share: ``compact``, ``reindex``, ``recompress``
+  and ``convert`` (``rewrite``)
+- ``restore`` (``restore_plan``, ``restore_settings``, ``restore_target``, ``restore_tasks``,
+  ``restore_types``, ``cluster_sender``): segments or Parquet back into a store, or into a cluster
 """
 
 JOBS = {

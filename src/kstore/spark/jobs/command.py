@@ -1,17 +1,17 @@
 """A job as a program: ``spark-submit .../verify.py --log-dir /data/kafka-logs``."""
 
 import argparse
-import re
 import sys
 import time
 from collections.abc import Callable, Sequence
 
 from kstore.errors import InvalidConfigError, KStoreError
+from kstore.log.filenames import INTERNAL_TOPICS
 from kstore.log.files import DISK
+from kstore.spark.java_pattern import TopicPattern, compile_topic_pattern
 from kstore.spark.jobs import JOBS
-from kstore.spark.jobs.running import Progress
-from kstore.spark.reading import check_visible
-from kstore.spark.snapshot import INTERNAL
+from kstore.spark.jobs.task_runner import Progress
+from kstore.spark.source.range_reader import check_visible
 from kstore.store import Store
 
 Describe = Callable[[argparse.ArgumentParser], None]
@@ -28,7 +28,9 @@ def add_common(parser: argparse.ArgumentParser) -> None:
         help="REQUIRED: the directory that holds the partitions (Kafka's log.dirs), as the driver "
         "and every executor see it; several are separated by commas, or the option is repeated",
     )
-    parser.add_argument("--topic", metavar="REGEX", help="topics (default: all)")
+    parser.add_argument(
+        "--topic", metavar="REGEX", type=topic_pattern, help="topics (default: all)"
+    )
     parser.add_argument(
         "--master",
         metavar="URL",
@@ -51,17 +53,34 @@ def absolute_of(given: Sequence[str]) -> tuple[str, ...]:
     return absolute_paths(list(dict.fromkeys(name for name in names if name)))
 
 
+def topic_pattern(text: str) -> str:
+    """An argument that is a pattern of topics, refused before Spark starts."""
+    try:
+        compile_topic_pattern(_alternatives(text))
+    except InvalidConfigError as error:
+        raise argparse.ArgumentTypeError(error.reason) from None
+    return text
+
+
+def _alternatives(text: str) -> str:
+    """A list with commas as one pattern, as Kafka's tools read it (TopicFilter)."""
+    return text.strip().replace(",", "|")
+
+
 def matching(store: Store, pattern: str | None, *, internal: bool = True) -> list[str]:
     """Names of the store's topics that a regular expression matches whole, sorted."""
-    return topics_matching([name for name in store if internal or name not in INTERNAL], pattern)
+    names = [name for name in store if internal or name not in INTERNAL_TOPICS]
+    return topics_matching(names, pattern)
+
+
+def wanted_topics(pattern: str | None) -> TopicPattern:
+    """The regular expression for names of topics that an option gives; all without one."""
+    return compile_topic_pattern(_alternatives(pattern or ".*"))
 
 
 def topics_matching(names: Sequence[str], pattern: str | None) -> list[str]:
     """Those of some topics that a regular expression matches whole, sorted; never none."""
-    try:
-        wanted = re.compile((pattern or ".*").strip().replace(",", "|"))
-    except re.error as error:
-        raise InvalidConfigError(f"{pattern!r} is no regular expression: {error}") from None
+    wanted = wanted_topics(pattern)
     found = sorted(name for name in names if wanted.fullmatch(name))
     if not found:
         known = ", ".join(sorted(names)[:10]) or "no topics"
@@ -102,3 +121,11 @@ class Lines:
             f"{done / max(total, 1):4.0%} {done:,} of {total:,} bytes, {rate:,.0f} MB/s: {name}",
             file=sys.stderr,
         )
+
+
+def parse_pairs(words: Sequence[str], usage: str) -> dict[str, str]:
+    """Words NAME=VALUE of the command line; InvalidConfigError, with the usage, for others."""
+    pairs = [word.partition("=") for word in words]
+    if not all(name and value for name, _, value in pairs):
+        raise InvalidConfigError(usage)
+    return {name: value for name, _, value in pairs}

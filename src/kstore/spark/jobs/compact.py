@@ -3,32 +3,28 @@
 import argparse
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from kstore._native.keymap import KeyMap
+from kstore._native.compaction.offset_map import OffsetMap
+from kstore.arguments import whole_number
 from kstore.errors import CorruptRecordError, InvalidConfigError, KStoreError, StorageError
 from kstore.log import cleaner, seal
+from kstore.log.cleaned_segment import CleanedSegment, FinishedSegment
 from kstore.log.cleaner import CompactionReport, RoundOutput, RoundPlan
-from kstore.log.files import DISK
+from kstore.log.cleaner_offsets import write_cleaner_offset
+from kstore.log.files import Files
 from kstore.log.log import Log
-from kstore.log.log_dir import absolute_paths
-from kstore.log.replacing import CleanedSegment, FinishedSegment
 from kstore.log.staged import StagedFiles, remove_staged
-from kstore.spark.alone import open_alone
-from kstore.spark.jobs.changing import (
-    LOCK_REASON,
-    LOCK_TIMEOUT_MS,
-    add_changing,
-    nothing_left,
-)
-from kstore.spark.jobs.command import main, matching, paths_of
-from kstore.spark.jobs.reports import Finished, show, verdict
-from kstore.spark.jobs.running import Progress, open_session, run_tasks, silent
-from kstore.spark.reading import check_visible, open_store
-from kstore.spark.session import Paths, check_executors
+from kstore.spark.jobs.command import main, matching
+from kstore.spark.jobs.partition_job import ChangingJob
+from kstore.spark.jobs.reports import as_tree, from_file_lines, verdict
+from kstore.spark.jobs.store_changes import LOCK_TIMEOUT_MS, add_changing
+from kstore.spark.jobs.task_runner import Progress, run_tasks, silent
+from kstore.spark.session import Paths
+from kstore.spark.source.range_reader import check_visible
 from kstore.store import Store
 
 if TYPE_CHECKING:
@@ -46,7 +42,8 @@ segments but the active one. Only topics whose cleanup.policy in this directory 
 touched. A task takes the memory of --dedupe-buffer-size; with less, several rounds.
 Nobody else may write meanwhile. When this program is killed, each group of segments is the old or
 the new one, and the next run goes on. A partition with damage stays as it is, and is named.
---dry-run shows the tasks. --resume keeps what is done in a file.
+--dry-run shows the tasks. --resume keeps what is done in a file; a partition that has changed since
+is compacted again.
 Exit status: 0 if all is well, 1 if not.
 """
 
@@ -60,6 +57,7 @@ class CompactedPartition:
     path: str
     report: CompactionReport
     error: str | None = None
+    from_file: str | None = field(default=None, compare=False)  # when an earlier run made it
 
     @property
     def ok(self) -> bool:
@@ -71,6 +69,7 @@ class _Task:
     paths: tuple[str, ...]
     plan: RoundPlan
     dedupe_buffer_size: int
+    files: Files
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +112,7 @@ def compact(
         Bytes that each task takes for the keys, 24 a key.
     resume
         A file for the reports of finished partitions, made where missing: those it holds are
-        not done again.
+        not done again, unless they have changed since or have more to compact.
     lock_timeout_ms
         How long to wait where another process writes the store.
 
@@ -121,110 +120,157 @@ def compact(
     InvalidConfigError where nothing is to be compacted, StorageError where an executor does not
     see the directories or a disk fails: what was swapped in by then stays.
     """
-    paths = absolute_paths(path)
-    check_executors(spark, paths)
-    finished = _finished(resume)
-    with open_alone(paths, lock_timeout_ms, LOCK_REASON) as store, closing(finished):
-        logs = _logs(store, topic)
-        left = [log for log in logs if log.path not in finished]
-        for log in left:
-            remove_staged(DISK, log.path)
-        work = _Work(spark, paths, left, dedupe_buffer_size)
-        with nothing_left([log.path for log in left]):
-            for log, report in work.run(progress):
-                finished.add(log.path, report, final=report.ok)
-        reports = [finished[log.path] for log in logs]
-        if all(each.ok for each in reports):
-            finished.end()
-    return reports
+    job = _Compact(
+        spark,
+        path,
+        dedupe_buffer_size=dedupe_buffer_size,
+        topic=topic,
+        progress=progress,
+        resume=resume,
+        lock_timeout_ms=lock_timeout_ms,
+    )
+    return job.run()
 
 
-def _logs(store: Store, topic: str | None) -> list[Log]:
-    logs = [
-        log
-        for name in matching(store, topic)
-        if "compact" in store[name].config.cleanup_policy
-        for log in store[name]
-    ]
-    if not logs:
-        raise InvalidConfigError(
-            f"no topic called {topic or 'anything'} has a cleanup.policy with 'compact' here: set "
-            "it with configure_topic"
+def _plan(log: Log, files: Files) -> RoundPlan:
+    """What the next round has to do with a log."""
+    writer = log._require_writer()
+    with writer.state.cleaning:
+        return cleaner.plan_round(log, writer, files)
+
+
+def tell(reports: Sequence[CompactedPartition]) -> list[str]:
+    """A line for each partition, and the sum."""
+    lines = []
+    for each in reports:
+        report = each.report
+        lines.append(
+            f"{each.topic}-{each.partition}: "
+            + (f"{each.error}; " if each.error is not None else "")
+            + (
+                f"{report.records_read} records to {report.records_kept}, {report.bytes_before} "
+                f"bytes to {report.bytes_after}, {report.segments_before} segments to "
+                f"{report.segments_after}"
+                if report.passes
+                else "nothing to compact"
+            )
+            + f"; compacted up to offset {report.end_offset}"
         )
-    return logs
+    return [*lines, *from_file_lines(as_tree(reports)), verdict(reports)]
 
 
-class _Work:
+class _Compact(ChangingJob[Log, CompactedPartition]):
     """The driver's side, while the store is open."""
 
-    def __init__(
-        self, spark: "SparkSession", paths: tuple[str, ...], logs: Sequence[Log], buffer: int
-    ) -> None:
-        self._spark = spark
-        self._paths = paths
-        self._logs = logs
-        self._buffer = buffer
-        self._reports: dict[str, CompactionReport] = {}
-        self._total = sum(log.size for log in logs)
-        self._done = 0
+    name = "compact"
+    format_lines = staticmethod(tell)
 
-    def run(self, progress: Progress) -> Iterator[tuple[Log, CompactedPartition]]:
-        """Reports as partitions are done; each wave does one round of all that need another."""
-        left = list(self._logs)
+    def __init__(
+        self,
+        spark: "SparkSession | None",
+        path: Paths,
+        *,
+        dedupe_buffer_size: int,
+        **options: Any,
+    ) -> None:
+        super().__init__(spark, path, **options)
+        self._buffer = dedupe_buffer_size
+        self._reports: dict[str, CompactionReport] = {}
+        self._total = self._done = 0  # bytes
+
+    def list_partitions(self, store: Store) -> list[Log]:
+        logs = [
+            log
+            for name in matching(store, self.topic)
+            if "compact" in store[name].config.cleanup_policy
+            for log in store[name]
+        ]
+        if not logs:
+            raise InvalidConfigError(
+                f"no topic called {self.topic or 'anything'} has a cleanup.policy with 'compact' "
+                "here: set it with alter_topic"
+            )
+        return logs
+
+    def has_more_to_do(self, partition: Log) -> bool:
+        """Time alone makes records due, too."""
+        return not _plan(partition, self.files).is_empty
+
+    def load(self, tree: dict[str, Any]) -> CompactedPartition:
+        tree["report"] = CompactionReport(**tree["report"])
+        return CompactedPartition(**tree)
+
+    def describe_plan(self, partitions: Sequence[Log], parallelism: int) -> str:
+        size = sum(log.size for log in partitions)
+        return f"{len(partitions)} tasks would compact a partition each, {size:,} bytes in all"
+
+    def change(
+        self, partitions: Sequence[Log]
+    ) -> Generator[tuple[Log, CompactedPartition], None, None]:
+        """Each wave does one round of all that need another."""
+        self._total = sum(log.size for log in partitions)
+        left = list(partitions)
         while left:
             planned: list[tuple[Log, RoundPlan]] = []
             for log in left:
                 plan = self._plan(log)
                 if plan.is_empty:
-                    self._progress(progress, log)
+                    self._report_progress(log)
                     yield log, self._report(log, None)
                 else:
                     planned.append((log, plan))
-            tasks = [_Task(self._paths, plan, self._buffer) for _, plan in planned]
+            tasks = [_Task(self.paths, plan, self._buffer, self.files) for _, plan in planned]
             left = []
-            with closing(run_tasks(self._spark, tasks, _work, "kstore compact")) as results_of:
+            with closing(run_tasks(self.spark, tasks, _work, "kstore compact")) as results_of:
                 for number, done in results_of:
                     log = planned[number][0]
-                    self._take(log, planned[number][1], done)
+                    self._take(log, done)
                     if done.error is None:
                         left.append(log)
                     else:
-                        self._progress(progress, log)
+                        self._report_progress(log)
                         yield log, self._report(log, done.error)
 
-    def _progress(self, progress: Progress, log: Log) -> None:
+    def _report_progress(self, log: Log) -> None:
         self._done = min(self._done + log.size, self._total)
-        progress(self._done, self._total, f"{log.topic}-{log.partition}")
+        self.on_progress(self._done, self._total, f"{log.topic}-{log.partition}")
 
     def _plan(self, log: Log) -> RoundPlan:
-        writer = log._writing()
-        with writer.cleaning:
-            plan = cleaner.plan_round(log, writer, DISK)
+        plan = _plan(log, self.files)
         dirty = plan.cleanable.first_dirty_offset
         self._reports.setdefault(
             log.path, CompactionReport(first_dirty_offset=dirty, end_offset=dirty)
         )
         return plan
 
-    def _take(self, log: Log, plan: RoundPlan, done: _Done) -> None:
+    def _take(self, log: Log, done: _Done) -> None:
         """Swap in what a task has staged, group after group."""
-        writer = log._writing()
+        writer = log._require_writer()
         views = {view.base_offset: view for view in log.segments.views}
-        with writer.cleaning:
+        with writer.state.cleaning:
             for group in done.groups:
-                new = CleanedSegment(DISK, log.path, group.finished.base_offset)
+                new = CleanedSegment(self.files, log.path, group.finished.base_offset)
                 try:
                     new.adopt(group.finished, done.token)
-                    writer.replace_segments([new], [views[base] for base in group.base_offsets])
+                    writer.replacer.replace_segments(
+                        [new], [views[base] for base in group.base_offsets]
+                    )
                 except BaseException:
-                    writer.abandon(new)
+                    writer.replacer.abandon(new)
                     raise
-            remove_staged(DISK, log.path)  # of attempts that failed
+            remove_staged(self.files, log.path)  # of attempts that failed
             if done.report is not None:
                 self._reports[log.path] = cleaner.add_rounds(self._reports[log.path], done.report)
-                cleaner.write_checkpoint(DISK, log, self._reports[log.path].end_offset)
+                write_cleaner_offset(
+                    self.files,
+                    log.path,
+                    (log.topic, log.partition),
+                    self._reports[log.path].end_offset,
+                )
         bases = tuple(group.finished.base_offset for group in done.groups)
-        for _ in run_tasks(self._spark, [(self._paths, log.path, bases)], _seal, "kstore seals"):
+        for _ in run_tasks(
+            self.spark, [(self.paths, log.path, bases, self.files)], _seal, "kstore seals"
+        ):
             pass
 
     def _report(self, log: Log, error: str | None) -> CompactedPartition:
@@ -239,8 +285,8 @@ class _Work:
 class _Staged(RoundOutput):
     """New segments kept out of sight, for the driver."""
 
-    def __init__(self, path: str) -> None:
-        self.files = StagedFiles(DISK, path)
+    def __init__(self, files: Files, path: str) -> None:
+        self.files = StagedFiles(files, path)
         self.groups: list[_Group] = []
 
     def check(self) -> None:
@@ -263,15 +309,15 @@ class _Staged(RoundOutput):
 
 
 def _work(task: _Task) -> _Done:
-    check_visible(DISK, task.paths)
-    output = _Staged(task.plan.path)
+    check_visible(task.files, task.paths)
+    output = _Staged(task.files, task.plan.path)
     started = time.perf_counter()
-    keys = KeyMap(task.dedupe_buffer_size, cleaner.LOAD_FACTOR, os.urandom(16))
+    keys = OffsetMap(task.dedupe_buffer_size, cleaner.LOAD_FACTOR, os.urandom(16))
     report, error = None, None
     try:
-        report = cleaner.Round(task.plan, DISK, output, cleaner.Throttle(cleaner.NO_LIMIT)).run(
-            keys
-        )
+        report = cleaner.Round(
+            task.plan, task.files, output, cleaner.Throttle(cleaner.NO_LIMIT)
+        ).run(keys)
         report = replace(report, seconds=time.perf_counter() - started)
     except (CorruptRecordError, InvalidConfigError) as found:  # the others go on
         error = str(found)
@@ -281,42 +327,13 @@ def _work(task: _Task) -> _Done:
     return _Done(output.files.token, tuple(output.groups), report, error)
 
 
-def _seal(task: tuple[tuple[str, ...], str, tuple[int, ...]]) -> int:
-    paths, path, base_offsets = task
-    check_visible(DISK, paths)
-    return sum(seal.write(DISK, path, base_offset) for base_offset in base_offsets)
+def _seal(task: tuple[tuple[str, ...], str, tuple[int, ...], Files]) -> int:
+    paths, path, base_offsets, files = task
+    check_visible(files, paths)
+    return sum(seal.write(files, path, base_offset) for base_offset in base_offsets)
 
 
 # --- the command ----------------------------------------------------------------------------------
-
-
-def _load(tree: dict[str, Any]) -> CompactedPartition:
-    tree["report"] = CompactionReport(**tree["report"])
-    return CompactedPartition(**tree)
-
-
-def _finished(resume: str | None) -> Finished[CompactedPartition]:
-    return Finished(resume, {"name": "compact"}, _load)
-
-
-def tell(reports: Sequence[CompactedPartition]) -> list[str]:
-    """A line for each partition, and the sum."""
-    lines = []
-    for each in reports:
-        report = each.report
-        lines.append(
-            f"{each.topic}-{each.partition}: "
-            + (f"{each.error}; " if each.error is not None else "")
-            + (
-                f"{report.records_read} records to {report.records_kept}, {report.bytes_before} "
-                f"bytes to {report.bytes_after}, {report.segments_before} segments to "
-                f"{report.segments_after}"
-                if report.passes
-                else "nothing to compact"
-            )
-            + f"; compacted up to offset {report.end_offset}"
-        )
-    return [*lines, verdict(reports)]
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
@@ -324,7 +341,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
     add_changing(parser)
     parser.add_argument(
         "--dedupe-buffer-size",
-        type=int,
+        type=whole_number(1),
         default=134_217_728,
         metavar="BYTES",
         help="memory of a task for the keys, 24 bytes each (Kafka's "
@@ -333,25 +350,9 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, progress: Progress) -> int:
-    paths = paths_of(arguments)
-    if arguments.dry_run:
-        finished = _finished(arguments.resume)
-        found = _logs(open_store(paths), arguments.topic)
-        logs = [log for log in found if log.path not in finished]
-        size = sum(log.size for log in logs)
-        print(f"{len(logs)} tasks would compact a partition each, {size:,} bytes in all")
-        return 0
-    with open_session(arguments.master, "kstore compact") as spark:
-        reports = compact(
-            spark,
-            paths,
-            topic=arguments.topic,
-            dedupe_buffer_size=arguments.dedupe_buffer_size,
-            progress=progress,
-            resume=arguments.resume,
-            lock_timeout_ms=int(arguments.lock_timeout * 1000),
-        )
-    return show(arguments.json, reports, tell(reports))
+    return _Compact.run_command(
+        arguments, progress, dedupe_buffer_size=arguments.dedupe_buffer_size
+    )
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from kstore.log.rewriting import Target
 from kstore.spark.jobs.command import main
-from kstore.spark.jobs.rewriting import RewrittenPartition, add_rewriting, rewrite, run_rewriting
-from kstore.spark.jobs.running import Progress
+from kstore.spark.jobs.rewrite import RewriteJob, RewrittenPartition, add_rewriting
+from kstore.spark.jobs.task_runner import Progress
 from kstore.spark.session import Paths
 
 if TYPE_CHECKING:
@@ -21,11 +21,13 @@ examples:
 Sealed segments with messages v0 or v1 are written anew in place as record batches v2, which is all
 that Kafka 4 reads; the active one only with --roll, which closes it first. A message becomes a
 batch of one record, a compressed set of messages one batch; offsets and timestamps stay (v0 has
-none: -1). With --compression every batch gets that codec, those of v2 as well.
+none: -1). With --compression every batch gets that codec, those of v2 as well, unless it makes
+them larger (--force).
 Nobody else may write meanwhile. When this program is killed, each segment is the old or the new
 one. A damaged segment stays as it is, and is named. What is appended later has the format that
 the topic's message.format.version says.
---dry-run shows the tasks. --resume keeps what is done in a file.
+--dry-run shows the tasks. --resume keeps what is done in a file; a partition that has changed since
+is looked at again.
 Exit status: 0 if all is well, 1 where a segment stayed as it was.
 """
 
@@ -36,6 +38,7 @@ def convert(
     *,
     compression: str | None = None,
     level: int | None = None,
+    force: bool = False,
     **options: Any,
 ) -> list[RewrittenPartition]:
     """Write messages v0 and v1 in a store's sealed segments anew as batches v2, on Spark.
@@ -43,12 +46,21 @@ def convert(
     Parameters
     ----------
     compression, level
-        A codec for every batch, by Kafka's name; None keeps each batch's.
+        A codec for every batch that it does not make larger, by Kafka's name; None keeps each
+        batch's.
+    force
+        Use the codec also for batches that it makes larger.
     options
-        ``topic``, ``roll``, ``progress``, ``resume``, ``lock_timeout_ms``: see
-        :func:`kstore.spark.jobs.rewriting.rewrite`, which also says what is returned and raised.
+        ``roll`` (close the active segments first) and those of every job that changes a store:
+        ``topic``, ``progress``, ``resume``, ``lock_timeout_ms``, as of
+        :func:`kstore.spark.jobs.compact.compact`.
+
+    Returns a report for each partition, by topic and number. Raises StoreLockedError,
+    InvalidConfigError where no topic matches, StorageError where an executor does not see the
+    directories or a disk fails: what was swapped in by then stays.
     """
-    return rewrite(spark, path, Target(compression, level, magic=2), **options)
+    target = Target(compression, level, magic=2, force=force)
+    return RewriteJob(spark, path, target, **options).run()
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
@@ -57,8 +69,10 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, progress: Progress) -> int:
-    target = Target(arguments.compression, arguments.level, magic=2)
-    return run_rewriting(arguments, progress, "convert", target)
+    target = Target(arguments.compression, arguments.level, magic=2, force=arguments.force)
+    return RewriteJob.run_command(
+        arguments, progress, "convert", target=target, roll=arguments.roll
+    )
 
 
 if __name__ == "__main__":

@@ -10,20 +10,23 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from kstore.arguments import whole_number
+from kstore.config import parse_whole_number
 from kstore.errors import InvalidConfigError
 from kstore.log.files import DISK
 from kstore.log.log import Log
 from kstore.log.log_dir import absolute_paths
-from kstore.spark.exporting import Exported, Target
 from kstore.spark.jobs.command import add_common, main, matching, paths_of
-from kstore.spark.jobs.running import Progress, cores, cores_of, open_session, run_tasks, silent
-from kstore.spark.options import SourceOptions, parse_source
-from kstore.spark.parquet import COMPRESSIONS, Written, write_ranges
-from kstore.spark.planning import OffsetRange, Plan, plan_ranges
-from kstore.spark.reading import check_visible, open_store
+from kstore.spark.jobs.export_target import Exported, Target
+from kstore.spark.jobs.parquet_files import COMPRESSIONS, Written, write_ranges
+from kstore.spark.jobs.restore_settings import Settings, settings_of_log_dirs
+from kstore.spark.jobs.task_runner import Progress, cores, cores_of, open_session, run_tasks, silent
 from kstore.spark.session import Paths, check_executors, to_options
-from kstore.spark.snapshot import resolve, take_snapshot
-from kstore.spark.tasks import read_ranges
+from kstore.spark.source.offset_ranges import OffsetRange, Plan, plan_ranges
+from kstore.spark.source.options import SourceOptions, parse_source
+from kstore.spark.source.range_reader import check_visible, open_store
+from kstore.spark.source.read_task import read_ranges
+from kstore.spark.source.snapshot import resolve, take_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -127,6 +130,8 @@ def export(
     report = ExportReport(place)
     with Target(place, isolation=isolation) as store:
         check_executors(spark, (store.staged,))
+        for name, settings in _settings(source).items():
+            store.note_settings(name, dict(settings))
         plan = _plan(source, store, cores(spark), file_size)
         tag = uuid.uuid4().hex
         tasks = [_Task(source, each, store.staged, tag, compression) for each in plan.tasks]
@@ -159,6 +164,11 @@ def _source(
     return parse_source(
         to_options(list(paths), topics=names, since=since, until=until, isolation=isolation)
     )
+
+
+def _settings(source: SourceOptions) -> dict[str, Settings]:
+    """What a restore makes the topics with."""
+    return settings_of_log_dirs(open_store(source.paths), source.paths, source.topics)
 
 
 def _plan(source: SourceOptions, exported: Exported, parallelism: int, file_size: int) -> Plan:
@@ -201,7 +211,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--compression", choices=COMPRESSIONS, default="snappy")
     parser.add_argument(
         "--file-size",
-        type=int,
+        type=whole_number(1, 1 << 40),
         default=FILE_SIZE >> 20,
         metavar="MIB",
         help="of the log that becomes one file, about (default: 256)",
@@ -215,8 +225,8 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 def to_time(text: str | None) -> datetime | int | None:
     """A time from the command line; InvalidConfigError for what is none."""
-    if text is None or text.isdigit():
-        return None if text is None else int(text)
+    if text is None or text.isdecimal():
+        return None if text is None else parse_whole_number(text, name="a time")
     try:
         return datetime.fromisoformat(text)
     except ValueError:
@@ -228,8 +238,6 @@ def to_time(text: str | None) -> datetime | int | None:
 def run(arguments: argparse.Namespace, progress: Progress) -> int:
     paths = paths_of(arguments)
     since, until = to_time(arguments.since), to_time(arguments.until)
-    if arguments.file_size < 1:
-        raise InvalidConfigError("--file-size is 1 or more")
     size = arguments.file_size << 20
     if arguments.dry_run:
         source = _source(paths, arguments.topic, since, until, arguments.isolation)

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from kstore.log.rewriting import Target
 from kstore.spark.jobs.command import main
-from kstore.spark.jobs.rewriting import RewrittenPartition, add_rewriting, rewrite, run_rewriting
-from kstore.spark.jobs.running import Progress
+from kstore.spark.jobs.rewrite import RewriteJob, RewrittenPartition, add_rewriting
+from kstore.spark.jobs.task_runner import Progress
 from kstore.spark.session import Paths
 
 if TYPE_CHECKING:
@@ -22,10 +22,13 @@ examples:
 Sealed segments are written anew in place, segment by segment; the active one only with --roll,
 which closes it first. Every record keeps offset, timestamp and headers, every batch its
 producer's fields and transaction; control batches stay as they are. A message format below v2
-stays what it is (see convert). What has that codec already is not written.
+stays what it is (see convert). What has that codec already is not written. A batch that the codec
+would make larger stays as it is, unless --force, or --compression none, which is always applied.
+--merge puts small batches together. The report has the bytes before and after.
 Nobody else may write meanwhile. When this program is killed, each segment is the old or the new
 one. A damaged segment stays as it is, and is named. Appends go on with the topic's own codec.
---dry-run shows the tasks. --resume keeps what is done in a file.
+--dry-run shows the tasks. --resume keeps what is done in a file; a partition that has changed since
+is looked at again.
 Exit status: 0 if all is well, 1 where a segment stayed as it was.
 """
 
@@ -36,6 +39,8 @@ def recompress(
     compression: str,
     *,
     level: int | None = None,
+    force: bool = False,
+    merge: bool = False,
     **options: Any,
 ) -> list[RewrittenPartition]:
     """Write the sealed segments of a store anew with another codec, on Spark's executors.
@@ -46,21 +51,44 @@ def recompress(
         Kafka's name of a codec: none, gzip, snappy, lz4 or zstd.
     level
         The codec's own, None for Kafka's default.
+    force
+        Use the codec also for batches that it makes larger. Without it they stay as they are,
+        unless ``compression`` is none.
+    merge
+        Put small neighbours together as one batch, up to ``max.message.bytes`` before compression:
+        such as follow each other without a gap, without producer id or transaction, of one leader
+        epoch and timestamp type.
     options
-        ``topic``, ``roll``, ``progress``, ``resume``, ``lock_timeout_ms``: see
-        :func:`kstore.spark.jobs.rewriting.rewrite`, which also says what is returned and raised.
+        ``roll`` (close the active segments first) and those of every job that changes a store:
+        ``topic``, ``progress``, ``resume``, ``lock_timeout_ms``, as of
+        :func:`kstore.spark.jobs.compact.compact`.
+
+    Returns a report for each partition, by topic and number. Raises StoreLockedError,
+    InvalidConfigError where no topic matches, StorageError where an executor does not see the
+    directories or a disk fails: what was swapped in by then stays.
     """
-    return rewrite(spark, path, Target(compression, level), **options)
+    target = Target(compression, level, force=force, merge=merge)
+    return RewriteJob(spark, path, target, **options).run()
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     add_rewriting(parser, codec_required=True)
+    parser.add_argument(
+        "--merge",
+        action="store_true",
+        help="put small neighbouring batches together, up to max.message.bytes: only such without "
+        "gap, producer id or transaction, of one leader epoch and timestamp type",
+    )
 
 
 def run(arguments: argparse.Namespace, progress: Progress) -> int:
-    target = Target(arguments.compression, arguments.level)
-    return run_rewriting(arguments, progress, "recompress", target)
+    target = Target(
+        arguments.compression, arguments.level, force=arguments.force, merge=arguments.merge
+    )
+    return RewriteJob.run_command(
+        arguments, progress, "recompress", target=target, roll=arguments.roll
+    )
 
 
 if __name__ == "__main__":

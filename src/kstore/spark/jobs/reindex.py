@@ -2,19 +2,19 @@
 
 import argparse
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kstore.config import LogConfig
 from kstore.errors import KStoreError
 from kstore.log.filenames import log_name, partition_directory
-from kstore.log.files import DISK
+from kstore.log.files import Files
 from kstore.log.leftovers import finish_leftovers
 from kstore.log.loader import base_offsets
-from kstore.log.log_dir import LogDir, absolute_paths
+from kstore.log.log_dir import LogDir
 from kstore.log.reindex import (
     Damage,
     IndexedSegment,
@@ -25,26 +25,16 @@ from kstore.log.reindex import (
     replay_producers,
 )
 from kstore.log.staged import remove_staged
-from kstore.spark.alone import keep_closed
-from kstore.spark.jobs.changing import (
-    LOCK_REASON,
-    LOCK_TIMEOUT_MS,
-    add_changing,
-    nothing_left,
-)
-from kstore.spark.jobs.command import main, matching, paths_of
-from kstore.spark.jobs.reports import Finished, show, verdict
-from kstore.spark.jobs.running import (
-    Progress,
-    cores,
-    cores_of,
-    open_session,
-    plan_tasks,
-    run_tasks,
-    silent,
-)
-from kstore.spark.reading import check_visible, open_store
-from kstore.spark.session import Paths, check_executors
+from kstore.spark.exclusive_lock import keep_closed
+from kstore.spark.jobs.command import main, matching
+from kstore.spark.jobs.partition_job import ChangingJob, Piece, Task, work_on
+from kstore.spark.jobs.reports import as_tree, from_file_lines, verdict
+from kstore.spark.jobs.resume_file import fingerprint_folder
+from kstore.spark.jobs.store_changes import LOCK_REASON, LOCK_TIMEOUT_MS, add_changing
+from kstore.spark.jobs.task_runner import Progress, run_tasks, silent
+from kstore.spark.session import Paths
+from kstore.spark.source.range_reader import check_visible, open_store
+from kstore.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,7 +51,8 @@ indexes and producer snapshots: what recovery makes of a directory that has lost
 read and checked, never changed. A damaged segment keeps the files it has, and is named.
 Nobody else may write meanwhile. Executors put new files beside the old ones, this program renames
 them, partition after partition; when it is killed, some are new and some are old, all of them true.
---dry-run shows the tasks. --resume keeps what is done in a file.
+--dry-run shows the tasks. --resume keeps what is done in a file; a partition of which a file has
+changed since is done again.
 Exit status: 0 if all is well, 1 where something is damaged.
 """
 
@@ -79,6 +70,7 @@ class ReindexedPartition:
     removed: tuple[str, ...] = ()
     damages: tuple[Damage, ...] = ()
     error: str | None = None
+    from_file: str | None = field(default=None, compare=False)  # when an earlier run made it
 
     @property
     def ok(self) -> bool:
@@ -86,7 +78,7 @@ class ReindexedPartition:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Partition:
     topic: str
     partition: int
     path: str
@@ -100,14 +92,12 @@ class _Place:
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
-    """One segment, for a task."""
+class _Segment:
+    """A segment that is to be read."""
 
-    number: int  # of the partition
-    path: str
     config: LogConfig
     base_offset: int
-    last: bool
+    is_last: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +132,7 @@ def reindex(
         A regular expression for names of topics; all of them without it.
     resume
         A file for the reports of finished partitions, made where missing: those it holds are
-        not done again.
+        not done again, unless one of their files has changed since.
     lock_timeout_ms
         How long to wait where another process writes the store.
 
@@ -150,171 +140,15 @@ def reindex(
     InvalidConfigError where no topic matches, StorageError where an executor does not see the
     directories or a disk fails.
     """
-    paths = absolute_paths(path)
-    check_executors(spark, paths)
-    finished = _finished(resume)
-    with keep_closed(paths, lock_timeout_ms, LOCK_REASON), closing(finished):
-        for name, _, folder in _folders(paths, topic):
-            remove_staged(DISK, folder)
-            finish_leftovers(DISK, Path(folder), open_store(paths)[name].config)
-        places = _partitions(paths, topic)
-        left = [each for each in places if each.path not in finished]
-        with nothing_left([place.path for place in left]):
-            for place, report in _reindex(spark, paths, left, progress):
-                finished.add(place.path, report, final=report.ok)
-        reports = [finished[place.path] for place in places]
-        if all(each.ok for each in reports):
-            finished.end()
-    return reports
-
-
-def _reindex(
-    spark: "SparkSession", paths: tuple[str, ...], places: Sequence[_Place], progress: Progress
-) -> Iterator[tuple[_Place, ReindexedPartition]]:
-    """Reports as partitions are done: at once where no producer is to be replayed, else later."""
-    groups = _plan(places, cores(spark))
-    total, done = sum(place.size for place in places), 0
-    found: dict[int, dict[int, _Indexed]] = {n: {} for n in range(len(places))}
-    replays: list[tuple[_Place, _Replay]] = []
-    tasks = [(paths, tuple(group)) for group in groups]
-    with closing(run_tasks(spark, tasks, _index, "kstore reindex")) as results_of:
-        for number, results in results_of:
-            for piece, result in zip(groups[number], results, strict=True):
-                place, parts = places[piece.number], found[piece.number]
-                parts[piece.base_offset] = result
-                done += 0 if isinstance(result, str) else result.size
-                progress(done, total, f"{place.topic}-{place.partition}")
-                if len(parts) == len(place.segments):
-                    replay = _to_replay(place, found.pop(piece.number))
-                    if isinstance(replay, _Replay):
-                        replays.append((place, replay))
-                    else:
-                        yield place, replay
-    waiting = [(paths, replay) for _, replay in replays]
-    with closing(run_tasks(spark, waiting, _replay, "kstore reindex: producers")) as results_of:
-        for number, replayed in results_of:
-            place, replay = replays[number]
-            if isinstance(replayed, str):
-                yield place, _failed(place, replayed)
-            else:
-                yield place, _finish(place, replay.segments, replayed)
-
-
-def _to_replay(place: _Place, parts: dict[int, _Indexed]) -> _Replay | ReindexedPartition:
-    """What is left to do for a partition whose segments are all read, or its report."""
-    found = [parts[base] for base in sorted(parts)]
-    segments = [each for each in found if not isinstance(each, str)]
-    errors = [each for each in found if isinstance(each, str)]
-    if errors:
-        return _failed(place, errors[0])
-    sound = not any(each.damage for each in segments) and not find_overlap(place.path, segments)
-    if sound and any(each.producer_batches for each in segments):
-        return _Replay(place.path, place.config, place.log_start, tuple(segments))
-    return _finish(place, segments, None)
-
-
-def _finish(
-    place: _Place, segments: Sequence[IndexedSegment], replayed: ReplayedProducers | None
-) -> ReindexedPartition:
-    report = finish_partition(DISK, place.path, segments, place.log_start, place.config, replayed)
-    remove_staged(DISK, place.path)  # of attempts that failed
-    return ReindexedPartition(
-        place.topic,
-        place.partition,
-        place.path,
-        report.segments,
-        report.bytes,
-        report.written,
-        report.removed,
-        report.damages,
+    job = _Reindex(
+        spark,
+        path,
+        topic=topic,
+        progress=progress,
+        resume=resume,
+        lock_timeout_ms=lock_timeout_ms,
     )
-
-
-def _failed(place: _Place, error: str) -> ReindexedPartition:
-    remove_staged(DISK, place.path)
-    return ReindexedPartition(
-        place.topic, place.partition, place.path, len(place.segments), place.size, error=error
-    )
-
-
-def _folders(paths: tuple[str, ...], topic: str | None) -> list[tuple[str, int, str]]:
-    """Topic, partition and folder of everything that the job is for."""
-    store = open_store(paths)
-    found = []
-    for name in matching(store, topic):
-        for partition in store[name].partitions:
-            folders = [os.path.join(each, partition_directory(name, partition)) for each in paths]
-            there = [folder for folder in folders if DISK.kind(folder) == "directory"]
-            found += [(name, partition, folder) for folder in there]
-    return found
-
-
-def _partitions(paths: tuple[str, ...], topic: str | None) -> list[_Place]:
-    store = open_store(paths)
-    dirs = {path: LogDir(DISK, path, writable=False) for path in paths}
-    places = []
-    for name, partition, folder in _folders(paths, topic):
-        log_dir = dirs[os.path.dirname(folder)]
-        bases = base_offsets(DISK, folder)
-        sizes = [DISK.size_of(os.path.join(folder, log_name(base))) for base in bases]
-        places.append(
-            _Place(
-                name,
-                partition,
-                folder,
-                store[name].config,
-                log_dir.current_log_start((name, partition)),
-                tuple(zip(bases, sizes, strict=True)),
-            )
-        )
-    return [place for place in places if place.segments]
-
-
-def _plan(places: Sequence[_Place], parallelism: int) -> list[list[_Piece]]:
-    pieces = [
-        (_Piece(number, place.path, place.config, base, base == place.segments[-1][0]), size)
-        for number, place in enumerate(places)
-        for base, size in place.segments
-    ]
-    return plan_tasks(pieces, parallelism)
-
-
-# --- in an executor -------------------------------------------------------------------------------
-
-
-def _index(task: tuple[tuple[str, ...], tuple[_Piece, ...]]) -> list[_Indexed]:
-    paths, pieces = task
-    check_visible(DISK, paths)
-    return [_index_one(piece) for piece in pieces]
-
-
-def _index_one(piece: _Piece) -> _Indexed:
-    try:
-        return index_segment(DISK, piece.path, piece.base_offset, piece.config, last=piece.last)
-    except KStoreError as error:  # the others go on
-        return str(error)
-
-
-def _replay(task: tuple[tuple[str, ...], _Replay]) -> ReplayedProducers | str:
-    paths, replay = task
-    check_visible(DISK, paths)
-    try:
-        return replay_producers(DISK, replay.path, replay.segments, replay.log_start, replay.config)
-    except KStoreError as error:
-        return str(error)
-
-
-# --- the command ----------------------------------------------------------------------------------
-
-
-def _load(tree: dict[str, Any]) -> ReindexedPartition:
-    tree["damages"] = tuple(Damage(**each) for each in tree["damages"])
-    tree["written"], tree["removed"] = tuple(tree["written"]), tuple(tree["removed"])
-    return ReindexedPartition(**tree)
-
-
-def _finished(resume: str | None) -> Finished[ReindexedPartition]:
-    return Finished(resume, {"name": "reindex"}, _load)
+    return job.run()
 
 
 def tell(reports: Sequence[ReindexedPartition]) -> list[str]:
@@ -332,7 +166,181 @@ def tell(reports: Sequence[ReindexedPartition]) -> list[str]:
             f"  {damage.path} position {damage.position} offset {damage.offset}: {damage.reason}"
             for damage in each.damages
         ]
-    return [*lines, verdict(reports)]
+    return [*lines, *from_file_lines(as_tree(reports)), verdict(reports)]
+
+
+class _Reindex(ChangingJob[_Partition, ReindexedPartition]):
+    name = "reindex"
+    format_lines = staticmethod(tell)
+
+    @contextmanager
+    def open_store(self) -> Iterator[Store]:
+        """No writer has the store, and unfinished changes of one are finished first."""
+        with keep_closed(self.paths, self.lock_timeout_ms, LOCK_REASON, self.files):
+            for name, _, folder in _folders(self.files, self.paths, self.topic):
+                remove_staged(self.files, folder)
+                finish_leftovers(self.files, Path(folder), open_store(self.paths)[name].config)
+            yield open_store(self.paths)
+
+    def list_partitions(self, store: Store) -> list[_Partition]:
+        return _partitions(self.files, self.paths, self.topic)
+
+    def fingerprint(self, partition: _Partition) -> Any:
+        """All files of the folder, and what indexes depend on."""
+        return {
+            "log_start": partition.log_start,
+            "index_interval_bytes": partition.config.index_interval_bytes,
+            "files": fingerprint_folder(self.files, partition.path),
+        }
+
+    def load(self, tree: dict[str, Any]) -> ReindexedPartition:
+        tree["damages"] = tuple(Damage(**each) for each in tree["damages"])
+        tree["written"], tree["removed"] = tuple(tree["written"]), tuple(tree["removed"])
+        return ReindexedPartition(**tree)
+
+    def describe_plan(self, partitions: Sequence[_Partition], parallelism: int) -> str:
+        pieces = _pieces(partitions)
+        tasks = self.plan_pieces(pieces, parallelism)
+        return f"{len(tasks)} tasks would read {len(pieces)} segments and write their files anew"
+
+    def change(
+        self, partitions: Sequence[_Partition]
+    ) -> Generator[tuple[_Partition, ReindexedPartition], None, None]:
+        """At once where no producer is to be replayed, else behind all others."""
+        replays: list[tuple[_Partition, _Replay]] = []
+        for of, found in self.run_pieces(partitions, _pieces(partitions), _index):
+            replay = _to_replay(self.files, of, found)
+            if isinstance(replay, _Replay):
+                replays.append((of, replay))
+            else:
+                yield of, replay
+        tasks = [(self.paths, replay, self.files) for _, replay in replays]
+        with closing(run_tasks(self.spark, tasks, _replay, "kstore reindex: producers")) as results:
+            for number, replayed in results:
+                of, replay = replays[number]
+                if isinstance(replayed, str):
+                    yield of, _failed(self.files, of, replayed)
+                else:
+                    yield of, _finish(self.files, of, replay.segments, replayed)
+
+
+def _to_replay(
+    files: Files, of: _Partition, found: Sequence[_Indexed]
+) -> _Replay | ReindexedPartition:
+    """What is left to do for a partition whose segments are all read, or its report."""
+    segments = [each for each in found if not isinstance(each, str)]
+    errors = [each for each in found if isinstance(each, str)]
+    if errors:
+        return _failed(files, of, errors[0])
+    sound = not any(each.damage for each in segments) and not find_overlap(of.path, segments)
+    if sound and any(each.producer_batches for each in segments):
+        return _Replay(of.path, of.config, of.log_start, tuple(segments))
+    return _finish(files, of, segments, None)
+
+
+def _finish(
+    files: Files,
+    of: _Partition,
+    segments: Sequence[IndexedSegment],
+    replayed: ReplayedProducers | None,
+) -> ReindexedPartition:
+    report = finish_partition(files, of.path, segments, of.log_start, of.config, replayed)
+    remove_staged(files, of.path)  # of attempts that failed
+    return ReindexedPartition(
+        of.topic,
+        of.partition,
+        of.path,
+        report.segments,
+        report.bytes,
+        report.written,
+        report.removed,
+        report.damages,
+    )
+
+
+def _failed(files: Files, of: _Partition, error: str) -> ReindexedPartition:
+    remove_staged(files, of.path)
+    return ReindexedPartition(
+        of.topic,
+        of.partition,
+        of.path,
+        len(of.segments),
+        of.size,
+        error=error,
+    )
+
+
+def _folders(files: Files, paths: tuple[str, ...], topic: str | None) -> list[tuple[str, int, str]]:
+    """Topic, partition and folder of everything that the job is for."""
+    store = open_store(paths)
+    found = []
+    for name in matching(store, topic):
+        for partition in store[name].partitions:
+            folders = [os.path.join(each, partition_directory(name, partition)) for each in paths]
+            there = [folder for folder in folders if files.kind(folder) == "directory"]
+            found += [(name, partition, folder) for folder in there]
+    return found
+
+
+def _partitions(files: Files, paths: tuple[str, ...], topic: str | None) -> list[_Partition]:
+    store = open_store(paths)
+    dirs = {path: LogDir(files, path, writable=False) for path in paths}
+    partitions = []
+    for name, partition, folder in _folders(files, paths, topic):
+        log_dir = dirs[os.path.dirname(folder)]
+        bases = base_offsets(files, folder)
+        sizes = [files.size_of(os.path.join(folder, log_name(base))) for base in bases]
+        partitions.append(
+            _Partition(
+                name,
+                partition,
+                folder,
+                store[name].config,
+                log_dir.current_log_start((name, partition)),
+                tuple(zip(bases, sizes, strict=True)),
+            )
+        )
+    return [planned for planned in partitions if planned.segments]
+
+
+def _pieces(partitions: Sequence[_Partition]) -> list[Piece]:
+    return [
+        Piece(
+            number,
+            of.path,
+            base,
+            size,
+            _Segment(of.config, base, base == of.segments[-1][0]),
+        )
+        for number, of in enumerate(partitions)
+        for base, size in of.segments
+    ]
+
+
+# --- in an executor -------------------------------------------------------------------------------
+
+
+def _index(task: Task) -> list[_Indexed]:
+    return work_on(task, _index_one)
+
+
+def _index_one(files: Files, piece: Piece) -> IndexedSegment:
+    of = piece.of
+    return index_segment(files, piece.path, of.base_offset, of.config, last=of.is_last)
+
+
+def _replay(task: tuple[tuple[str, ...], _Replay, Files]) -> ReplayedProducers | str:
+    paths, replay, files = task
+    check_visible(files, paths)
+    try:
+        return replay_producers(
+            files, replay.path, replay.segments, replay.log_start, replay.config
+        )
+    except KStoreError as error:
+        return str(error)
+
+
+# --- the command ----------------------------------------------------------------------------------
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
@@ -341,24 +349,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, progress: Progress) -> int:
-    paths = paths_of(arguments)
-    if arguments.dry_run:
-        finished = _finished(arguments.resume)
-        places = [p for p in _partitions(paths, arguments.topic) if p.path not in finished]
-        groups = _plan(places, cores_of(arguments.master))
-        count = sum(len(group) for group in groups)
-        print(f"{len(groups)} tasks would read {count} segments and write their files anew")
-        return 0
-    with open_session(arguments.master, "kstore reindex") as spark:
-        reports = reindex(
-            spark,
-            paths,
-            topic=arguments.topic,
-            progress=progress,
-            resume=arguments.resume,
-            lock_timeout_ms=int(arguments.lock_timeout * 1000),
-        )
-    return show(arguments.json, reports, tell(reports))
+    return _Reindex.run_command(arguments, progress)
 
 
 if __name__ == "__main__":

@@ -3,35 +3,50 @@
 import argparse
 import hashlib
 import json
+import logging
 import os
 import re
 import uuid
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+from kstore.arguments import partition_numbers, whole_number
 from kstore.config import CODECS
 from kstore.errors import InvalidConfigError
+from kstore.integers import INT32_MAX
 from kstore.log.files import DISK
 from kstore.log.log_dir import absolute_paths
+from kstore.log.topic_identity import TopicIdentities
 from kstore.record import codec
-from kstore.spark.alone import open_alone
-from kstore.spark.jobs.changing import LOCK_REASON, LOCK_TIMEOUT_MS, add_flags
-from kstore.spark.jobs.command import absolute_of, main
-from kstore.spark.jobs.reports import Finished, show
-from kstore.spark.jobs.restore_plan import Plan, Source, plan_parquet, plan_segments
+from kstore.spark.exclusive_lock import open_alone
+from kstore.spark.jobs.command import absolute_of, main, parse_pairs, topic_pattern
+from kstore.spark.jobs.reports import show
+from kstore.spark.jobs.restore_plan import (
+    Plan,
+    Source,
+    chunks_behind,
+    plan_parquet,
+    plan_segments,
+)
+from kstore.spark.jobs.restore_settings import create_topics
 from kstore.spark.jobs.restore_target import append_staged, encoding_for, remove_staged_of
-from kstore.spark.jobs.restore_types import Chunk, Encoding, Filter, Written
-from kstore.spark.jobs.running import Progress, open_session, run_tasks, silent
-from kstore.spark.publishing import publish
+from kstore.spark.jobs.restore_types import Chunk, Encoding, Filter, RestoredPartition, Written
+from kstore.spark.jobs.resume_file import ResumeFile
+from kstore.spark.jobs.store_changes import LOCK_REASON, LOCK_TIMEOUT_MS, add_flags
+from kstore.spark.jobs.task_runner import Progress, open_session, run_tasks, silent
 from kstore.spark.session import check_executors
-from kstore.spark.sink_options import Staged, StagedPart, parse_sink
+from kstore.spark.sink.commit import publish
+from kstore.spark.sink.options import Staged, StagedPart, parse_sink
+from kstore.spark.sink.write_identity import Identity
 from kstore.store import Paths, Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_LOGGER = logging.getLogger("kstore")
 
 EPILOG = """\
 examples:
@@ -51,23 +66,6 @@ Exit status: 0 if all is well, 1 if not.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class RestoredPartition:
-    """What was restored of one partition. ``next_offset`` is the source's, up to which it is."""
-
-    topic: str
-    partition: int
-    target: str  # the topic's name there
-    records: int
-    next_offset: int
-    done: bool = True
-    planned: int = 0  # 0, or up to where what is about to be published goes
-
-    @property
-    def ok(self) -> bool:
-        return self.done
-
-
 def restore(
     spark: "SparkSession",
     to: Paths | None = None,
@@ -81,6 +79,7 @@ def restore(
     partitions: Sequence[int] | None = None,
     rename: Mapping[str, str] | None = None,
     chosen: Filter | None = None,
+    config: Mapping[str, str] | None = None,
     isolation: str = "read_committed",
     compression: str = "none",
     batch_size: int = 131_072,
@@ -105,6 +104,8 @@ def restore(
         Which records: a regular expression for topics, numbers, and a filter.
     rename
         New names of topics.
+    config
+        Settings of topics that are made, as ``{"retention.ms": "-1"}``, before the source's.
     isolation
         Of log directories: ``read_committed`` leaves out what no transaction committed.
     resume
@@ -139,7 +140,7 @@ def restore(
     _check_pattern(source.chosen.key_pattern)
     known = _known(resume, source, bootstrap_server or list(targets), keep_offsets)
     plan = plan_segments(source) if source.log_dirs is not None else plan_parquet(spark, source)
-    work = _Work(spark, plan, known, progress)
+    work = _Work(spark, plan, known, progress, config or {})
     with closing(known):
         if bootstrap_server is not None:
             task = (bootstrap_server, tuple((client or {}).items()), compression)
@@ -148,22 +149,22 @@ def restore(
         encoding = Encoding(targets, job, codec.codec_id(compression), batch_size, 0)
         if keep_offsets:
             return work.put(encoding, lock_timeout_ms)
-        identity = None if resume is None else f"restore {os.path.abspath(resume)}"
-        return work.publish(encoding, lock_timeout_ms, identity)
+        name = None if resume is None else f"restore {os.path.abspath(resume)}"
+        return work.publish(encoding, lock_timeout_ms, name)
 
 
 def encode(task: tuple[Chunk, Encoding]) -> Written:
     """In an executor: stage the batches of a chunk."""
-    from kstore.spark.jobs import restoring  # brings pyarrow
+    from kstore.spark.jobs import restore_tasks  # brings pyarrow
 
-    return restoring.encode(task)
+    return restore_tasks.encode(task)
 
 
 def send(task: tuple[Chunk, str, tuple[tuple[str, Any], ...], str]) -> Written:
     """In an executor: send a chunk's records."""
-    from kstore.spark.jobs import restoring  # brings pyarrow
+    from kstore.spark.jobs import restore_tasks  # brings pyarrow
 
-    return restoring.send(task)
+    return restore_tasks.send(task)
 
 
 def _job_of(resume: str) -> str:
@@ -173,10 +174,10 @@ def _job_of(resume: str) -> str:
 
 def _known(
     resume: str | None, source: Source, to: str | list[str], keep_offsets: bool
-) -> Finished[RestoredPartition]:
+) -> ResumeFile[RestoredPartition]:
     what = {"name": "restore", **asdict(source), "to": to, "exact": keep_offsets}
     what["chosen"] = repr(source.chosen)
-    return Finished(resume, what, _load)
+    return ResumeFile(resume, what, _load)
 
 
 def _check_pattern(pattern: str | None) -> None:
@@ -197,9 +198,11 @@ class _Work:
         self,
         spark: "SparkSession",
         plan: Plan,
-        known: Finished[RestoredPartition],
+        known: ResumeFile[RestoredPartition],
         progress: Progress,
+        config: Mapping[str, str],
     ) -> None:
+        self._config = config
         self._spark = spark
         self._plan = plan
         self._known = known
@@ -241,7 +244,7 @@ class _Work:
         for (topic, partition), chunks in self._plan.chunks.items():
             known = self._known.get(f"{topic}-{partition}")
             begun = -1 if known is None else known.next_offset
-            left[topic, partition] = _behind(chunks, begun)
+            left[topic, partition] = chunks_behind(chunks, begun)
         while any(left.values()):
             wave = [chunks.pop(0) for chunks in left.values() if chunks]
             servers, settings, compression = how
@@ -259,7 +262,7 @@ class _Work:
         """Append what executors have staged, partition by partition in order, as it comes."""
         with open_alone(encoding.log_dirs, lock_timeout_ms, LOCK_REASON) as store:
             remove_staged_of(encoding.log_dirs[0], encoding.job)  # of a run that was stopped
-            self._create(store)
+            create_topics(store, self._plan.counts, self._plan.settings, self._config)
             tasks = []
             for chunk in self._begin(store):
                 log = store[chunk.target][chunk.partition]
@@ -318,7 +321,7 @@ class _Work:
                     "them there, goes on behind them"
                 )
             first = RestoredPartition(topic, partition, target, 0, chunks[0].start, False)
-            left = _behind(chunks, -1 if empty else log.end_offset)
+            left = chunks_behind(chunks, -1 if empty else log.end_offset)
             begun[key] = self._known.get(key) or first
             if not left:
                 begun[key] = replace(begun[key], next_offset=chunks[-1].stop, done=True)
@@ -326,52 +329,58 @@ class _Work:
         self._known.add_all(begun)
         return chunks_left
 
-    def _create(self, store: Store) -> None:
-        for name, count in self._plan.counts.items():
-            if name not in store:
-                store.create_topic(name, count)
-            elif len(store[name]) < count:
-                raise InvalidConfigError(
-                    f"{name} has {len(store[name])} partitions, and {count} are to be restored"
-                )
-
     # --- appended anew --------------------------------------------------------------------
 
     def publish(
-        self, encoding: Encoding, lock_timeout_ms: int, identity: str | None
+        self, encoding: Encoding, lock_timeout_ms: int, name: str | None
     ) -> list[RestoredPartition]:
         """Stage everything, then publish it as Spark's sink does; once more where partitions
         have come since an earlier run with the same file was stopped."""
         with open_alone(encoding.log_dirs, lock_timeout_ms, LOCK_REASON) as store:
             remove_staged_of(encoding.log_dirs[0], encoding.job)  # of a run that was stopped
-            self._create(store)
+            create_topics(store, self._plan.counts, self._plan.settings, self._config)
             encodings = {
                 place: encoding_for(store[chunks[0].target][place[1]], encoding, exact=False)
                 for place, chunks in self._plan.chunks.items()
                 if chunks
             }
-            ids = {name: store[name].topic_id for name in self._plan.counts}
+            identities = store._manager.identities
+            ids = {name: identities.identity_of(name) for name in self._plan.counts}
+            self._forget_deleted(identities)
         options = parse_sink({"paths": json.dumps(list(encoding.log_dirs)), "topic": "-"})
         options = replace(options, lock_timeout_ms=lock_timeout_ms)
         while fixed := self._fix():
             tasks = []
             for place, chunks in self._plan.chunks.items():
                 start, stop = fixed.get(f"{place[0]}-{place[1]}", (0, 0))
-                for chunk in _behind(chunks, start):
+                for chunk in chunks_behind(chunks, start):
                     if chunk.start < stop:
                         cut = replace(chunk, stop=min(chunk.stop, stop))
                         tasks.append((cut, encodings[place]))
-            name = None if identity is None else f"{identity} {_fingerprint(fixed)}"
+            # Known by its records, too: another file of this path may have been of others.
+            identity = None
+            if name is not None:
+                identity = Identity(f"{name} {_fingerprint(fixed)}", rebind=True)
             try:
                 staged = self._stage(tasks, ids)
-                publish(options, encoding.job, staged, name, 0)
+                publish(options, encoding.job, staged, identity, keep_timestamps=True)
             finally:
                 remove_staged_of(encoding.log_dirs[0], encoding.job)
             counts = dict.fromkeys(fixed, 0)
             for (chunk, _), each in zip(tasks, staged, strict=True):
                 counts[f"{chunk.topic}-{chunk.partition}"] += sum(p.count for p in each.parts)
-            self._known.add_all({key: self._done_with(key, counts[key]) for key in fixed})
+            self._known.add_all({key: self._done_with(key, counts[key], ids) for key in fixed})
         return self._reports()
+
+    def _forget_deleted(self, identities: TopicIdentities) -> None:
+        """What went into a topic that was deleted since is restored again, into the new one."""
+        for key, each in self._known.items():
+            is_target = each.target in self._plan.counts
+            if is_target and each.topic_id and not identities.is_same(each.target, each.topic_id):
+                _LOGGER.warning(
+                    "%s was deleted since it was restored: again from %s", each.target, key
+                )
+                self._known.forget(key)
 
     def _fix(self) -> dict[str, tuple[int, int]]:
         """From where to where which partitions are published next; none: all are.
@@ -397,7 +406,7 @@ class _Work:
             if each.planned
         }
 
-    def _done_with(self, key: str, count: int) -> RestoredPartition:
+    def _done_with(self, key: str, count: int, ids: Mapping[str, str | None]) -> RestoredPartition:
         known = self._known[key]
         return replace(
             known,
@@ -405,6 +414,7 @@ class _Work:
             next_offset=known.planned or known.next_offset,
             done=True,
             planned=0,
+            topic_id=ids[known.target],
         )
 
     def _stage(
@@ -418,7 +428,9 @@ class _Work:
                     chunk.target, chunk.partition, written.pieces, written.count, ids[chunk.target]
                 )
                 parts = (part,) if written.pieces else ()
-                staged[number] = Staged(number, 0, None, written.file, written.host, parts)
+                staged[number] = Staged(
+                    number, 0, None, written.file, written.host, parts, checksum=written.checksum
+                )
                 self._done += chunk.size
                 self._progress(self._done, self._total, f"{chunk.topic}-{chunk.partition}")
         return [staged[number] for number in sorted(staged)]
@@ -426,13 +438,6 @@ class _Work:
 
 def _fingerprint(fixed: Mapping[str, tuple[int, int]]) -> str:
     return hashlib.sha256(json.dumps(sorted(fixed.items())).encode()).hexdigest()[:16]
-
-
-def _behind(chunks: Sequence[Chunk], offset: int) -> list[Chunk]:
-    """What is left of chunks from an offset on."""
-    return [
-        replace(chunk, start=max(chunk.start, offset)) for chunk in chunks if chunk.stop > offset
-    ]
 
 
 # --- the command ----------------------------------------------------------------------------------
@@ -474,15 +479,24 @@ def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep-offsets", action="store_true", help="give records the offsets they had"
     )
-    parser.add_argument("--topic", metavar="REGEX", help="topics of the source (default: all)")
+    parser.add_argument(
+        "--topic", metavar="REGEX", type=topic_pattern, help="topics of the source (default: all)"
+    )
     parser.add_argument("--partitions", metavar="N,N,...", help="partitions (default: all)")
     parser.add_argument(
         "--rename", action="append", default=[], metavar="OLD=NEW", help="a topic's new name"
     )
-    parser.add_argument("--since", type=int, metavar="MS", help="records from this time on")
-    parser.add_argument("--until", type=int, metavar="MS", help="records before this time")
-    parser.add_argument("--start-offset", type=int, metavar="N", help="records from here on")
-    parser.add_argument("--stop-offset", type=int, metavar="N", help="records before this offset")
+    parser.add_argument(
+        "--config", action="append", default=[], metavar="NAME=VALUE",
+        help="a setting of the topics that are made (default: as in the source)",
+    )  # fmt: skip
+    for name, metavar, what in (
+        ("--since", "MS", "records from this time on"),
+        ("--until", "MS", "records before this time"),
+        ("--start-offset", "N", "records from here on"),
+        ("--stop-offset", "N", "records before this offset"),
+    ):
+        parser.add_argument(name, type=whole_number(), metavar=metavar, help=what)
     parser.add_argument("--key", action="append", default=[], help="records of this key, in UTF-8")
     parser.add_argument("--key-pattern", metavar="REGEX", help="records whose key matches")
     parser.add_argument(
@@ -490,13 +504,16 @@ def describe(parser: argparse.ArgumentParser) -> None:
         help="of a log directory's transactions (default: read_committed)",
     )  # fmt: skip
     parser.add_argument("--compression", choices=CODECS, default="none", help="default: none")
-    parser.add_argument("--batch-size", type=int, default=131_072, metavar="BYTES")
+    parser.add_argument(
+        "--batch-size", type=whole_number(1, INT32_MAX), default=131_072, metavar="BYTES"
+    )
     parser.add_argument("--master", metavar="URL", help="Spark's master (default: local[*])")
     add_flags(parser)
 
 
 def run(arguments: argparse.Namespace, progress: Progress) -> int:
     options = _options(arguments)
+    _check_pattern(arguments.key_pattern)
     if arguments.dry_run:
         print(_would_restore(arguments, _source(options)))
         return 0
@@ -507,6 +524,7 @@ def run(arguments: argparse.Namespace, progress: Progress) -> int:
             **options,
             bootstrap_server=arguments.bootstrap_server,
             client=_client(arguments.command_config),
+            config=parse_pairs(arguments.config, "--config takes NAME=VALUE"),
             keep_offsets=arguments.keep_offsets,
             compression=arguments.compression,
             batch_size=arguments.batch_size,
@@ -525,7 +543,7 @@ def _would_restore(arguments: argparse.Namespace, source: Source) -> str:
     size = 0
     for (topic, partition), planned in plan.chunks.items():
         report = known.get(f"{topic}-{partition}")
-        left = planned if report is None else _behind(planned, report.next_offset)
+        left = planned if report is None else chunks_behind(planned, report.next_offset)
         chunks, places = chunks + len(left), places + bool(left)
         size += sum(chunk.size for chunk in left)
     return f"{chunks} tasks would restore {places} partitions from {size:,} bytes"
@@ -533,21 +551,15 @@ def _would_restore(arguments: argparse.Namespace, source: Source) -> str:
 
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:
     """What of the command line says which records."""
-    pairs = [text.partition("=") for text in arguments.rename]
-    if not all(old and new for old, _, new in pairs):
-        raise InvalidConfigError("--rename takes OLD=NEW")
     numbers = None
     if arguments.partitions is not None:
-        words = [word.strip() for word in arguments.partitions.split(",")]
-        if not all(word.isdecimal() for word in words):
-            raise InvalidConfigError(f"--partitions takes numbers, not {arguments.partitions!r}")
-        numbers = [int(word) for word in words]
+        numbers = partition_numbers(arguments.partitions)
     return {
         "log_dirs": None if arguments.source is None else absolute_of(arguments.source),
         "parquet": arguments.parquet,
         "topic": arguments.topic,
         "partitions": numbers,
-        "rename": {old: new for old, _, new in pairs},
+        "rename": parse_pairs(arguments.rename, "--rename takes OLD=NEW"),
         "chosen": Filter(
             arguments.since,
             arguments.until,

@@ -1,18 +1,23 @@
 """What a restore reads: partitions of the source, cut into chunks of offsets."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kstore.errors import InvalidConfigError
 from kstore.log.files import DISK
 from kstore.log.log import Log
 from kstore.spark.jobs.command import matching, topics_matching
+from kstore.spark.jobs.restore_settings import (
+    Settings,
+    settings_of_exports,
+    settings_of_log_dirs,
+)
 from kstore.spark.jobs.restore_types import Chunk, Filter
-from kstore.spark.jobs.running import run_tasks
-from kstore.spark.reading import open_store
+from kstore.spark.jobs.task_runner import run_tasks
+from kstore.spark.source.range_reader import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,11 +54,25 @@ class Plan:
     source: Source
     chunks: dict[Place, list[Chunk]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)  # by the target topic's name
+    settings: dict[str, Settings] = field(default_factory=dict)  # the same
 
     def add(self, topic: str, partition: int, count: int, chunks: list[Chunk]) -> None:
         self.chunks[topic, partition] = chunks
         target = self.source.target(topic)
         self.counts[target] = max(self.counts.get(target, 0), count)
+
+    def add_settings(self, found: Mapping[str, Settings]) -> None:
+        """Settings of the source's topics; of several that become one, the first one's count."""
+        for topic in dict.fromkeys(topic for topic, _ in self.chunks):
+            if topic in found:
+                self.settings.setdefault(self.source.target(topic), found[topic])
+
+
+def chunks_behind(chunks: Sequence[Chunk], offset: int) -> list[Chunk]:
+    """What is left of chunks from an offset on."""
+    return [
+        replace(chunk, start=max(chunk.start, offset)) for chunk in chunks if chunk.stop > offset
+    ]
 
 
 def plan_segments(source: Source) -> Plan:
@@ -67,6 +86,8 @@ def plan_segments(source: Source) -> Plan:
                 plan.add(name, log.partition, len(store[name]), list(_of_log(log, source)))
     if not plan.chunks:
         raise InvalidConfigError("none of the topics has a partition that is wanted")
+    topics = dict.fromkeys(topic for topic, _ in plan.chunks)
+    plan.add_settings(settings_of_log_dirs(store, source.log_dirs, topics))
     return plan
 
 
@@ -138,12 +159,13 @@ def plan_parquet(spark: "SparkSession | None", source: Source) -> Plan:
             plan.add(topic, partition, count, chunks)
     if not plan.chunks:
         raise InvalidConfigError("no topic and partition in the Parquet files is wanted")
+    plan.add_settings(settings_of_exports(source.parquet or ()))
     return plan
 
 
 def scan_files(task: tuple[tuple[str, str | None], ...]) -> list[Any]:
     """In an executor: each path, and what :func:`scan_parquet` says of it."""
-    from kstore.spark.jobs.restoring import scan_parquet  # brings pyarrow
+    from kstore.spark.jobs.restore_tasks import scan_parquet  # brings pyarrow
 
     return [(path, scan_parquet(path, topic)) for path, topic in task]
 

@@ -6,13 +6,13 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 
-from kstore._native.frames import walk_frames
+from kstore._native.format.batch_table import walk_frames
 from kstore.errors import CorruptRecordError, InvalidConfigError, StorageError
 from kstore.log.files import DISK
 from kstore.log.log import Log
 from kstore.log.publication import PUBLISHING, Piece
 from kstore.spark.jobs.restore_types import Encoding, Written
-from kstore.spark.sink_options import STAGED
+from kstore.spark.sink.options import STAGED
 
 
 def encoding_for(log: Log, encoding: Encoding, *, exact: bool = True) -> Encoding:
@@ -24,10 +24,10 @@ def encoding_for(log: Log, encoding: Encoding, *, exact: bool = True) -> Encodin
         )
     epoch = -1
     if exact:
-        writer = log._writing()
-        with writer.lock:
-            writer.appender.make_ready()
-            epoch = max(writer.appender.leader_epoch, 0)
+        writer = log._require_writer()
+        with writer.state.lock:
+            writer.state.appender.make_ready()
+            epoch = max(writer.state.appender.leader_epoch, 0)
     most = min(log.config.max_message_bytes, log.config.segment_bytes)
     size = min(encoding.batch_size, most)
     return replace(encoding, batch_size=size, most=most, leader_epoch=epoch)
@@ -42,7 +42,7 @@ def append_staged(log: Log, encoding: Encoding, written: Written) -> None:
         starts = [*memoryview(walk_frames(data)).tolist(), len(data)]
         first = int.from_bytes(data[:8], "big")
         if log.end_offset == log.start_offset and log.end_offset < first:
-            log._writing().skip_to(first)
+            log._require_writer().truncator.skip_to(first)
         begin = 0
         for start, end in pairwise(starts):
             if end - begin > most and start > begin:

@@ -59,3 +59,22 @@ class Written:
     last_offset: int
     file: str = ""
     host: str = ""  # that staged it
+    checksum: int = 0  # of the records that were staged, whatever their order
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredPartition:
+    """What was restored of one partition. ``next_offset`` is the source's, up to which it is."""
+
+    topic: str
+    partition: int
+    target: str  # the topic's name there
+    records: int
+    next_offset: int
+    done: bool = True
+    planned: int = 0  # 0, or up to where what is about to be published goes
+    topic_id: str | None = None  # of the target's topic, or its creation stamp
+
+    @property
+    def ok(self) -> bool:
+        return self.done

@@ -4,15 +4,13 @@ import argparse
 import base64
 import json
 import zlib
-from collections.abc import Sequence
-from contextlib import closing
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Generator, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from kstore.errors import KStoreError
-from kstore.log.files import DISK
-from kstore.log.log_dir import absolute_paths
+from kstore.log.files import DISK, Files
 from kstore.log.reindex import Damage
 from kstore.log.stats import (
     REGISTERS,
@@ -27,20 +25,15 @@ from kstore.log.stats import (
     survey_part,
     was_replaced,
 )
-from kstore.spark.jobs.command import add_common, main, matching, paths_of
-from kstore.spark.jobs.reports import Finished, add_reporting, made_of
-from kstore.spark.jobs.running import (
-    Progress,
-    cores,
-    cores_of,
-    open_session,
-    plan_tasks,
-    run_tasks,
-    silent,
-)
+from kstore.spark.jobs.command import add_common, main, matching
+from kstore.spark.jobs.partition_job import PartitionJob, Piece, Task, result_or_error
+from kstore.spark.jobs.reports import add_reporting
+from kstore.spark.jobs.resume_file import fingerprint_segments
 from kstore.spark.jobs.stats_report import PartitionStats, as_tree, tell
-from kstore.spark.reading import check_visible, open_store
-from kstore.spark.session import Paths, check_executors
+from kstore.spark.jobs.task_runner import Progress, run_tasks, silent
+from kstore.spark.session import Paths
+from kstore.spark.source.range_reader import check_visible, open_store
+from kstore.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,27 +63,16 @@ TRIES = 3  # to walk a partition that is compacted meanwhile, each as a whole
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Partition:
     topic: str
     partition: int
     path: str
     log_start_offset: int
     segments: tuple[Segment, ...]
-    of: dict[str, Any] = field(default_factory=dict)  # what tells whether it is as it was
+    fingerprint: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """One segment, for a task."""
-
-    number: int  # of the partition
-    path: str
-    segment: Segment
-
-
-_Task = tuple[tuple[str, ...], tuple[_Piece, ...]]
-_Again = tuple[tuple[str, ...], str, int]  # directories, topic, partition
-_Found = tuple[int, int, Stats | str]  # partition, segments, or why there is none
+_WholeTask = tuple[tuple[str, ...], str, int, Files]  # directories, topic, partition
 
 
 def stats(
@@ -113,152 +95,28 @@ def stats(
         A file for the reports of finished partitions, until all are, made where missing: those it
         holds are not walked again if their topic and segments are what they were.
 
-    Returns a report for each partition, by topic and number; its ``stats`` are those of
-    :func:`kstore.log.stats.survey_log` on one machine. A partition that could not be read has an
+    Returns a report for each partition, by topic and number; its ``stats`` are those that
+    ``survey_log`` finds on one machine. A partition that could not be read has an
     ``error``. Raises InvalidConfigError where no topic matches, StorageError where an executor
     does not see the directories.
     """
-    paths = absolute_paths(path)
-    check_executors(spark, paths)
-    finished = _finished(resume)
-    places = _partitions(paths, topic)
-    left = _left(places, finished)
-    groups = _plan(left, cores(spark))
-    tasks: list[_Task] = [(paths, tuple(group)) for group in groups]
-    total = sum(segment.size for place in left for segment in place.segments)
-    waiting = [len(place.segments) for place in left]
-    found: list[dict[int, Stats | str]] = [{} for _ in left]
-    done = 0
-
-    def note(place: _Place, parts: Sequence[Stats | str]) -> None:
-        report = _whole(spark, paths, place, parts)
-        finished.add(place.path, report, final=report.error is None, of=place.of)
-
-    with closing(finished), closing(run_tasks(spark, tasks, _work, "kstore stats")) as results_of:
-        for place in left:
-            if not place.segments:
-                note(place, [])
-        for number, results in results_of:
-            done += sum(piece.segment.size for piece in groups[number])
-            for partition, many, part in results:
-                place = left[partition]
-                found[partition][number] = part
-                waiting[partition] -= many
-                if not waiting[partition]:
-                    parts, found[partition] = found[partition], {}
-                    note(place, [parts[key] for key in sorted(parts)])
-                progress(done, total, f"{place.topic}-{place.partition}")
-        reports = [
-            replace(finished[place.path], from_file=finished.taken_at(place.path))
-            for place in places
-        ]
-        if all(each.error is None for each in reports):
-            finished.end()
-    return reports
+    return _StatsJob(spark, path, topic=topic, progress=progress, resume=resume).run()
 
 
-def _partitions(paths: tuple[str, ...], topic: str | None) -> list[_Place]:
+def _partitions(paths: tuple[str, ...], topic: str | None, files: Files = DISK) -> list[_Partition]:
     store = open_store(paths)
     return [
-        _Place(
+        _Partition(
             log.topic,
             log.partition,
             log.path,
             log.start_offset,
-            tuple(segments_of(log)),
-            made_of(log),
+            tuple(segments_of(log, files)),
+            fingerprint_segments(files, log),
         )
         for name in matching(store, topic)
         for log in store[name]
     ]
-
-
-def _left(places: Sequence[_Place], finished: Finished[PartitionStats]) -> list[_Place]:
-    """What is to be walked: what is not in the file, and what is not as it was then."""
-    finished.forget_changed({place.path: place.of for place in places})
-    return [place for place in places if place.path not in finished]
-
-
-def _plan(places: Sequence[_Place], parallelism: int) -> list[list[_Piece]]:
-    pieces = [
-        (_Piece(number, place.path, segment), segment.size)
-        for number, place in enumerate(places)
-        for segment in place.segments
-    ]
-    return plan_tasks(pieces, parallelism)
-
-
-def _whole(
-    spark: "SparkSession", paths: tuple[str, ...], place: _Place, parts: Sequence[Stats | str]
-) -> PartitionStats:
-    """A partition's report from its parts, in their order; walked again where they do not add up.
-
-    They do not if compaction put what one task has walked where another one came later.
-    """
-    whole, error, overlap = Stats(), None, False
-    for part in parts:
-        if isinstance(part, str):
-            error = error or part
-        else:
-            overlap = overlap or whole.overlaps(part)
-            whole.add(part)
-    suspect = overlap or whole.segments_changed or whole.segments_gone
-    if error is None and suspect and (overlap or was_replaced(place.segments, place.path)):
-        task: _Again = (paths, place.topic, place.partition)
-        ((_, again),) = run_tasks(spark, [task], _walk_again, "kstore stats, again")
-        whole, error = again
-    return PartitionStats(
-        place.topic, place.partition, place.path, place.log_start_offset, whole, error
-    )
-
-
-# --- in an executor -------------------------------------------------------------------------------
-
-
-def _work(task: _Task) -> list[_Found]:
-    """What is known of the segments of each partition of a task, in one part each."""
-    paths, pieces = task
-    check_visible(DISK, paths)
-    found: list[_Found] = []
-    for (number, path), some in groupby(pieces, key=lambda piece: (piece.number, piece.path)):
-        segments = [piece.segment for piece in some]
-        found.append((number, len(segments), _survey(path, segments)))
-    return found
-
-
-def _survey(path: str, segments: Sequence[Segment]) -> Stats | str:
-    try:
-        return survey_part(DISK, path, segments)
-    except KStoreError as error:  # the others go on
-        return str(error)
-
-
-def _walk_again(task: _Again) -> tuple[Stats, str | None]:
-    """All of a partition in one walk, until its segments are the same before and behind it."""
-    paths, topic, partition = task
-    check_visible(DISK, paths)
-    found = Stats()
-    try:
-        log = open_store(paths)[topic][partition]
-        for _ in range(TRIES):
-            segments = segments_of(log)
-            found = survey_part(DISK, log.path, segments)
-            moved = found.segments_changed or found.segments_gone
-            if not moved and not was_replaced(segments, log.path):
-                return found, None
-    except KStoreError as error:  # the others go on
-        return found, str(error)
-    return found, (
-        f"changed while it was walked, {TRIES + 1} times: something compacts or shortens it all "
-        "the time, and these figures are not exact; run the job again when that has ended"
-    )
-
-
-# --- what is kept in the file to resume from ------------------------------------------------------
-
-
-def _finished(resume: str | None) -> Finished[PartitionStats]:
-    return Finished(resume, {"name": "stats"}, _load, _dump)
 
 
 def _dump(report: PartitionStats) -> dict[str, Any]:
@@ -298,6 +156,110 @@ def _registers(text: str) -> bytes:
     return data
 
 
+class _StatsJob(PartitionJob[_Partition, PartitionStats]):
+    name = "stats"
+
+    def list_partitions(self, store: Store) -> list[_Partition]:
+        return _partitions(self.paths, self.topic, self.files)
+
+    def fingerprint(self, partition: _Partition) -> Any:
+        """As planned: what changes during the walk is walked again."""
+        return partition.fingerprint
+
+    def is_final(self, report: PartitionStats) -> bool:
+        return report.error is None
+
+    def process(
+        self, partitions: Sequence[_Partition]
+    ) -> Generator[tuple[_Partition, PartitionStats], None, None]:
+        for partition, parts in self.run_pieces(partitions, _pieces(partitions), _work):
+            yield partition, self._merge(partition, parts)
+
+    def _merge(self, of: _Partition, parts: Sequence[Stats | str | None]) -> PartitionStats:
+        """A report from its parts, in their order; walked again where they do not add up.
+
+        They do not if compaction put what one task has walked where another one came later.
+        """
+        whole, error, overlap = Stats(), None, False
+        for part in parts:
+            if isinstance(part, str):
+                error = error or part
+            elif part is not None:
+                overlap = overlap or whole.overlaps(part)
+                whole.add(part)
+        suspect = overlap or whole.segments_changed or whole.segments_gone
+        if (
+            error is None
+            and suspect
+            and (overlap or was_replaced(of.segments, of.path, self.files))
+        ):
+            task: _WholeTask = (self.paths, of.topic, of.partition, self.files)
+            ((_, again),) = run_tasks(self.spark, [task], _walk_again, "kstore stats, again")
+            whole, error = again
+        return PartitionStats(of.topic, of.partition, of.path, of.log_start_offset, whole, error)
+
+    def describe_plan(self, partitions: Sequence[_Partition], parallelism: int) -> str:
+        pieces = _pieces(partitions)
+        tasks, size = self.plan_pieces(pieces, parallelism), sum(each.size for each in pieces)
+        return f"{len(tasks)} tasks would walk {len(pieces)} segments, {size:,} bytes"
+
+    def show(self, reports: list[PartitionStats], arguments: argparse.Namespace) -> int:
+        tree = as_tree(reports)
+        if arguments.html is not None:
+            from kstore.spark.jobs.stats_page import html
+
+            self.files.write_atomically(arguments.html, html(tree).encode())
+        print(json.dumps(tree, indent=2) if arguments.json else "\n".join(tell(tree)))
+        return 0 if tree["ok"] else 1
+
+    format_lines = staticmethod(tell)
+    dump = staticmethod(_dump)
+    load = staticmethod(_load)
+
+
+def _pieces(partitions: Sequence[_Partition]) -> list[Piece]:
+    return [
+        Piece(number, each.path, segment.base_offset, segment.size, segment)
+        for number, each in enumerate(partitions)
+        for segment in each.segments
+    ]
+
+
+# --- in an executor -------------------------------------------------------------------------------
+
+
+def _work(task: Task) -> list[Stats | str | None]:
+    """What is known of the segments of each partition of a task, all of it with the first."""
+    check_visible(task.files, task.paths)
+    found: list[Stats | str | None] = []
+    for path, group in groupby(task.pieces, key=lambda piece: piece.path):
+        segments = [piece.of for piece in group]
+        found += [result_or_error(survey_part, task.files, path, segments)]
+        found += [None] * (len(segments) - 1)
+    return found
+
+
+def _walk_again(task: _WholeTask) -> tuple[Stats, str | None]:
+    """All of a partition in one walk, until its segments are the same before and behind it."""
+    paths, topic, partition, files = task
+    check_visible(files, paths)
+    found = Stats()
+    try:
+        log = open_store(paths)[topic][partition]
+        for _ in range(TRIES):
+            segments = segments_of(log, files)
+            found = survey_part(files, log.path, segments)
+            moved = found.segments_changed or found.segments_gone
+            if not moved and not was_replaced(segments, log.path, files):
+                return found, None
+    except KStoreError as error:  # the others go on
+        return found, str(error)
+    return found, (
+        f"changed while it was walked, {TRIES + 1} times: something compacts or shortens it all "
+        "the time, and these figures are not exact; run the job again when that has ended"
+    )
+
+
 # --- the command ----------------------------------------------------------------------------------
 
 
@@ -311,26 +273,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, progress: Progress) -> int:
-    paths = paths_of(arguments)
-    if arguments.dry_run:
-        finished = _finished(arguments.resume)
-        places = _left(_partitions(paths, arguments.topic), finished)
-        groups = _plan(places, cores_of(arguments.master))
-        pieces = [piece for group in groups for piece in group]
-        size = sum(piece.segment.size for piece in pieces)
-        print(f"{len(groups)} tasks would walk {len(pieces)} segments, {size:,} bytes")
-        return 0
-    with open_session(arguments.master, "kstore stats") as spark:
-        reports = stats(
-            spark, paths, topic=arguments.topic, progress=progress, resume=arguments.resume
-        )
-    tree = as_tree(reports)
-    if arguments.html is not None:
-        from kstore.spark.jobs.stats_page import html
-
-        DISK.write_atomically(arguments.html, html(tree).encode())
-    print(json.dumps(tree, indent=2) if arguments.json else "\n".join(tell(tree)))
-    return 0 if tree["ok"] else 1
+    return _StatsJob.run_command(arguments, progress)
 
 
 if __name__ == "__main__":

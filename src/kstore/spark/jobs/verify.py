@@ -1,37 +1,26 @@
 """``kstore spark verify``: the engine's audit, segments side by side on all executors."""
 
 import argparse
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Generator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kstore.errors import KStoreError
-from kstore.log.files import DISK
+from kstore.found_logs import find_logs
+from kstore.log.files import DISK, Files
 from kstore.log.verify import Finding, VerifyReport
+from kstore.log.verify_folders import find_missing_folders
+from kstore.log.verify_lines import finding_lines, state_of, status_of
 from kstore.log.verify_parts import Part, PartReport, merge_parts, plan_parts, verify_part
-from kstore.spark.jobs.command import add_common, main, matching, paths_of
-from kstore.spark.jobs.reports import (
-    Finished,
-    add_reporting,
-    as_tree,
-    from_file_lines,
-    made_of,
-    show,
-    verdict,
-)
-from kstore.spark.jobs.running import (
-    Progress,
-    cores,
-    cores_of,
-    open_session,
-    plan_tasks,
-    run_tasks,
-    silent,
-    task_size,
-)
-from kstore.spark.reading import check_visible, open_store
-from kstore.spark.session import Paths, check_executors
+from kstore.log.verify_state import StateReader
+from kstore.spark.jobs.command import add_common, main, matching, wanted_topics
+from kstore.spark.jobs.partition_job import PartitionJob, Piece, Task, work_on
+from kstore.spark.jobs.reports import add_reporting, as_tree, from_file_lines, verdict
+from kstore.spark.jobs.resume_file import fingerprint_folder
+from kstore.spark.jobs.task_runner import Progress, cores, run_tasks, silent, task_size
+from kstore.spark.session import Paths
+from kstore.spark.source.range_reader import open_store
+from kstore.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,13 +38,16 @@ the report is that of `kstore verify` on one machine. Changes nothing, and works
 broker or writer. A damaged segment is named by file, position and offset, and the job goes on.
 --resume keeps the reports of partitions that are done in a file, until all are, and goes on behind
 them after a stop; a partition that is not what it was is audited again. --dry-run shows the tasks.
-Exit status: 0 if all is well, 1 if not.
+Exit status: 0 if all is well, 1 for damage or what could not be read, 3 for warnings only.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionReport:
-    """The audit of one partition; ``error`` says why there is none, where it could not be read."""
+    """The audit of one partition; ``error`` says why there is none, where it could not be read.
+
+    With ``is_deleted`` there is none either: the partition was deleted while the job ran.
+    """
 
     topic: str
     partition: int
@@ -63,29 +55,11 @@ class PartitionReport:
     report: VerifyReport
     error: str | None = None
     from_file: str | None = field(default=None, compare=False)  # when an earlier run made it
+    is_deleted: bool = False
 
     @property
     def ok(self) -> bool:
         return self.error is None and self.report.ok
-
-
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """One part of one partition, for a task."""
-
-    number: int  # of the partition
-    directory: str
-    part: Part
-
-
-@dataclass(frozen=True, slots=True)
-class _Task:
-    paths: tuple[str, ...]
-    pieces: tuple[_Piece, ...]
-
-    @property
-    def size(self) -> int:
-        return sum(piece.part.size for piece in self.pieces)
 
 
 _Found = PartReport | str  # or why there is none
@@ -112,127 +86,160 @@ def verify(
         not audited again if their topic and segments are what they were.
 
     Returns a report for each partition, by topic and number: what ``Log.verify`` returns. A
-    partition that could not be read has an ``error``. Raises InvalidConfigError where no topic
+    partition that could not be read has an ``error``, one that was deleted while the job ran is
+    marked ``is_deleted``. Raises InvalidConfigError where no topic
     matches, StorageError where an executor does not see the directories.
     """
-    from kstore.log.log_dir import absolute_paths
+    return _Verify(spark, path, topic=topic, progress=progress, resume=resume).run()
 
-    paths = absolute_paths(path)
-    check_executors(spark, paths)
-    places = _partitions(paths, topic)
-    finished = _finished(resume)
-    finished.forget_changed({place.path: place.of for place in places})
-    left = [n for n, place in enumerate(places) if place.path not in finished]
-    planned = _plan([places[n] for n in left], cores(spark))
-    tasks = [_Task(paths, tuple(each)) for each in planned]
-    total, done = sum(task.size for task in tasks), 0
-    missing = {
-        n: sum(p.number == n for task in tasks for p in task.pieces) for n in range(len(left))
-    }
-    found: dict[int, dict[int, _Found]] = {n: {} for n in missing}
-    with closing(finished), closing(run_tasks(spark, tasks, _work, "kstore verify")) as results_of:
-        for number, results in results_of:
-            task = tasks[number]
-            done += task.size
-            for piece, result in zip(task.pieces, results, strict=True):
-                parts = found[piece.number]
-                parts[-1 if piece.part.start is None else piece.part.start] = result
-                place = places[left[piece.number]]
-                progress(done, total, f"{place.topic}-{place.partition}")
-                if len(parts) == missing[piece.number]:
-                    report = _whole(spark, paths, place, [parts[key] for key in sorted(parts)])
-                    finished.add(place.path, report, final=report.error is None, of=place.of)
-                    del found[piece.number]
-        reports = [
-            replace(finished[place.path], from_file=finished.taken_at(place.path))
-            for place in places
-        ]
-        if all(each.error is None for each in reports):
-            finished.end()
-    return reports
+
+def _missing(files: Files, paths: tuple[str, ...], pattern: str | None) -> list[PartitionReport]:
+    """The partitions whose folder is gone."""
+    missing = find_missing_folders(files, paths)
+    wanted = wanted_topics(pattern)
+    return [
+        PartitionReport(each.topic, each.partition, each.path, each.report)
+        for each in missing
+        if wanted.fullmatch(each.topic)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Partition:
     topic: str
     partition: int
     path: str
     segments: tuple[tuple[int, int], ...]  # base offset, size
-    of: dict[str, Any]  # what tells whether it is as it was
+    fingerprint: dict[str, Any]
+    inode: int | None = None  # of its folder
 
 
-def _partitions(paths: tuple[str, ...], topic: str | None) -> list[_Place]:
+def _partitions(paths: tuple[str, ...], topic: str | None, files: Files = DISK) -> list[_Partition]:
+    """Those that are there; a topic that is deleted meanwhile is left out."""
     store = open_store(paths)
-    return [
-        _Place(
-            log.topic,
-            log.partition,
-            log.path,
-            tuple((view.base_offset, view.size) for view in log.segments.views),
-            made_of(log),
+    partitions = []
+    for found in find_logs(store, matching(store, topic))[0]:
+        log = found.log
+        try:
+            segments = tuple((view.base_offset, view.size) for view in log.segments.views)
+            of = {"log_start": log.start_offset, "files": fingerprint_folder(files, log.path)}
+        except KStoreError:
+            if found.is_there():
+                raise
+            continue
+        partitions.append(_Partition(log.topic, log.partition, log.path, segments, of, found.inode))
+    return partitions
+
+
+def tell(reports: Sequence[PartitionReport]) -> list[str]:
+    """A line for each partition, its findings below it, and the sum."""
+    lines = []
+    for each in reports:
+        report = each.report
+        if each.is_deleted:
+            lines.append(f"{each.topic}-{each.partition}: left out, it was deleted meanwhile")
+            continue
+        state = each.error or state_of(report)
+        lines.append(
+            f"{each.topic}-{each.partition}: {state} ({report.segments} segments, "
+            f"{report.batches} batches, {report.bytes} bytes)"
         )
-        for name in matching(store, topic)
-        for log in store[name]
+        lines += finding_lines(report)
+    size = sum(each.report.bytes for each in reports)
+    lines += from_file_lines(as_tree(reports))
+    warned = sum(each.ok and each.report.warning_count > 0 for each in reports)
+    warnings = f", {warned} with warnings" if warned else ""
+    there = [each for each in reports if not each.is_deleted]
+    return [*lines, f"{verdict(there)}{warnings} ({size} bytes)"]
+
+
+class _Verify(PartitionJob[_Partition, PartitionReport]):
+    name = "verify"
+    format_lines = staticmethod(tell)
+
+    def list_partitions(self, store: Store) -> list[_Partition]:
+        return _partitions(self.paths, self.topic, self.files)
+
+    def fingerprint(self, partition: _Partition) -> Any:
+        """As planned: what changes during the audit is audited again."""
+        return partition.fingerprint
+
+    def is_final(self, report: PartitionReport) -> bool:
+        return report.error is None
+
+    def process(
+        self, partitions: Sequence[_Partition]
+    ) -> Generator[tuple[_Partition, PartitionReport], None, None]:
+        pieces = _pieces(partitions, cores(self.spark))
+        for partition, parts in self.run_pieces(partitions, pieces, _work):
+            yield partition, _if_there(self.files, partition, self._merge(partition, parts))
+
+    def _merge(self, of: _Partition, parts: list[_Found]) -> PartitionReport:
+        """A report from its parts; audited again as a whole where they do not add up."""
+        reports = [part for part in parts if not isinstance(part, str)]
+        merged = merge_parts(reports) if len(reports) == len(parts) else None
+        if merged is None:
+            # Retention removed a segment meanwhile, segments overlap, or a transaction spans parts.
+            again = [Task(self.paths, (Piece(0, of.path, 0, 0, Part()),), self.files)]
+            ((_, (result,)),) = run_tasks(self.spark, again, _work, "kstore verify, again")
+            if isinstance(result, str):
+                return PartitionReport(of.topic, of.partition, of.path, VerifyReport(), result)
+            merged = result.report
+        return PartitionReport(of.topic, of.partition, of.path, merged)
+
+    def describe_plan(self, partitions: Sequence[_Partition], parallelism: int) -> str:
+        pieces = _pieces(partitions, parallelism)
+        tasks = self.plan_pieces(pieces, parallelism)
+        return f"{len(tasks)} tasks would verify {sum(each.size for each in pieces):,} bytes"
+
+    def show(self, reports: list[PartitionReport], arguments: argparse.Namespace) -> int:
+        return super().show(reports, arguments) or status_of(each.report for each in reports)
+
+    def run(self) -> list[PartitionReport]:
+        return super().run() + _missing(self.files, self.paths, self.topic)
+
+    def dump(self, report: PartitionReport) -> dict[str, Any]:
+        tree = asdict(report)
+        del tree["from_file"]
+        return tree
+
+    def load(self, tree: dict[str, Any]) -> PartitionReport:
+        found = dict(tree["report"])
+        for name in ("findings", "warnings", "in_flight", "recovery_due"):
+            found[name] = [Finding(**each) for each in found.get(name, ())]
+        return PartitionReport(**{**tree, "report": VerifyReport(**found)})
+
+
+def _pieces(partitions: Sequence[_Partition], parallelism: int) -> list[Piece]:
+    target = task_size(sum(size for each in partitions for _, size in each.segments), parallelism)
+    return [
+        Piece(number, each.path, -1 if part.start is None else part.start, part.size, part)
+        for number, each in enumerate(partitions)
+        for part in plan_parts(each.segments, target)
     ]
 
 
-def _plan(places: Sequence[_Place], parallelism: int) -> list[list[_Piece]]:
-    target = task_size(sum(size for place in places for _, size in place.segments), parallelism)
-    pieces = [
-        (_Piece(number, place.path, part), part.size)
-        for number, place in enumerate(places)
-        for part in plan_parts(place.segments, target)
-    ]
-    return plan_tasks(pieces, parallelism)
+def _if_there(files: Files, planned: _Partition, report: PartitionReport) -> PartitionReport:
+    """The report, where the folder is still the one that was listed; else that it was deleted."""
+    now = files.identity_of(planned.path)
+    if now is not None and now[0] == planned.inode:
+        return report
+    return replace(report, report=VerifyReport(), error=None, is_deleted=True)
 
 
-def _work(task: _Task) -> list[_Found]:
-    """In an executor: the reports of a task's parts."""
-    check_visible(DISK, task.paths)
-    return [_audit(piece.directory, piece.part) for piece in task.pieces]
+# --- in an executor -------------------------------------------------------------------------------
 
 
-def _audit(directory: str, part: Part) -> _Found:
-    try:
-        return verify_part(DISK, directory, part)
-    except KStoreError as error:  # the others go on
-        return str(error)
+def _work(task: Task) -> list[_Found]:
+    states = StateReader(task.files)
+    return work_on(task, lambda files, piece: _audit(files, piece.path, piece.of, states))
 
 
-def _whole(
-    spark: "SparkSession", paths: tuple[str, ...], place: _Place, parts: list[_Found]
-) -> PartitionReport:
-    """A partition's report from its parts; audited again in one piece where they do not tell."""
-    reports = [part for part in parts if not isinstance(part, str)]
-    merged = merge_parts(reports) if len(reports) == len(parts) else None
-    if merged is None:
-        # Retention removed a segment meanwhile, segments overlap, or transactions reach over parts.
-        piece = _Piece(0, place.path, Part())
-        again = [_Task(paths, (piece,))]
-        (result,) = next(run_tasks(spark, again, _work, "kstore verify, again"))[1]
-        if isinstance(result, str):
-            return PartitionReport(place.topic, place.partition, place.path, VerifyReport(), result)
-        merged = result.report
-    return PartitionReport(place.topic, place.partition, place.path, merged)
+def _audit(files: Files, directory: str, part: Part, states: StateReader) -> PartReport:
+    return verify_part(files, directory, part, states=states)
 
 
 # --- the command ----------------------------------------------------------------------------------
-
-
-def _finished(resume: str | None) -> Finished[PartitionReport]:
-    return Finished(resume, {"name": "verify"}, _load, _dump)
-
-
-def _dump(report: PartitionReport) -> dict[str, Any]:
-    tree = asdict(report)
-    del tree["from_file"]
-    return tree
-
-
-def _load(tree: dict[str, Any]) -> PartitionReport:
-    found = dict(tree["report"])
-    found["findings"] = [Finding(**each) for each in found["findings"]]
-    return PartitionReport(**{**tree, "report": VerifyReport(**found)})
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
@@ -242,42 +249,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, progress: Progress) -> int:
-    paths = paths_of(arguments)
-    if arguments.dry_run:
-        finished = _finished(arguments.resume)
-        found = _partitions(paths, arguments.topic)
-        finished.forget_changed({place.path: place.of for place in found})
-        places = [place for place in found if place.path not in finished]
-        planned = _plan(places, cores_of(arguments.master))
-        size = sum(piece.part.size for task in planned for piece in task)
-        print(f"{len(planned)} tasks would verify {size:,} bytes")
-        return 0
-    with open_session(arguments.master, "kstore verify") as spark:
-        reports = verify(
-            spark, paths, topic=arguments.topic, progress=progress, resume=arguments.resume
-        )
-    return show(arguments.json, reports, tell(reports))
-
-
-def tell(reports: Sequence[PartitionReport]) -> list[str]:
-    """A line for each partition, its findings below it, and the sum."""
-    lines = []
-    for each in reports:
-        report = each.report
-        state = "ok" if each.ok else each.error or f"{report.finding_count} findings"
-        lines.append(
-            f"{each.topic}-{each.partition}: {state} ({report.segments} segments, "
-            f"{report.batches} batches, {report.bytes} bytes)"
-        )
-        for finding in report.findings:
-            at = "" if finding.position is None else f" position {finding.position}"
-            offset = "" if finding.offset is None else f" offset {finding.offset}"
-            lines.append(f"  {finding.kind}: {finding.path}{at}{offset}: {finding.sentence}")
-        if report.finding_count > len(report.findings):
-            lines.append(f"  ... and {report.finding_count - len(report.findings)} more")
-    size = sum(each.report.bytes for each in reports)
-    lines += from_file_lines(as_tree(reports))
-    return [*lines, f"{verdict(reports)} ({size} bytes)"]
+    return _Verify.run_command(arguments, progress)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,3 @@
+from kstore._native.append.log_end import LogEnd
+
+class BatchAppender(LogEnd): ...

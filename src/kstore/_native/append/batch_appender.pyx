@@ -1,0 +1,532 @@
+"""The door for a stranger's batches: a leader checks them and gives them offsets, a follower
+keeps the offsets that a leader gave.
+
+The bytes are written as they came but for offset and leader epoch (and, where Kafka does so too,
+timestamp type and largest timestamp). Rules: Kafka's LogValidator and UnifiedLog.append.
+"""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport INT16_MAX, INT32_MAX, INT64_MAX, int16_t, int32_t, int64_t, uint8_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memset
+
+from kstore._native.append.append_info cimport new_info
+from kstore._native.append.log_end cimport MAX_RELATIVE, LogEnd
+from kstore._native.append.producer_table cimport (
+    ACCEPTED, BATCHES_KEPT, DUPLICATE, FENCED, KeptBatch, Marker, Producer, Verdict,
+)
+from kstore._native.append.stamp_batch cimport restamp, stamp_prefix
+from kstore._native.append.validate_batch cimport (
+    LeaderCheck, LeaderRules, validate_leader, validate_records,
+)
+from kstore._native.append.validate_messages cimport (
+    MessageCheck, check_messages, check_wrapped, stamp_messages,
+)
+from kstore._native.format.argument cimport HeldBytes, hold_bytes
+from kstore._native.format.batch_header cimport BatchHeader, crc_matches, read_header, write_header
+from kstore._native.format.cursor cimport put_i32, wrapping_add
+from kstore._native.format.integer cimport integer_of
+from kstore._native.format.layout cimport (
+    CODEC_MASK, CONTROL_BIT, DELETE_HORIZON_BIT, LOG_APPEND_TIME_BIT, MAGIC_POSITION,
+    TRANSACTIONAL_BIT, V2_HEADER_SIZE,
+)
+from kstore._native.format.status cimport (
+    BAD_CRC, BAD_OFFSET, CONTROL_BATCH, MESSAGE_TOO_LARGE, NO_PLACE, OK, Status, raise_for_status,
+)
+
+from kstore._native.format.converter import Converter
+
+cdef enum:
+    # Checking fewer bytes than this takes less time than giving the GIL up and taking it back.
+    GIL_THRESHOLD = 4096
+    END_MARKER_SIZE = 78
+
+
+cdef class BatchAppender(LogEnd):
+    """Takes a stranger's batches to the log's end."""
+
+    def __dealloc__(self):
+        free(self.rows)
+
+    cdef object append_validated(self, batch, bint client):
+        """Check one whole v2 batch, or messages v0 or v1, as Kafka's leader does, give it
+        offsets, append it.
+
+        Takes the log's lock once the checks are through. Nothing of the caller's bytes is
+        changed: what the log must write into them goes into a header of its own, and what must
+        get another format or codec is built anew. Returns an
+        `info` of (first offset, last offset, largest timestamp, bytes); `refuse` and
+        `refuse_producer` raise. A producer's repeated batch is answered with the offsets it
+        has, and 0 bytes.
+
+        Not `client`: the batch is of this process's own coordinator. Of a producer only the
+        epoch is checked, not the sequence (offsets that belong to a transaction have none).
+        """
+        cdef Py_buffer view
+        cdef LeaderRules rules
+        cdef LeaderCheck check
+        cdef Status status
+        if not self.ready:
+            self.usable()
+        PyObject_GetBuffer(batch, &view, PyBUF_SIMPLE)
+        try:
+            self._rules(&rules)
+            rules.from_client = client
+            if view.len > MAGIC_POSITION and (<const uint8_t*>view.buf)[MAGIC_POSITION] < 2:
+                return self._append_messages(batch, &view, &rules)
+            if view.len >= GIL_THRESHOLD:
+                with nogil:
+                    status = validate_leader(<const uint8_t*>view.buf, view.len, &rules, &check)
+            else:
+                status = validate_leader(<const uint8_t*>view.buf, view.len, &rules, &check)
+            if status == OK and check.header.attributes & CONTROL_BIT:
+                status = CONTROL_BATCH
+            if not self.as_is:
+                return self._append_changed(batch, &view, &rules, &check, status)
+            if status != OK or check.header.size != view.len:
+                self._refuse(status, &check, view.len)
+            if check.header.attributes & CODEC_MASK:
+                return self._append_compressed(batch, &view, &rules, &check)
+            return self._append_checked(<const uint8_t*>view.buf, view.len, &check, client)
+        finally:
+            PyBuffer_Release(&view)
+
+    cdef int _rules(self, LeaderRules* rules) except -1:
+        rules.now = self._now()
+        rules.before_max = self.before_max_ms
+        rules.after_max = self.after_max_ms
+        rules.max_message_bytes = <int32_t>self.max_message_bytes
+        rules.log_append_time = self.log_append_time
+        rules.key_required = self.key_required
+        rules.from_client = True
+        return 0
+
+    cdef int _refuse(self, Status status, LeaderCheck* check, Py_ssize_t size) except -1:
+        """Call `refuse`, which raises."""
+        self.refuse(
+            <int>status, size, check.header.size, check.header.magic, check.bad_position,
+            check.bad_record, check.header.producer_id)
+        raise RuntimeError("a refused batch was not refused")
+
+    cdef object _append_changed(
+        self, batch, Py_buffer* view, LeaderRules* rules, LeaderCheck* check, Status status
+    ):
+        """As append_validated, where the topic wants a codec of its own, or an old format."""
+        cdef int codec = check.header.attributes & CODEC_MASK
+        if self.message_magic < 2 and check.header.crc_state == 1 and (
+            check.header.producer_id >= 0 or check.header.attributes & TRANSACTIONAL_BIT
+        ) and (status == OK or check.bad_record >= 0):
+            status = NO_PLACE           # Kafka sees that before it looks at records
+            check.bad_position = check.bad_record = -1
+        if status != OK or check.header.size != view.len:
+            self._refuse(status, check, view.len)
+        if self.message_magic == 2:
+            return self._append_compressed(batch, view, rules, check)
+        if codec:
+            self._unpack(batch, view.len, rules, check)
+        return self._append_anew(
+            batch, self.target_codec if self.target_codec >= 0 else codec, rules, NULL)
+
+    cdef object _append_compressed(
+        self, data, Py_buffer* view, LeaderRules* rules, LeaderCheck* check
+    ):
+        """As append_validated, for a batch whose records must be decompressed or compressed."""
+        cdef int codec = check.header.attributes & CODEC_MASK
+        cdef HeldBytes rebuilt
+        if codec:
+            records = self._unpack(data, view.len, rules, check)
+        else:
+            records = memoryview(data).cast("B")[V2_HEADER_SIZE:]
+        if self.target_codec < 0 or self.target_codec == codec:
+            return self._append_checked(
+                <const uint8_t*>view.buf, view.len, check, rules.from_client)
+        if check.header.attributes & (LOG_APPEND_TIME_BIT | DELETE_HORIZON_BIT):
+            # The header says something else of the records' timestamps than they do.
+            rebuilt = hold_bytes(
+                self._converter(data, self.target_codec).rebuild(0, -1, None))
+        else:
+            rebuilt = hold_bytes(self.recompress(
+                memoryview(data).cast("B")[:V2_HEADER_SIZE], records, self.target_codec))
+        if rebuilt.size > self.max_message_bytes:
+            self._refuse(MESSAGE_TOO_LARGE, check, rebuilt.size)
+        check.restamp = True
+        check.header.attributes = (
+            check.header.attributes & TRANSACTIONAL_BIT) | self.target_codec
+        return self._append_checked(rebuilt.data, rebuilt.size, check, rules.from_client)
+
+    cdef object _unpack(
+        self, data, Py_ssize_t size, LeaderRules* rules, LeaderCheck* check
+    ):
+        """The records of a compressed v2 batch, decompressed and checked."""
+        cdef HeldBytes raw
+        cdef Status status
+        records = self.decompress(
+            check.header.attributes & CODEC_MASK, 2, memoryview(data).cast("B")[V2_HEADER_SIZE:])
+        raw = hold_bytes(records)
+        with nogil:
+            status = validate_records(raw.data, raw.size, rules, check)
+        if status != OK:
+            self._refuse(status, check, size)
+        return records
+
+    cdef object _append_messages(self, messages, Py_buffer* view, LeaderRules* rules):
+        """As append_validated, for messages v0 and v1; a cut one at the end is left out."""
+        cdef MessageCheck check
+        cdef Status status
+        cdef int codec
+        cdef bint in_place
+        with nogil:
+            status = check_messages(<const uint8_t*>view.buf, view.len, rules, &check)
+        if status != OK:
+            self._refuse_messages(status, &check, view.len)
+        if check.codec:
+            self._unwrap(messages, rules, &check)
+        if check.count == 0:
+            return new_info(self.info, -1, -1, -1, 0)
+        codec = self.target_codec if self.target_codec >= 0 else check.codec
+        in_place = check.first.magic == self.message_magic and codec == check.codec and (
+            codec == 0 or (check.in_order and check.first.magic == 1))
+        return self._append_anew(
+            memoryview(messages).cast("B")[:check.size], codec, rules,
+            &check if in_place else NULL)
+
+    cdef int _unwrap(self, data, LeaderRules* rules, MessageCheck* check) except -1:
+        """Check the messages inside a wrapper."""
+        cdef HeldBytes raw
+        cdef Status status
+        raw = hold_bytes(self.decompress(
+            check.codec, check.first.magic,
+            memoryview(data).cast("B")[
+                check.packed_position:check.packed_position + check.packed_size]))
+        with nogil:
+            status = check_wrapped(raw.data, raw.size, rules, check)
+        if status != OK:
+            self._refuse_messages(status, check, check.size)
+        return 0
+
+    cdef int _refuse_messages(
+        self, Status status, MessageCheck* check, Py_ssize_t size
+    ) except -1:
+        """Call `refuse`, which raises."""
+        self.refuse(
+            <int>status, size, check.size, check.first.magic, check.bad_position,
+            check.bad_record, -1)
+        raise RuntimeError("refused messages were not refused")
+
+    cdef object _append_rebuilt(self, batches, int codec, int64_t now):
+        """Append checked batches as new ones in the topic's format; the lock is held."""
+        made = self._converter(batches, codec).rebuild(
+            self.next_offset, self.leader_epoch, now if self.log_append_time else None)
+        return self._append_trusted(made, True)
+
+    cdef object _converter(self, batches, int codec):
+        return Converter(
+            batches, self.message_magic, codec=codec, decompress=self.decompress,
+            compress=self.compress)
+
+    cdef object _append_anew(
+        self, batches, int codec, LeaderRules* rules, MessageCheck* in_place
+    ):
+        """Append checked batches, built anew with this codec, or messages as they are but for
+        what is stamped into them. Takes the log's lock."""
+        cdef bytes data
+        cdef bint flush
+        self.lock.take(True)
+        try:
+            if self.busy or not self.ready:
+                self._enter()
+            if in_place == NULL:
+                info = self._append_rebuilt(batches, codec, rules.now)
+            else:
+                data = bytes(batches)
+                stamp_messages(<uint8_t*>data, in_place, self.next_offset, rules)
+                info = self._append_trusted(data, True)
+            flush = self.next_offset >= self.flush_at
+        finally:
+            self.lock.give()
+        if flush:
+            self.flush_due()
+        return info
+
+    cdef object _append_checked(
+        self, const uint8_t* data, Py_ssize_t size, LeaderCheck* check, bint client
+    ):
+        cdef uint8_t[V2_HEADER_SIZE] head
+        cdef Py_ssize_t split
+        cdef int64_t first, last
+        cdef int64_t delta = check.header.last_offset - check.header.base_offset
+        cdef int16_t attributes = check.header.attributes & 0x7F & ~LOG_APPEND_TIME_BIT
+        cdef bint flush
+        if self.log_append_time:
+            attributes |= LOG_APPEND_TIME_BIT
+        self.lock.take(True)
+        try:
+            if self.busy or not self.ready:
+                self._enter()
+            if check.header.producer_id >= 0:
+                answer = self._judged(check, client)
+                if answer is not None:
+                    return answer
+            last = wrapping_add(self.next_offset, delta)
+            self._make_room(size, self.next_offset, last, check.max_timestamp)
+            first = self.next_offset
+            last = first + delta
+            if check.restamp:
+                split = V2_HEADER_SIZE
+                restamp(
+                    head, data, size, first, self.leader_epoch, attributes, check.max_timestamp)
+            else:
+                split = stamp_prefix(head, data, first, self.leader_epoch)
+            self._write(head, split, data + split, size - split)
+            # Published and noted before anything can be interrupted; then it is indexed.
+            self._move_end(size, last)
+            if check.header.producer_id >= 0:
+                self.producers.add_batch(&check.header, first, last, check.max_timestamp)
+            self._index(self.active.size - size, size, last, check.max_timestamp)
+            flush = self.next_offset >= self.flush_at
+        finally:
+            self.lock.give()
+        if flush:
+            self.flush_due()
+        return new_info(self.info, first, last, check.max_timestamp, size)
+
+    cdef object _judged(self, LeaderCheck* check, bint client):
+        """None where the producer may append this batch; the answer to a repeated one."""
+        cdef const KeptBatch* kept = NULL
+        cdef Verdict verdict = self.producers.judge(&check.header, client, &kept)
+        if verdict == DUPLICATE:
+            return new_info(
+                self.info, kept.last_offset - kept.offset_delta, kept.last_offset,
+                kept.timestamp, 0)
+        if verdict != ACCEPTED:
+            self._refuse_producer(
+                verdict, check.header.producer_id, check.header.producer_epoch,
+                check.header.base_sequence)
+        self.producers.reserve(1)
+        return None
+
+    cdef int _refuse_producer(
+        self, Verdict verdict, int64_t producer_id, int epoch, int sequence
+    ) except -1:
+        """Call `refuse_producer`, which raises."""
+        cdef Producer* known = self.producers.find(producer_id)
+        cdef int last = -1
+        if known.kept > 0:
+            last = known.batches[(known.oldest + known.kept - 1) % BATCHES_KEPT].last_sequence
+        if verdict == FENCED:
+            last = known.coordinator_epoch
+        self.refuse_producer(<int>verdict, producer_id, epoch, sequence, known.epoch, last)
+        raise RuntimeError("a refused batch was not refused")
+
+    cdef object append_marker(
+        self, producer_id, producer_epoch, bint commit, coordinator_epoch, transaction_version,
+        timestamp,
+    ):
+        """Append the control batch that ends a transaction, as a coordinator has it written.
+
+        `timestamp` in ms; -1, or a log that appends its own times: now.
+
+        Takes the log's lock. Returns an `info` as append_validated; `refuse_producer` raises.
+        """
+        cdef uint8_t[END_MARKER_SIZE] batch
+        cdef BatchHeader header
+        cdef Marker marker
+        cdef Verdict verdict
+        cdef bint flush
+        cdef int64_t when = -1 if timestamp == -1 else self._to_record_timestamp(timestamp)
+        cdef int version = <int>integer_of(
+            "transaction_version", transaction_version, 0, INT16_MAX)
+        marker.producer_id = integer_of("producer_id", producer_id, 0, INT64_MAX)
+        marker.epoch = <int16_t>integer_of("producer_epoch", producer_epoch, 0, INT16_MAX)
+        marker.coordinator_epoch = <int32_t>integer_of(
+            "coordinator_epoch", coordinator_epoch, 0, INT32_MAX)
+        marker.commit = commit
+        if self.message_magic < 2:
+            self.refuse(
+                <int>NO_PLACE, END_MARKER_SIZE, END_MARKER_SIZE, 2, -1, -1, marker.producer_id)
+        self.lock.take(True)
+        try:
+            if self.busy or not self.ready:
+                self._enter()
+            verdict = self.producers.judge_marker(&marker, version)
+            if verdict != ACCEPTED:
+                self._refuse_producer(
+                    verdict, marker.producer_id, marker.epoch, marker.coordinator_epoch)
+            self.producers.reserve(1)
+            marker.timestamp = when
+            if when < 0 or self.log_append_time:
+                marker.timestamp = self._now()
+            self._make_room(
+                END_MARKER_SIZE, self.next_offset, self.next_offset, marker.timestamp)
+            self._end_marker(batch, &header, &marker)
+            self._write(batch, END_MARKER_SIZE, NULL, 0)
+            self._move_end(END_MARKER_SIZE, marker.offset)
+            aborts = self.producers.add_marker(&marker)
+            self._index(
+                self.active.size - END_MARKER_SIZE, END_MARKER_SIZE, marker.offset,
+                marker.timestamp)
+            if aborts:
+                self.aborted()
+            flush = self.next_offset >= self.flush_at
+        finally:
+            self.lock.give()
+        if flush:
+            self.flush_due()
+        return new_info(
+            self.info, marker.offset, marker.offset, marker.timestamp, END_MARKER_SIZE)
+
+    cdef void _end_marker(self, uint8_t* batch, BatchHeader* header, Marker* marker) noexcept:
+        """Write the batch of one end marker at the log's end (EndTransactionMarker, KIP-98)."""
+        cdef uint8_t* record = batch + V2_HEADER_SIZE
+        memset(batch, 0, END_MARKER_SIZE)
+        marker.offset = self.next_offset
+        header.base_offset = header.last_offset = marker.offset
+        header.size = END_MARKER_SIZE
+        header.leader_epoch = self.leader_epoch
+        header.attributes = TRANSACTIONAL_BIT | CONTROL_BIT
+        if self.log_append_time:
+            header.attributes |= LOG_APPEND_TIME_BIT
+        header.base_timestamp = header.max_timestamp = marker.timestamp
+        header.producer_id, header.producer_epoch = marker.producer_id, marker.epoch
+        header.base_sequence, header.count = -1, 1
+        record[0] = (END_MARKER_SIZE - V2_HEADER_SIZE - 1) * 2      # lengths are zigzag varints
+        record[4] = 4 * 2               # the key: version 0, type
+        record[8] = 1 if marker.commit else 0
+        record[9] = 6 * 2               # the value: version 0, coordinator epoch
+        put_i32(record + 12, marker.coordinator_epoch)
+        write_header(batch, header)
+
+    cdef object append_unchanged(self, batches):
+        """Append whole batches as they are, offsets and epochs kept (a leader checked them).
+
+        Takes the log's lock. Checked here: structure, CRC, that offsets increase from the
+        log's end on. A cut batch at the end is left out, as Kafka does. Returns an `info` of
+        (first offset, last offset, largest timestamp, bytes): -1 where there was no batch.
+        """
+        cdef bint flush
+        if not self.ready:
+            self.usable()
+        self.lock.take(True)
+        try:
+            info = self._append_trusted(batches, False)
+            flush = self.next_offset >= self.flush_at
+        finally:
+            self.lock.give()
+        if flush:
+            self.flush_due()
+        return info
+
+    cdef object _append_trusted(self, data, bint made):
+        """Append whole batches whose offsets are right; made: this log gave them those itself."""
+        cdef Py_buffer view
+        cdef Py_ssize_t n, count = 0, stop = 0
+        cdef int64_t size = 0, largest = -1, first
+        cdef Status status = OK
+        if self.busy or not self.ready:
+            self._enter()
+        first = self.next_offset
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            count = self._scan(<const uint8_t*>view.buf, view.len, &status, &size)
+            if status != OK:
+                raise_for_status(status, self.path, size, self.rows[count].base_offset)
+            if count == 0:
+                return new_info(self.info, -1, -1, -1, 0)
+            for n in range(count):
+                if made and self.rows[n].size > self.max_message_bytes:
+                    self.refuse_own("batch", self.rows[n].size, self.max_message_bytes)
+            while stop < count:
+                stop = self._append_run(<const uint8_t*>view.buf, stop, count)
+        finally:
+            PyBuffer_Release(&view)
+        for n in range(count):
+            largest = max(largest, self.rows[n].max_timestamp)
+        return new_info(
+            self.info, first if made else self.rows[0].base_offset,
+            self.rows[count - 1].last_offset, largest, size)
+
+    cdef Py_ssize_t _append_run(
+        self, const uint8_t* data, Py_ssize_t start, Py_ssize_t count
+    ) except -1:
+        """Append the rows from start whose offsets fit one segment; returns the one after them."""
+        cdef BatchHeader* row = &self.rows[start]
+        cdef int64_t first = row.base_offset
+        cdef int64_t position, size = 0, largest = -1
+        cdef Py_ssize_t stop = start
+        cdef bint aborts = False
+        while stop < count and self.rows[stop].last_offset - first <= MAX_RELATIVE:
+            size += self.rows[stop].size
+            largest = max(largest, self.rows[stop].max_timestamp)
+            stop += 1
+        if row.magic < 2:               # a wrapper tells only its last offset
+            first = self.rows[stop - 1].last_offset - MAX_RELATIVE
+        self._make_room(size, first, self.rows[stop - 1].last_offset, largest)
+        self.producers.reserve(stop - start)
+        try:
+            for row in self.rows[start:stop]:
+                if row.leader_epoch > self.leader_epoch:
+                    self.epoch_begins(row.leader_epoch, row.base_offset)
+            self._write(data + self.rows[start].position, size, NULL, 0)
+        except BaseException:
+            self.ready, self.epochs_ahead = False, True
+            raise
+        # All that was written counts before anything can be interrupted; then it is indexed.
+        position = self.active.size
+        self._move_end(size, self.rows[stop - 1].last_offset)
+        for row in self.rows[start:stop]:
+            aborts |= self.producers.add_replicated(data, row)
+        for row in self.rows[start:stop]:
+            self._index(position, row.size, row.last_offset, row.max_timestamp)
+            position += row.size
+        if aborts:
+            self.aborted()
+        return stop
+
+    cdef Py_ssize_t _scan(
+        self, const uint8_t* data, int64_t size, Status* status, int64_t* whole
+    ) except -1:
+        """Fill `rows`; returns how many whole batches there are and their bytes."""
+        cdef Py_ssize_t count = 0
+        cdef int64_t position = 0
+        cdef int64_t expected = self.next_offset
+        cdef BatchHeader* grown
+        cdef BatchHeader* row
+        cdef bint whole_batch
+        while True:
+            if count >= self.row_capacity:
+                grown = <BatchHeader*>realloc(
+                    self.rows, max(64, 2 * self.row_capacity) * sizeof(BatchHeader))
+                if grown == NULL:
+                    raise MemoryError
+                self.rows = grown
+                self.row_capacity = max(64, 2 * self.row_capacity)
+            if position >= size:
+                break
+            status[0] = read_header(data, position, size, &self.rows[count])
+            if status[0] != OK:
+                if self.rows[count].size == 0 or position + self.rows[count].size > size:
+                    status[0] = OK          # a cut batch at the end
+                break
+            row = &self.rows[count]
+            if row.size >= GIL_THRESHOLD:
+                with nogil:
+                    whole_batch = crc_matches(data, row)
+            else:
+                whole_batch = crc_matches(data, row)
+            if not whole_batch:
+                status[0] = BAD_CRC
+                break
+            if (
+                row.last_offset < expected
+                or (row.magic == 2 and row.base_offset < expected)
+                or row.last_offset < row.base_offset
+                or row.last_offset == INT64_MAX     # no offset comes after it
+                or row.base_offset < 0
+            ):
+                status[0] = BAD_OFFSET
+                break
+            expected = row.last_offset + 1
+            position += row.size
+            count += 1
+        whole[0] = position
+        return count

@@ -1,0 +1,440 @@
+"""Records in, one record batch v2 out.
+
+A BatchBuffer owns one growing piece of memory and is used again for batch after batch. Its
+state changes only at the end of each record: an exception leaves it as it was before.
+"""
+
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport (
+    PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE,
+)
+from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.ref cimport PyObject
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy
+
+from kstore._native.format.argument cimport HeldColumn, hold_int32s, hold_int64s, int32_at, int64_at
+from kstore._native.format.batch_header cimport BatchHeader, write_header
+from kstore._native.format.cursor cimport Cursor, put_varint
+from kstore._native.format.layout cimport V2_HEADER_SIZE
+from kstore._native.format.record_span cimport (
+    RecordSpan, put_record, record_body_size, skip_headers, zigzag_size,
+)
+from kstore._native.format.status cimport OK, raise_named
+
+cdef int64_t INT32_MAX = 0x7FFFFFFF
+cdef int64_t NO_LIMIT = 0x7FFFFFFFFFFFFFFF
+
+
+cdef int _take_buffer(object source, str what, Py_buffer* view) except -1:
+    """Open any object with a flat buffer; text is refused with what to do about it."""
+    if isinstance(source, str):
+        word = what.split()[-1]
+        raise TypeError(f"a {what} is bytes, not str: encode it first, {word}.encode()")
+    PyObject_GetBuffer(source, view, PyBUF_SIMPLE)
+    if view.len > INT32_MAX:
+        PyBuffer_Release(view)
+        raise_named("MessageTooLargeError", f"a {what} of {view.len} bytes is beyond 2147483647")
+    return 0
+
+
+cdef bytes _flat(object source, str what):
+    cdef Py_buffer view
+    if PyBytes_CheckExact(source):
+        return <bytes>source
+    _take_buffer(source, what, &view)
+    try:
+        return PyBytes_FromStringAndSize(<char*>view.buf, view.len)
+    finally:
+        PyBuffer_Release(&view)
+
+
+cdef list _flatten_headers(object headers, RecordSpan* span):
+    """[name, value, name, value ...] as bytes, a value may be None; fills the span's sizes."""
+    cdef list flat = []
+    cdef int64_t size = 0
+    cdef bytes text
+    if isinstance(headers, (str, bytes)):
+        raise TypeError("headers are a sequence of (name, value) pairs")
+    for pair in headers:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise TypeError(f"a header is a pair (name, value), not {pair!r}")
+        name, value = pair
+        text = (<str>name).encode() if isinstance(name, str) else _flat(name, "header name")
+        size += zigzag_size(PyBytes_GET_SIZE(text)) + PyBytes_GET_SIZE(text)
+        flat.append(text)
+        if value is None:
+            size += 1
+            flat.append(None)
+            continue
+        text = _flat(value, "header value")
+        size += zigzag_size(PyBytes_GET_SIZE(text)) + PyBytes_GET_SIZE(text)
+        flat.append(text)
+    if size > INT32_MAX:
+        raise_named("MessageTooLargeError", f"headers of {size} bytes are beyond 2147483647")
+    span.header_count = <int32_t>(len(flat) // 2)
+    span.header_size = <int32_t>size
+    return flat
+
+
+cdef uint8_t* _put_headers(uint8_t* at, list flat) noexcept:
+    cdef object part
+    cdef Py_ssize_t size
+    for part in flat:
+        if part is None:
+            at = put_varint(at, -1)
+            continue
+        size = PyBytes_GET_SIZE(part)
+        at = put_varint(at, size)
+        memcpy(at, PyBytes_AS_STRING(part), size)
+        at += size
+    return at
+
+
+@cython.final
+cdef class BatchBuffer:
+    """One batch under construction; not safe to share between threads."""
+
+    def __cinit__(self, Py_ssize_t capacity=16384):
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self.base_sequence = -1
+        self.size = V2_HEADER_SIZE
+        self.grow(max(capacity, 256))
+        self.reset()
+
+    def __dealloc__(self):
+        free(self.data)
+
+    cpdef void reset(self) noexcept:
+        """Forget the records; the memory is kept for the next batch."""
+        self.size = V2_HEADER_SIZE
+        self.count = 0
+        self.replaced = False
+        self.base_timestamp = -1
+        self.max_timestamp = -1
+
+    cdef int grow(self, int64_t room) except -1:
+        """Make room for that many bytes more; the only place that reallocates."""
+        cdef int64_t wanted = self.size + room
+        cdef int64_t capacity
+        cdef void* data
+        if wanted <= self.capacity:
+            return 0
+        if wanted - 64 > INT32_MAX:     # 64: the slack that a record's fixed fields ask for
+            raise_named("MessageTooLargeError", "a batch is at most 2147483647 bytes")
+        if self.views:
+            raise BufferError("the batch cannot grow while a view of its records is open")
+        capacity = max(wanted, 2 * self.capacity)
+        data = realloc(self.data, capacity)
+        if data == NULL:
+            raise MemoryError
+        self.data = <uint8_t*>data
+        self.capacity = capacity
+        return 0
+
+    cdef int put_span(
+        self, RecordSpan* span, int64_t timestamp, list headers, int64_t size_limit
+    ) except -1:
+        """Append one record whose parts stay put until this returns; no Python code runs here.
+
+        Returns 1, or 0 where the batch holds records and would pass size_limit.
+        """
+        cdef int64_t base = self.base_timestamp if self.count else timestamp
+        cdef int64_t body
+        cdef uint8_t* end
+        if timestamp < -1:
+            raise_named("InvalidTimestampError", f"timestamp {timestamp} is below -1 (none)")
+        if self.replaced:
+            raise ValueError("the records were replaced: reset before putting more")
+        span.attributes = 0
+        span.timestamp_delta = timestamp - base
+        span.offset_delta = self.count
+        body = record_body_size(span)
+        if self.count and self.size + body + zigzag_size(body) > size_limit:
+            return 0
+        if self.size + body + 10 > INT32_MAX:
+            raise_named(
+                "MessageTooLargeError", f"a record of {body} bytes takes the batch beyond 2 GiB"
+            )
+        self.grow(body + 16)
+        end = put_record(self.data + self.size, span, body)
+        if headers is not None:
+            end = _put_headers(end, headers)
+        self.size = end - self.data
+        if self.count == 0:
+            self.base_timestamp = timestamp
+            self.max_timestamp = timestamp
+        elif timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+        self.count += 1
+        return 1
+
+    cpdef int put(self, object value, object key, object headers, int64_t timestamp) except -1:
+        self.add(value, key, headers, timestamp, NO_LIMIT)
+        return 0
+
+    def put_within(self, value, key, headers, int64_t timestamp, int64_t size_limit):
+        return self.add(value, key, headers, timestamp, size_limit) == 1
+
+    cdef int add(
+        self, object value, object key, object headers, int64_t timestamp, int64_t size_limit
+    ) except -1:
+        cdef int added
+        cdef RecordSpan span
+        cdef Py_buffer value_view, key_view
+        cdef bint release_value = False, release_key = False
+        cdef list flat = None
+        span.headers = NULL
+        span.header_count = 0
+        span.header_size = 0
+        span.value_size = -1
+        span.key_size = -1
+        if PyBytes_CheckExact(value) and PyBytes_GET_SIZE(value) <= INT32_MAX:
+            span.value = <const uint8_t*>PyBytes_AS_STRING(value)
+            span.value_size = <int32_t>PyBytes_GET_SIZE(value)
+        elif value is not None:
+            _take_buffer(value, "value", &value_view)
+            release_value = True
+            span.value = <const uint8_t*>value_view.buf
+            span.value_size = <int32_t>value_view.len
+        try:
+            if key is not None:
+                if PyBytes_CheckExact(key) and PyBytes_GET_SIZE(key) <= INT32_MAX:
+                    span.key = <const uint8_t*>PyBytes_AS_STRING(key)
+                    span.key_size = <int32_t>PyBytes_GET_SIZE(key)
+                else:
+                    _take_buffer(key, "key", &key_view)
+                    release_key = True
+                    span.key = <const uint8_t*>key_view.buf
+                    span.key_size = <int32_t>key_view.len
+            if headers is not None:
+                flat = _flatten_headers(headers, &span)
+            added = self.put_span(&span, timestamp, flat, size_limit)
+        finally:
+            if release_value:
+                PyBuffer_Release(&value_view)
+            if release_key:
+                PyBuffer_Release(&key_view)
+        return added
+
+    cpdef Py_ssize_t put_values(
+        self, list values, Py_ssize_t start, int64_t timestamp, Py_ssize_t size_limit
+    ) except -1:
+        """Values with null keys and no headers, all of one timestamp; returns how many fitted."""
+        cdef Py_ssize_t n = start, taken
+        cdef object value
+        if start < 0:
+            raise ValueError("start is negative")
+        if timestamp < -1:
+            raise_named("InvalidTimestampError", f"timestamp {timestamp} is below -1 (none)")
+        if self.replaced:
+            raise ValueError("the records were replaced: reset before putting more")
+        while n < PyList_GET_SIZE(values):
+            taken = self.put_plain(values, n, timestamp, size_limit)
+            n += taken
+            if taken == 0:
+                # What stopped the fast loop: another type, no memory left, or the limit.
+                value = values[n]
+                if not self.add(value, None, None, timestamp, size_limit):
+                    break
+                n += 1
+        return n - start
+
+    cdef Py_ssize_t put_plain(
+        self, list values, Py_ssize_t start, int64_t timestamp, int64_t size_limit
+    ) noexcept:
+        """The bytes objects from start on, as many as fit into memory and limit without a fuss.
+
+        No Python code runs in this loop, so all is kept in locals and published at its end.
+        """
+        cdef Py_ssize_t n, end = PyList_GET_SIZE(values), size
+        cdef int64_t delta = timestamp - self.base_timestamp if self.count else 0
+        cdef int64_t fixed = 3 + zigzag_size(delta), body
+        cdef int64_t used = self.size, most = min(size_limit, self.capacity - 16)
+        cdef int32_t count = self.count
+        cdef uint8_t* at = self.data + used
+        cdef PyObject* item
+        for n in range(start, end):
+            item = PyList_GET_ITEM(values, n)
+            if not PyBytes_CheckExact(<object>item):
+                break
+            size = PyBytes_GET_SIZE(<object>item)
+            body = fixed + zigzag_size(count) + zigzag_size(size) + size
+            used += body + zigzag_size(body)
+            if used > most or used > INT32_MAX:
+                break
+            at = put_varint(at, body)
+            at[0] = 0
+            at = put_varint(at + 1, delta)
+            at = put_varint(at, count)
+            at[0] = 1                       # null key
+            at = put_varint(at + 1, size)
+            memcpy(at, PyBytes_AS_STRING(<object>item), size)
+            at[size] = 0                    # no headers
+            at += size + 1
+            count += 1
+        else:
+            n = end
+        n -= start
+        if n > 0:
+            if self.count == 0:
+                self.base_timestamp = timestamp
+                self.max_timestamp = timestamp
+            elif timestamp > self.max_timestamp:
+                self.max_timestamp = timestamp
+            self.size = at - self.data
+            self.count = count
+            return n
+        return 0
+
+    cdef void seal(
+        self, int64_t base_offset, int32_t leader_epoch, int16_t attributes
+    ) noexcept nogil:
+        """Write the header and its CRC: data[0:size] is then a whole batch."""
+        cdef BatchHeader header
+        header.base_offset = base_offset
+        header.last_offset = base_offset + (self.count - 1 if self.count else 0)
+        header.size = <int32_t>self.size
+        header.leader_epoch = leader_epoch
+        header.attributes = attributes
+        header.base_timestamp = self.base_timestamp
+        header.max_timestamp = self.max_timestamp
+        header.producer_id = self.producer_id
+        header.producer_epoch = self.producer_epoch
+        header.base_sequence = self.base_sequence
+        header.count = self.count
+        write_header(self.data, &header)
+
+    # --- the Python side ----------------------------------------------------------------
+
+    def __len__(self):
+        return self.count
+
+    @property
+    def byte_size(self):
+        return self.size
+
+    @property
+    def first_timestamp(self):
+        return self.base_timestamp
+
+    @property
+    def largest_timestamp(self):
+        return self.max_timestamp
+
+    def set_producer(self, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence):
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.base_sequence = base_sequence
+
+    def sealed(self, int64_t base_offset=0, int32_t leader_epoch=-1, int16_t attributes=0):
+        with nogil:
+            self.seal(base_offset, leader_epoch, attributes)
+        return memoryview(self)
+
+    def to_bytes(self, int64_t base_offset=0, int32_t leader_epoch=-1, int16_t attributes=0):
+        with nogil:
+            self.seal(base_offset, leader_epoch, attributes)
+        return PyBytes_FromStringAndSize(<char*>self.data, self.size)
+
+    @property
+    def records(self):
+        return memoryview(self)[V2_HEADER_SIZE:]
+
+    def replace_records(self, records):
+        cdef Py_buffer view
+        if self.views:
+            raise BufferError("the records cannot be replaced while a view of them is open")
+        _take_buffer(records, "records", &view)
+        try:
+            if V2_HEADER_SIZE + view.len > INT32_MAX:
+                raise_named("MessageTooLargeError", "a batch is at most 2147483647 bytes")
+            if V2_HEADER_SIZE + view.len > self.size:
+                self.grow(V2_HEADER_SIZE + view.len - self.size)
+            memcpy(self.data + V2_HEADER_SIZE, view.buf, view.len)
+            self.size = V2_HEADER_SIZE + view.len
+            self.replaced = True
+        finally:
+            PyBuffer_Release(&view)
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, self.data, self.size, 1, flags)
+        self.views += 1
+
+    def __releasebuffer__(self, Py_buffer* view):
+        self.views -= 1
+
+    def put_columns(
+        self, data, key_positions, key_lengths, value_positions, value_lengths, timestamps, *,
+        Py_ssize_t start=0, Py_ssize_t size_limit=0x7FFFFFFF,
+        header_positions=None, header_counts=None,
+    ):
+        cdef HeldColumn keys = hold_int64s(key_positions, "key_positions")
+        cdef HeldColumn key_sizes = hold_int32s(key_lengths, "key_lengths")
+        cdef HeldColumn values = hold_int64s(value_positions, "value_positions")
+        cdef HeldColumn value_sizes = hold_int32s(value_lengths, "value_lengths")
+        cdef HeldColumn times = hold_int64s(timestamps, "timestamps")
+        cdef HeldColumn headers = None, header_sizes = None
+        cdef Py_buffer view
+        cdef Py_ssize_t count = times.count, n
+        cdef bint with_headers = header_positions is not None
+        cdef RecordSpan span
+        cdef Cursor cursor
+        if header_positions is not None:
+            headers = hold_int64s(header_positions, "header_positions")
+        if header_counts is not None:
+            header_sizes = hold_int32s(header_counts, "header_counts")
+        if (
+            keys.count != count or key_sizes.count != count
+            or values.count != count or value_sizes.count != count
+            or with_headers != (header_sizes is not None)
+            or (with_headers and (headers.count != count or header_sizes.count != count))
+        ):
+            raise ValueError("the columns differ in length")
+        if start < 0:
+            raise ValueError("start is negative")
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            span.headers = NULL
+            span.header_count = 0
+            span.header_size = 0
+            for n in range(start, count):
+                _place(&view, int64_at(keys, n), int32_at(key_sizes, n), &span.key, &span.key_size)
+                _place(
+                    &view, int64_at(values, n), int32_at(value_sizes, n), &span.value,
+                    &span.value_size)
+                if with_headers and int32_at(header_sizes, n):
+                    _place(&view, int64_at(headers, n), 0, &span.headers, &span.header_size)
+                    cursor.position = span.headers
+                    cursor.end = <const uint8_t*>view.buf + view.len
+                    span.header_count = int32_at(header_sizes, n)
+                    if skip_headers(&cursor, span.header_count) != OK:
+                        raise ValueError(f"the headers of row {n} do not parse")
+                    if cursor.position - span.headers > INT32_MAX:
+                        raise_named("MessageTooLargeError", "headers are beyond 2147483647 bytes")
+                    span.header_size = <int32_t>(cursor.position - span.headers)
+                elif with_headers:
+                    span.header_count = 0
+                    span.header_size = 0
+                if not self.put_span(&span, int64_at(times, n), None, size_limit):
+                    return n - start
+        finally:
+            PyBuffer_Release(&view)
+        return max(count - start, 0)
+
+
+cdef int _place(
+    Py_buffer* view, int64_t position, int32_t size, const uint8_t** at, int32_t* out
+) except -1:
+    """A pointer into the data, checked; any negative size is null."""
+    if size < 0:
+        out[0] = -1
+        return 0
+    if position < 0 or position > view.len or size > view.len - position:
+        raise ValueError(f"position {position} with size {size} is outside the data")
+    at[0] = <const uint8_t*>view.buf + position
+    out[0] = size
+    return 0

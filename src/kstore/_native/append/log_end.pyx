@@ -1,0 +1,290 @@
+"""The end of a log: make room, write, publish, index; in that order for every kind of append.
+
+Order is everything: bytes first, then the published end by assignment under the GIL, then the
+index, which is a cache. An append that raises has not published: its bytes are cut off again.
+Where a log is prewritten its file reaches beyond the end, with zeros and nothing else there.
+Rules: Kafka's UnifiedLog.append, LogSegment.append and shouldRoll.
+"""
+
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
+
+from kstore._native.append.clock cimport now_ms
+from kstore._native.append.producer_table cimport ProducerTable
+from kstore._native.append.reentrant_lock cimport ReentrantLock
+from kstore._native.files.write_all cimport write_all
+from kstore._native.format.layout cimport OFFSET_INDEX_ENTRY_SIZE, TIME_INDEX_ENTRY_SIZE
+from kstore._native.read.segment_view cimport SegmentView
+
+cdef enum:
+    # Index entries go to their files in groups: a system call per entry would cost a tenth of
+    # an append. Lookups in this process see an entry at once; others walk a little further.
+    ENTRIES_PER_WRITE = 64
+    # Zeros are written up to the next multiple of this, in front of appends below LARGE_WRITE: for
+    # larger ones they would cost more than they save.
+    ZEROS_STEP = 1 << 20
+    LARGE_WRITE = 1 << 17
+
+
+cdef class LogEnd:
+    """Where a log grows. Callers hold the log's lock where it is not said that a method takes it.
+    """
+
+    def __cinit__(self, ReentrantLock lock not None, files, to_ms, path):
+        """path: the log's directory, for errors."""
+        self.lock = lock
+        self.path = path
+        self.info = tuple
+        self.files = files
+        self.producers = ProducerTable()
+        self.native = files.native
+        self.to_ms = to_ms
+        self.fd = self.index_fd = self.time_fd = -1
+        self.file_size = -1
+        self.flush_at = 0x7FFFFFFFFFFFFFFF
+        self.rolling_timestamp = -1
+
+    def configure(
+        self, *, segment_bytes, roll_ms, index_interval_bytes, segment_index_bytes,
+        max_message_bytes, batch_size, before_max_ms, after_max_ms, log_append_time,
+        key_required, codec, target_codec, message_magic, compress, decompress, recompress, clock,
+    ):
+        """Take over a log's settings. clock: None, or a callable that returns milliseconds."""
+        self.segment_bytes = segment_bytes
+        self.roll_ms = roll_ms
+        self.index_interval = index_interval_bytes
+        self.max_entries = segment_index_bytes // OFFSET_INDEX_ENTRY_SIZE
+        self.max_times = segment_index_bytes // TIME_INDEX_ENTRY_SIZE - 1
+        self.max_message_bytes = max_message_bytes
+        self.batch_size = min(batch_size, max_message_bytes, segment_bytes)
+        self.before_max_ms, self.after_max_ms = before_max_ms, after_max_ms
+        self.log_append_time = log_append_time
+        self.key_required = key_required
+        self.codec, self.target_codec = codec, target_codec
+        if self.message_magic != message_magic:
+            self.message_magic = message_magic
+            self.ready = False      # the first v2 batch may begin a leader epoch
+        self.as_is = target_codec < 0 and message_magic == 2
+        self.compress, self.decompress = compress, decompress
+        self.recompress = recompress
+        self.clock = clock
+
+    def answer_with(self, info):
+        """Let appends of batches answer with this NamedTuple of four numbers."""
+        if not issubclass(info, tuple):
+            raise TypeError("answers are tuples")
+        self.info = info
+
+    def attach(
+        self, SegmentView active not None, int fd, int index_fd, int time_fd, int64_t file_size=-1
+    ):
+        """Write to this segment from now on; its size and next offset are the log's end.
+
+        With a file_size (not below the segment's, zeros in between) appends go to their positions
+        and `prewrite` is called for more zeros; else fd was opened with O_APPEND.
+        """
+        self.active = active
+        self.next_offset = active.next_offset
+        self.fd, self.index_fd, self.time_fd = fd, index_fd, time_fd
+        self.file_size = file_size
+        # Kafka begins at 0; a log that is parked often would never get an entry by that.
+        self.bytes_since_index = active.size - <int64_t>active.last_indexed(active.size)[1]
+        self.ready = True
+
+    def reset(self, SegmentView active not None):
+        """Continue at this segment's end, which may lie elsewhere than before; not yet writable."""
+        self.detach()
+        self.active = active
+        self.next_offset = active.next_offset
+
+    def relocate(self, files, path):
+        """Write through other files, in another directory, from the next `attach` on."""
+        self.detach()
+        self.files, self.path, self.native = files, path, files.native
+
+    def make_ready(self):
+        """Call `prepare` unless the appender may write as it is; the caller holds the lock."""
+        if not self.ready:
+            self.prepare()
+
+    def detach(self):
+        """Forget the files; the next append calls `prepare`."""
+        self.ready = False
+        self.fd = self.index_fd = self.time_fd = -1
+        self.file_size = -1
+
+    cdef int64_t _to_record_timestamp(self, timestamp) except? -1:
+        """Milliseconds of what a caller gave; `refuse_own` and `to_ms` raise."""
+        cdef int64_t ms = int64_of(timestamp) if type(timestamp) is int else self.to_ms(timestamp)
+        if <uint64_t>ms > <uint64_t>LAST_RECORD_TIMESTAMP:      # negative ones too
+            self.refuse_own("timestamp", timestamp, 0)
+        return ms
+
+    cdef int64_t _now(self) except? -1:
+        return now_ms() if self.clock is None else <int64_t>self.clock()
+
+    # --- the steps all of them share ---------------------------------------------------
+
+    cdef int _enter(self) except -1:
+        """What every append begins with, under the lock; a signal handler may hold that, too."""
+        if self.busy:
+            self.refuse_own("within", self.next_offset, 0)
+        if not self.ready:
+            self.prepare()
+        return 0
+
+    cdef int _make_room(
+        self, int64_t size, int64_t first, int64_t last, int64_t max_timestamp
+    ) except -1:
+        """Roll first if the batch does not fit (Kafka's LogSegment.shouldRoll)."""
+        cdef int64_t held = self.active.size
+        cdef int64_t waited
+        cdef bint due
+        if size > self.segment_bytes:
+            self.refuse_own("segment", size, self.segment_bytes)
+        if self.next_offset > INT64_MAX - <int64_t>MAX_RELATIVE:    # a batch may end beyond 2^63
+            self.refuse_own("offset", self.next_offset, INT64_MAX - <int64_t>MAX_RELATIVE)
+        due = (
+            held > self.segment_bytes - size
+            or self.active.entry_count >= self.max_entries
+            or self.active.time_count >= self.max_times
+            or last - self.active.base_offset > MAX_RELATIVE
+        )
+        if not due and held > 0 and self.roll_ms != 0x7FFFFFFFFFFFFFFF:
+            if self.rolling_timestamp >= 0:
+                waited = max_timestamp - self.rolling_timestamp
+            else:
+                waited = self._now() - self.created_ms
+            due = waited > self.roll_ms
+        if due:
+            self.busy = True
+            try:
+                self.roll(first)
+            finally:
+                self.busy = False
+        if self.active.size == 0:
+            self.rolling_timestamp = max_timestamp
+        return 0
+
+    cdef int _write(
+        self, const uint8_t* a, size_t a_size, const uint8_t* b, size_t b_size
+    ) except -1:
+        """Put bytes at the end of the active file, or raise with the file as it was."""
+        cdef int failure
+        cdef int64_t position = -1
+        cdef SegmentView active = self.active
+        if self.file_size >= 0:
+            position = self.active.size
+            if position + <int64_t>(a_size + b_size) > self.file_size:
+                self._reach(position + <int64_t>(a_size + b_size), <int64_t>(a_size + b_size))
+                if self.active is not active or active.size != position:
+                    self.refuse_own("within", self.next_offset, 0)
+        if not self.native:
+            return self._write_by_files(a, a_size, b, b_size)
+        with nogil:
+            failure = write_all(self.fd, a, a_size, b, b_size, position)
+        if failure:
+            self._cut_back(failure)
+        return 0
+
+    cdef int _reach(self, int64_t end, int64_t size) except -1:
+        """Have the file reach to the end of an append, by zeros in front of a small one.
+
+        None where `prewrite` is None, or says that there is no room for them.
+        """
+        cdef int64_t target = end
+        cdef int64_t start = self.file_size
+        if size < LARGE_WRITE and self.prewrite is not None:
+            target = min((end // ZEROS_STEP + 1) * ZEROS_STEP, max(end, self.segment_bytes))
+            self.busy = True
+            try:
+                if not self.prewrite(start, target):
+                    target = end
+            except BaseException:
+                self._cut_back(0)
+                raise
+            finally:
+                self.busy = False
+        self.file_size = target
+        return 0
+
+    cdef int _write_by_files(
+        self, const uint8_t* a, size_t a_size, const uint8_t* b, size_t b_size
+    ) except -1:
+        try:
+            parts = (<bytes>a[:a_size], <bytes>b[:b_size]) if b_size else (<bytes>a[:a_size],)
+            if self.file_size < 0:
+                self.files.write(self.fd, *parts)
+            else:
+                self.files.pwrite(self.fd, b"".join(parts), self.active.size)
+        except BaseException:
+            self._cut_back(0)
+            raise
+        return 0
+
+    cdef int _cut_back(self, int failure) except -1:
+        """Take the unpublished tail off again; if even that fails, nothing more is written.
+
+        Zeros behind it go too: nothing but zeros may lie in front of the next append.
+        """
+        try:
+            self.files.truncate(self.fd, self.active.size)
+            if self.file_size >= 0:
+                self.file_size = self.active.size
+        except BaseException:
+            self.ready = False
+            self.broken = True
+            raise
+        if failure:
+            self.files.raise_errno(failure, self.active.path, self.active.size)
+        return 0
+
+    cdef int _publish(self, int64_t size, int64_t last, int64_t max_timestamp) except -1:
+        """Make one written batch visible, then index it."""
+        self._move_end(size, last)
+        return self._index(self.active.size - size, size, last, max_timestamp)
+
+    cdef void _move_end(self, int64_t size, int64_t last) noexcept:
+        self.active.next_offset = self.next_offset = last + 1
+        self.active.size += size
+
+    cdef int _index(self, int64_t position, int64_t size, int64_t last, int64_t newest) except -1:
+        """Note the largest timestamp, and an index entry where one is due; tell who waits."""
+        cdef SegmentView active = self.active
+        if newest > active.max_timestamp:
+            active.max_timestamp = newest
+            active.offset_of_max_timestamp = last
+        if self.bytes_since_index > self.index_interval:
+            active.add_entry(<int32_t>(last - active.base_offset), <int32_t>position)
+            active.add_time(
+                active.max_timestamp,
+                <int32_t>(active.offset_of_max_timestamp - active.base_offset))
+            self.bytes_since_index = 0
+            if active.entry_count - active.entries_written >= ENTRIES_PER_WRITE:
+                self.write_index()
+        self.bytes_since_index += size
+        if self.waiters > 0:
+            self.wake()
+        return 0
+
+    def write_index(self):
+        """Write index entries that are only in memory to their files. Returns whether all are.
+
+        A failure is not the append's: the index is a cache, its entries stay in memory and are
+        tried again; a log that could not write them does not close as clean.
+        """
+        cdef SegmentView active = self.active
+        if self.on_index_write is not None:
+            self.on_index_write()
+            if self.index_fd < 0:       # it found the log's files gone
+                return False
+        first, entries = active.pending_entries()
+        first_time, times = active.pending_times()
+        try:
+            if entries:
+                self.files.pwrite(self.index_fd, entries, first * OFFSET_INDEX_ENTRY_SIZE)
+            if times:
+                self.files.pwrite(self.time_fd, times, first_time * TIME_INDEX_ENTRY_SIZE)
+        except OSError:
+            return False
+        active.entries_are_written(active.entry_count, active.time_count)
+        return True

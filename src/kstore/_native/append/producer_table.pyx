@@ -1,0 +1,506 @@
+"""What a log knows of each producer: epoch, its last batches, its open transaction.
+
+A hash table of plain structs: an idempotent append costs one look-up, no Python object. State is
+changed only after the batch it tells of was written and published, by functions that cannot
+fail, so that an append that failed leaves none behind.
+
+Rules: Kafka's ProducerStateManager, ProducerStateEntry, ProducerAppendInfo (checkSequence,
+checkProducerEpoch, appendEndTxnMarker; KIP-98, KIP-890).
+"""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy, memmove, memset
+
+from kstore._native.format.argument cimport HeldBytes, hold_bytes
+from kstore._native.format.batch_header cimport BatchHeader, read_header
+from kstore._native.format.checksum cimport crc32c
+from kstore._native.format.cursor cimport (
+    Cursor, get_i16, get_i32, put_i16, put_i32, put_i64, put_u32, take_varint, take_varlong,
+)
+from kstore._native.format.layout cimport (
+    CODEC_MASK, CONTROL_BIT, LOG_APPEND_TIME_BIT, TRANSACTION_INDEX_ENTRY_SIZE, TRANSACTIONAL_BIT,
+    V2_HEADER_SIZE,
+)
+from kstore._native.format.status cimport OK, Status
+
+cdef enum:
+    SNAPSHOT_HEADER_SIZE = 10
+    SNAPSHOT_ENTRY_SIZE = 46
+    FEWEST_SLOTS = 16
+    ABORT = 0
+    COMMIT = 1
+    MARKER_KEY_SIZE = 4         # version, type
+    MARKER_VALUE_SIZE = 6       # version, coordinator epoch
+
+
+cdef inline int32_t last_sequence_of(const BatchHeader* batch) noexcept:
+    """Sequences wrap from 2^31 - 1 to 0 (Kafka's DefaultRecordBatch.incrementSequence)."""
+    if batch.base_sequence < 0:
+        return -1
+    return <int32_t>(
+        (<int64_t>batch.base_sequence + (batch.last_offset - batch.base_offset)) & INT32_MAX)
+
+
+cdef inline int32_t first_sequence_of(const KeptBatch* batch) noexcept:
+    """The same backwards (decrementSequence)."""
+    return <int32_t>((<int64_t>batch.last_sequence - batch.offset_delta) & INT32_MAX)
+
+
+cdef inline KeptBatch* newest(Producer* producer) noexcept:
+    return &producer.batches[(producer.oldest + producer.kept - 1) % BATCHES_KEPT]
+
+
+cdef inline void take_epoch(Producer* producer, int16_t epoch) noexcept:
+    if producer.epoch != epoch:
+        producer.kept = producer.oldest = 0
+        producer.epoch = epoch
+
+
+cdef bint read_marker(const uint8_t* data, const BatchHeader* batch, Marker* marker) noexcept:
+    """Whether the control batch holds a transaction marker; unknown kinds are passed over.
+
+    An empty batch (its marker was compacted away) holds none; add_replicated has its rule.
+    """
+    cdef Cursor at
+    cdef int64_t timestamp_delta
+    cdef int32_t size, kind
+    if batch.count < 1 or batch.attributes & CODEC_MASK:
+        return False
+    at.position = data + batch.position + V2_HEADER_SIZE
+    at.end = data + batch.position + batch.size
+    if take_varint(&at, &size) != OK or size < 1 or size > at.end - at.position:
+        return False
+    at.end = at.position + size
+    at.position += 1                    # attributes: unused
+    if take_varlong(&at, &timestamp_delta) != OK or take_varint(&at, &size) != OK:
+        return False
+    if take_varint(&at, &size) != OK or size < MARKER_KEY_SIZE or size > at.end - at.position:
+        return False
+    kind = get_i16(at.position + 2)
+    at.position += size
+    if take_varint(&at, &size) != OK or size < MARKER_VALUE_SIZE or size > at.end - at.position:
+        return False
+    if kind != ABORT and kind != COMMIT:
+        return False
+    marker.producer_id = batch.producer_id
+    marker.epoch = batch.producer_epoch
+    marker.offset = batch.base_offset
+    marker.commit = kind == COMMIT
+    marker.coordinator_epoch = get_i32(at.position + 2)
+    marker.timestamp = batch.max_timestamp
+    if not batch.attributes & LOG_APPEND_TIME_BIT:
+        marker.timestamp = <int64_t>(<uint64_t>batch.base_timestamp + <uint64_t>timestamp_delta)
+    return True
+
+
+cdef class ProducerTable:
+    """Producers of one log, its open transactions, and one segment's aborted ones.
+
+    Not thread safe: the log's lock is held. ``first_open`` may be read by anybody.
+    """
+
+    def __cinit__(self):
+        self.aborted_base = -1
+        self.rehash(FEWEST_SLOTS)
+
+    def __dealloc__(self):
+        free(self.rows)
+        free(self.slots)
+        free(self.opened)
+        free(self.aborted_data)
+
+    def __len__(self):
+        return self.count
+
+    # --- the table -------------------------------------------------------------------------
+
+    cdef Py_ssize_t _slot(self, int64_t producer_id) noexcept:
+        """Where the producer is, or where it would go."""
+        cdef Py_ssize_t mask = self.slot_count - 1
+        cdef Py_ssize_t at = <Py_ssize_t>(
+            (<uint64_t>producer_id * <uint64_t>0x9E3779B97F4A7C15) >> 32) & mask
+        while self.slots[at] >= 0 and self.rows[self.slots[at]].producer_id != producer_id:
+            at = (at + 1) & mask
+        return at
+
+    cdef Producer* find(self, int64_t producer_id) noexcept:
+        """The producer's row, NULL where there is none. Valid until the next reserve."""
+        cdef int32_t row
+        if self.latest < self.count and self.rows[self.latest].producer_id == producer_id:
+            return &self.rows[self.latest]
+        row = self.slots[self._slot(producer_id)]
+        if row < 0:
+            return NULL
+        self.latest = row
+        return &self.rows[row]
+
+    cdef Producer* entry(self, int64_t producer_id) noexcept:
+        """The producer's row, made where there is none; reserve gave the room."""
+        cdef Producer* made = self.find(producer_id)
+        if made == NULL:
+            made = &self.rows[self.count]
+            memset(made, 0, sizeof(Producer))
+            made.producer_id = producer_id
+            made.last_timestamp = made.transaction_first_offset = made.coordinator_epoch = -1
+            made.epoch = -1
+            self.slots[self._slot(producer_id)] = <int32_t>self.count
+            self.latest = self.count
+            self.count += 1
+        return made
+
+    cdef int reserve(self, Py_ssize_t more) except -1:
+        """Memory for so many more producers, open transactions and aborted ones."""
+        cdef void* grown
+        cdef Py_ssize_t wanted
+        if self.count + more > self.capacity:
+            wanted = max(self.count + more, 2 * self.capacity)
+            grown = realloc(self.rows, wanted * sizeof(Producer))
+            if grown == NULL:
+                raise MemoryError
+            self.rows, self.capacity = <Producer*>grown, wanted
+        if 2 * (self.count + more) > self.slot_count:
+            wanted = self.slot_count
+            while wanted < 2 * (self.count + more):
+                wanted *= 2
+            self.rehash(wanted)
+        if self.open_count + more > self.open_capacity:
+            wanted = max(self.open_count + more, 2 * self.open_capacity)
+            grown = realloc(self.opened, wanted * sizeof(OpenTransaction))
+            if grown == NULL:
+                raise MemoryError
+            self.opened, self.open_capacity = <OpenTransaction*>grown, wanted
+        if self.aborted_size + more * TRANSACTION_INDEX_ENTRY_SIZE > self.aborted_capacity:
+            wanted = max(
+                self.aborted_size + more * TRANSACTION_INDEX_ENTRY_SIZE, 2 * self.aborted_capacity)
+            grown = realloc(self.aborted_data, wanted)
+            if grown == NULL:
+                raise MemoryError
+            self.aborted_data, self.aborted_capacity = <uint8_t*>grown, wanted
+        return 0
+
+    cdef int rehash(self, Py_ssize_t slot_count) except -1:
+        cdef Py_ssize_t n
+        cdef void* grown
+        if slot_count > self.slot_count:
+            grown = realloc(self.slots, slot_count * sizeof(int32_t))
+            if grown == NULL:
+                raise MemoryError
+            self.slots, self.slot_count = <int32_t*>grown, slot_count
+        memset(self.slots, 0xFF, self.slot_count * sizeof(int32_t))
+        for n in range(self.count):
+            self.slots[self._slot(self.rows[n].producer_id)] = <int32_t>n
+        return 0
+
+    # --- what may be appended ------------------------------------------------------------------
+
+    cdef Verdict judge(
+        self, const BatchHeader* batch, bint client, const KeptBatch** duplicate
+    ) noexcept:
+        """Whether a leader takes this data batch; client: its sequence counts, not only its epoch.
+        """
+        cdef Producer* known = self.find(batch.producer_id)
+        cdef KeptBatch* kept
+        cdef int32_t n, last = last_sequence_of(batch)
+        if known == NULL:               # a new producer, or one that was forgotten: any sequence
+            return ACCEPTED
+        if client and batch.producer_epoch == known.epoch:
+            for n in range(known.kept):
+                kept = &known.batches[(known.oldest + n) % BATCHES_KEPT]
+                if kept.last_sequence == last and first_sequence_of(kept) == batch.base_sequence:
+                    duplicate[0] = kept
+                    return DUPLICATE
+        if batch.producer_epoch < known.epoch:
+            return OLD_EPOCH
+        if client and known.epoch != -1:
+            last = -1
+            if batch.producer_epoch == known.epoch and known.kept > 0:
+                last = newest(known).last_sequence
+            if batch.base_sequence != (0 if last == INT32_MAX else last + 1):
+                return OUT_OF_ORDER
+        if known.transaction_first_offset >= 0 and not batch.attributes & TRANSACTIONAL_BIT:
+            return NOT_TRANSACTIONAL
+        return ACCEPTED
+
+    cdef Verdict judge_marker(self, const Marker* marker, int transaction_version) noexcept:
+        """Whether a leader takes this marker. From transaction version 2 on its epoch must be
+        above the records', unless it repeats one that was written."""
+        cdef Producer* known = self.find(marker.producer_id)
+        if known == NULL:
+            return ACCEPTED
+        if marker.epoch < known.epoch:
+            return OLD_EPOCH
+        if (
+            transaction_version >= 2 and marker.epoch == known.epoch
+            and known.transaction_first_offset >= 0
+        ):
+            return OLD_EPOCH
+        if marker.coordinator_epoch < known.coordinator_epoch:
+            return FENCED
+        return ACCEPTED
+
+    # --- what was appended -------------------------------------------------------------------
+
+    cdef void add_batch(
+        self, const BatchHeader* batch, int64_t first, int64_t last, int64_t timestamp
+    ) noexcept:
+        """Note a data batch that stands at these offsets."""
+        cdef Producer* producer = self.entry(batch.producer_id)
+        cdef KeptBatch* kept
+        take_epoch(producer, batch.producer_epoch)
+        if producer.kept == BATCHES_KEPT:
+            producer.oldest = (producer.oldest + 1) % BATCHES_KEPT
+        else:
+            producer.kept += 1
+        kept = newest(producer)
+        kept.last_sequence = last_sequence_of(batch)
+        kept.last_offset = last
+        kept.offset_delta = <int32_t>(last - first)
+        kept.timestamp = producer.last_timestamp = timestamp
+        if batch.attributes & TRANSACTIONAL_BIT and producer.transaction_first_offset < 0:
+            producer.transaction_first_offset = first
+            self.opened[self.open_count].first_offset = first
+            self.opened[self.open_count].producer_id = batch.producer_id
+            self.open_count += 1
+
+    cdef bint add_marker(self, const Marker* marker) noexcept:
+        """Note a transaction marker; returns whether it aborted a transaction, which the
+        transaction index has now."""
+        cdef Producer* producer = self.entry(marker.producer_id)
+        take_epoch(producer, marker.epoch)
+        producer.coordinator_epoch = marker.coordinator_epoch
+        producer.last_timestamp = marker.timestamp
+        return self.end_transaction(producer, marker.offset, marker.commit)
+
+    cdef bint end_transaction(
+        self, Producer* producer, int64_t marker_offset, bint commit
+    ) noexcept:
+        """Close what the producer has open; returns whether that aborted a transaction."""
+        cdef int64_t first = producer.transaction_first_offset
+        cdef int64_t stable = marker_offset + 1
+        cdef uint8_t* at
+        cdef Py_ssize_t n
+        if first < 0:
+            return False
+        producer.transaction_first_offset = -1
+        for n in range(self.open_count):
+            if self.opened[n].producer_id == producer.producer_id:
+                self.open_count -= 1
+                memmove(
+                    &self.opened[n], &self.opened[n + 1],
+                    (self.open_count - n) * sizeof(OpenTransaction))
+                break
+        if commit:
+            return False
+        if self.open_count > 0:
+            stable = self.opened[0].first_offset
+        at = self.aborted_data + self.aborted_size
+        put_i16(at, 0)
+        put_i64(at + 2, producer.producer_id)
+        put_i64(at + 10, first)
+        put_i64(at + 18, marker_offset)
+        put_i64(at + 26, stable)
+        self.aborted_size += TRANSACTION_INDEX_ENTRY_SIZE
+        return True
+
+    cdef bint add_replicated(self, const uint8_t* data, const BatchHeader* batch) noexcept:
+        """Note a batch as it stands in a log; returns whether it aborted a transaction.
+
+        Nothing is checked, as in Kafka's replication and recovery: a leader has accepted it.
+        """
+        cdef Marker marker
+        cdef Producer* producer
+        if batch.magic != 2 or batch.producer_id < 0:
+            return False
+        if not batch.attributes & CONTROL_BIT:
+            self.add_batch(batch, batch.base_offset, batch.last_offset, batch.max_timestamp)
+            return False
+        if batch.count == 0 and batch.attributes & TRANSACTIONAL_BIT:
+            # The cleaner has emptied the marker: that the transaction ended is all it says, so
+            # what is left of it is not known to be committed. Kafka passes over such a batch.
+            producer = self.find(batch.producer_id)
+            return producer != NULL and self.end_transaction(producer, batch.base_offset, False)
+        return read_marker(data, batch, &marker) and self.add_marker(&marker)
+
+    def replay(self, data, int64_t start=0, int64_t stop=0x7FFFFFFFFFFFFFFF):
+        """Note whole batches as they stand in a log, those that end at or after start and begin
+        before stop; returns the bytes of all whole batches there are."""
+        cdef Py_buffer view
+        cdef BatchHeader batch
+        cdef int64_t position = 0
+        cdef Status status
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            while True:
+                with nogil:     # over what no producer has a name in
+                    status = read_header(<const uint8_t*>view.buf, position, view.len, &batch)
+                    while status == OK and batch.base_offset < stop and (
+                        batch.producer_id < 0 or batch.last_offset < start
+                    ):
+                        position += batch.size
+                        status = read_header(
+                            <const uint8_t*>view.buf, position, view.len, &batch
+                        )
+                if status != OK or batch.base_offset >= stop:
+                    break
+                self.reserve(1)
+                self.add_replicated(<const uint8_t*>view.buf, &batch)
+                position += batch.size
+        finally:
+            PyBuffer_Release(&view)
+        return position
+
+    # --- as Python sees it -------------------------------------------------------------------
+
+    @property
+    def first_open(self):
+        """First offset of the oldest open transaction, -1 where none is open."""
+        return self.opened[0].first_offset if self.open_count > 0 else -1
+
+    def entries(self):
+        """One tuple for each producer, in the order of a snapshot's fields."""
+        cdef Py_ssize_t n
+        cdef Producer* producer
+        cdef KeptBatch* last
+        cdef list found = []
+        for n in range(self.count):
+            producer = &self.rows[n]
+            last = newest(producer) if producer.kept > 0 else NULL
+            found.append((
+                producer.producer_id, producer.epoch,
+                last.last_sequence if last != NULL else -1,
+                last.last_offset if last != NULL else -1,
+                last.offset_delta if last != NULL else 0,
+                producer.last_timestamp, producer.coordinator_epoch,
+                producer.transaction_first_offset,
+            ))
+        return found
+
+    def load(self, entries):
+        """Take over the entries of a snapshot, beside what is there."""
+        cdef Producer* producer
+        for (
+            producer_id, epoch, last_sequence, last_offset, offset_delta, timestamp,
+            coordinator_epoch, first_offset,
+        ) in sorted(entries, key=_by_first_offset):
+            self.reserve(1)
+            producer = self.entry(producer_id)
+            producer.epoch = epoch
+            producer.last_timestamp = timestamp
+            producer.coordinator_epoch = coordinator_epoch
+            producer.kept = producer.oldest = 0
+            if last_offset >= 0:
+                producer.kept = 1
+                producer.batches[0].last_sequence = last_sequence
+                producer.batches[0].last_offset = last_offset
+                producer.batches[0].offset_delta = offset_delta
+                producer.batches[0].timestamp = timestamp
+            if first_offset >= 0 and producer.transaction_first_offset < 0:
+                producer.transaction_first_offset = first_offset
+                self.opened[self.open_count].first_offset = first_offset
+                self.opened[self.open_count].producer_id = producer_id
+                self.open_count += 1
+
+    def correct_open(self, int64_t producer_id, int64_t first_offset):
+        """Let a producer's open transaction begin at another offset; -1: none is open."""
+        cdef Producer* producer = self.find(producer_id)
+        cdef Py_ssize_t n, kept = 0
+        if producer == NULL:
+            return
+        self.reserve(1)
+        producer = self.find(producer_id)
+        producer.transaction_first_offset = first_offset
+        for n in range(self.open_count):
+            if self.opened[n].producer_id != producer_id:
+                self.opened[kept] = self.opened[n]
+                kept += 1
+        self.open_count = kept
+        if first_offset < 0:
+            return
+        n = kept
+        while n > 0 and self.opened[n - 1].first_offset > first_offset:
+            self.opened[n] = self.opened[n - 1]
+            n -= 1
+        self.opened[n].first_offset = first_offset
+        self.opened[n].producer_id = producer_id
+        self.open_count = kept + 1
+
+    def snapshot(self):
+        """The bytes of a producer snapshot."""
+        cdef Py_ssize_t n
+        cdef bytes made = bytes(SNAPSHOT_HEADER_SIZE + self.count * SNAPSHOT_ENTRY_SIZE)
+        cdef uint8_t* start = <uint8_t*><char*>made     # nobody else has it yet
+        cdef uint8_t* at = start + SNAPSHOT_HEADER_SIZE
+        cdef Producer* producer
+        cdef KeptBatch* last
+        put_i16(start, 1)
+        put_i32(start + 6, <int32_t>self.count)
+        for n in range(self.count):
+            producer = &self.rows[n]
+            last = newest(producer) if producer.kept > 0 else NULL
+            put_i64(at, producer.producer_id)
+            put_i16(at + 8, producer.epoch)
+            put_i32(at + 10, last.last_sequence if last != NULL else -1)
+            put_i64(at + 14, last.last_offset if last != NULL else -1)
+            put_i32(at + 22, last.offset_delta if last != NULL else 0)
+            put_i64(at + 26, producer.last_timestamp)
+            put_i32(at + 34, producer.coordinator_epoch)
+            put_i64(at + 38, producer.transaction_first_offset)
+            at += SNAPSHOT_ENTRY_SIZE
+        put_u32(start + 2, crc32c(0, start + 6, len(made) - 6))
+        return made
+
+    def clear(self):
+        """Forget every producer and transaction; the segment's aborted ones stay."""
+        self.count = self.open_count = self.latest = 0
+        self.rehash(self.slot_count)
+
+    def expire(self, int64_t now, int64_t expiration_ms):
+        """Forget producers without an open transaction that wrote nothing for so long.
+
+        Returns how many. The age is that of their records' timestamps, as in Kafka.
+        """
+        cdef Py_ssize_t n, kept = 0
+        cdef Producer* producer
+        for n in range(self.count):
+            producer = &self.rows[n]
+            if (
+                producer.transaction_first_offset < 0
+                and <int64_t>(<uint64_t>now - <uint64_t>producer.last_timestamp) >= expiration_ms
+            ):
+                continue
+            if kept != n:
+                memcpy(&self.rows[kept], producer, sizeof(Producer))
+            kept += 1
+        n = self.count - kept
+        if n > 0:
+            self.count, self.latest = kept, 0
+            self.rehash(self.slot_count)
+        return n
+
+    @property
+    def aborted(self):
+        """The transaction index of the segment at ``aborted_base``, as on disk."""
+        return (<char*>self.aborted_data)[:self.aborted_size] if self.aborted_size > 0 else b""
+
+    def aborted_of(self, int64_t base_offset):
+        """The transaction index of the segment with that base offset; None if it is not held."""
+        return self.aborted if self.aborted_base == base_offset else None
+
+    def begin_segment(self, int64_t base_offset, entries=b""):
+        """Hold another segment's transaction index from now on; entries: what its file has."""
+        cdef Py_ssize_t size = len(entries) // TRANSACTION_INDEX_ENTRY_SIZE
+        cdef HeldBytes given
+        self.aborted_size = 0
+        self.reserve(size)
+        size *= TRANSACTION_INDEX_ENTRY_SIZE
+        if size > 0:
+            given = hold_bytes(entries)
+            memcpy(self.aborted_data, given.data, size)
+        self.aborted_size = self.aborted_written = size
+        self.aborted_base = base_offset
+
+
+def _by_first_offset(entry):
+    return entry[7]

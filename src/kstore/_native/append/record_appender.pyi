@@ -1,0 +1,24 @@
+from typing import Any
+
+from kstore._native.append.batch_appender import BatchAppender
+
+class RecordAppender(BatchAppender):
+    def append_values(self, values: list[Any], start: int, timestamp: Any) -> int: ...
+    def append_records(self, records: list[Any], start: int, timestamp: Any) -> int: ...
+
+def append(
+    log: Any, value: Any, *, key: Any = None, headers: Any = None, timestamp: Any = None
+) -> int: ...
+def append_as_leader(log: Any, batch: Any) -> Any: ...
+def append_as_coordinator(log: Any, batch: Any) -> Any: ...
+def append_end_marker(
+    log: Any,
+    producer_id: int,
+    producer_epoch: int,
+    *,
+    commit: bool,
+    coordinator_epoch: int = 0,
+    transaction_version: int = 0,
+    timestamp: int = -1,
+) -> Any: ...
+def append_as_follower(log: Any, batches: Any) -> Any: ...

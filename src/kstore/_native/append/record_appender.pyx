@@ -1,0 +1,181 @@
+"""The one door into a log: this process's own records, encoded and written by one native call.
+
+The steady state (no roll, no flush due) is one call that holds the file descriptor, write(2)
+included. What needs a decision calls back: `prepare` when the writer is not ready (closed,
+parked, forked, failed), `roll` when the next batch does not fit.
+
+Client batches come by :mod:`kstore._native.append.batch_appender`; what all appends share is in
+:mod:`kstore._native.append.log_end`. The functions at the end are the append methods of a log.
+"""
+
+from cpython.buffer cimport PyBUF_READ
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from libc.stdint cimport INT64_MAX, int16_t, int64_t, uint64_t
+
+from kstore._native.append.batch_appender cimport BatchAppender
+from kstore._native.append.encode cimport BatchBuffer
+from kstore._native.append.log_end cimport LAST_RECORD_TIMESTAMP, int64_of
+from kstore._native.format.cursor cimport wrapping_add
+from kstore._native.format.layout cimport LOG_APPEND_TIME_BIT
+from kstore._native.format.record cimport Record
+
+
+cdef class RecordAppender(BatchAppender):
+    """Appends to one log. Callers hold the log's lock where it is not said that a method takes it.
+
+    Attributes that a log sets: where to write (`attach`), how (`configure`), and what to call.
+    """
+
+    cdef BatchBuffer buffer
+
+    def __cinit__(self, *_):
+        self.buffer = BatchBuffer()
+
+    def append_values(self, list values, Py_ssize_t start, timestamp):
+        """Append values from start as one batch of at most batch.size; return how many went in.
+
+        The caller holds the lock. Each value is a bytes-like object or None.
+        """
+        cdef Py_ssize_t taken
+        if self.busy or not self.ready:
+            self._enter()
+        if self.key_required:
+            self.refuse_own("key", 0, 0)
+        self.buffer.reset()
+        taken = self.buffer.put_values(values, start, self._timestamp(timestamp), self.batch_size)
+        self._append_buffer()
+        return taken
+
+    def append_records(self, list records, Py_ssize_t start, timestamp):
+        """As append_values, for a list that holds Records, perhaps among values."""
+        cdef Py_ssize_t n = start
+        cdef Py_ssize_t size
+        cdef int64_t largest
+        cdef int64_t when
+        cdef int64_t fallback = self._timestamp(timestamp)
+        if self.busy or not self.ready:
+            self._enter()
+        self.buffer.reset()
+        while n < len(records):
+            size = self.buffer.size
+            largest = self.buffer.max_timestamp
+            item = records[n]
+            if self.key_required and (type(item) is not Record or item.key is None):
+                self.refuse_own("key", 0, 0)
+            if type(item) is Record:
+                when = fallback
+                if item.timestamp >= 0:
+                    when = item.timestamp
+                    if when > LAST_RECORD_TIMESTAMP:
+                        self.refuse_own("timestamp", when, 0)
+                    self._check_age(when)
+                self.buffer.put(item.value, item.key, item.headers, when)
+            else:
+                self.buffer.put(item, None, None, fallback)
+            if self.buffer.size > self.batch_size and n > start:
+                self.buffer.size = size         # one too many: it begins the next batch
+                self.buffer.max_timestamp = largest
+                self.buffer.count -= 1
+                break
+            n += 1
+        self._append_buffer()
+        return n - start
+
+    cdef int64_t _timestamp(self, timestamp) except? -1:
+        cdef int64_t ms
+        if timestamp is None:
+            return self._now()
+        ms = int64_of(timestamp) if type(timestamp) is int else -1
+        if <uint64_t>ms > <uint64_t>LAST_RECORD_TIMESTAMP:
+            ms = self._to_record_timestamp(timestamp)       # raises, or it is no int
+        self._check_age(ms)
+        return ms
+
+    cdef int _check_age(self, int64_t ms) except -1:
+        cdef int64_t now
+        if self.before_max_ms == INT64_MAX and self.after_max_ms == INT64_MAX:
+            return 0
+        now = self._now()
+        if not self.log_append_time and (
+            now - ms > self.before_max_ms or ms - now > self.after_max_ms
+        ):
+            self.refuse_own("age", ms, now)
+        return 0
+
+    cdef int _append_buffer(self) except -1:
+        """Write the batch under construction: roll if due, seal, write, publish, index."""
+        cdef BatchBuffer buffer = self.buffer
+        cdef int16_t attributes = self.codec
+        cdef int64_t last
+        if self.message_magic != 2:
+            buffer.seal(self.next_offset, -1, 0)
+            self._append_rebuilt(
+                PyMemoryView_FromMemory(<char*>buffer.data, buffer.size, PyBUF_READ),
+                self.codec, self._now())
+            return 0
+        if self.codec != 0:
+            buffer.replace_records(self.compress(self.codec, 2, buffer.records))
+        if self.log_append_time:
+            attributes |= LOG_APPEND_TIME_BIT
+            buffer.max_timestamp = self._now()
+        if buffer.size > self.max_message_bytes:
+            self.refuse_own("batch", buffer.size, self.max_message_bytes)
+        last = wrapping_add(self.next_offset, buffer.count - 1)
+        self._make_room(buffer.size, self.next_offset, last, buffer.max_timestamp)
+        buffer.seal(self.next_offset, self.leader_epoch, attributes)
+        self._write(buffer.data, buffer.size, NULL, 0)
+        self._publish(buffer.size, last, buffer.max_timestamp)
+        return 0
+
+
+# --- methods of a log, for the body of its class (kstore.log.writable_log) --------------------
+
+# As functions that its class takes over they cost no frame of Python, which would be a seventh of
+# a small append (decision 25). The log's appender is `log._appender`.
+
+
+def append(log, value, *, key=None, headers=None, timestamp=None):
+    """Log.append: one record as one batch; returns its offset. Takes the log's lock."""
+    cdef RecordAppender to = <RecordAppender?>log._appender
+    cdef int64_t offset
+    cdef bint flush
+    to.lock.take(True)
+    try:
+        if to.busy or not to.ready:
+            to._enter()
+        if key is None and to.key_required:
+            to.refuse_own("key", 0, 0)
+        to.buffer.reset()
+        to.buffer.put(value, key, headers, to._timestamp(timestamp))
+        to._append_buffer()
+        offset = to.next_offset - 1
+        flush = to.next_offset >= to.flush_at
+    finally:
+        to.lock.give()
+    if flush:
+        to.flush_due()
+    return offset
+
+
+def append_as_leader(log, batch):
+    """Log.append_as_leader: a client batch, with every check that Kafka's leader makes."""
+    return (<RecordAppender?>log._appender).append_validated(batch, True)
+
+
+def append_as_coordinator(log, batch):
+    """Log.append_as_coordinator: a batch of this process's own coordinator."""
+    return (<RecordAppender?>log._appender).append_validated(batch, False)
+
+
+def append_end_marker(
+    log, producer_id, producer_epoch, *, commit, coordinator_epoch=0, transaction_version=0,
+    timestamp=-1,
+):
+    """Log.append_end_marker: the control batch that ends a transaction."""
+    return (<RecordAppender?>log._appender).append_marker(
+        producer_id, producer_epoch, commit, coordinator_epoch, transaction_version, timestamp)
+
+
+def append_as_follower(log, batches):
+    """Log.append_as_follower: whole batches, with the offsets that a leader gave them."""
+    return (<RecordAppender?>log._appender).append_unchanged(batches)

@@ -1,0 +1,485 @@
+"""Whole batches: validation as Kafka's leader does it, and stamping. Scans are in
+batch_table.pyx."""
+
+from cpython.buffer cimport (
+    PyBUF_SIMPLE,
+    PyBUF_WRITABLE,
+    PyBuffer_Release,
+    PyObject_GetBuffer,
+)
+from libc.stdint cimport INT64_MAX, INT64_MIN, int8_t, int16_t, int32_t, int64_t, uint8_t
+from libc.stdint cimport uint64_t
+from libc.string cimport memset
+
+from kstore._native.format.batch_header cimport BatchHeader, crc_matches, read_header
+from kstore._native.format.checksum cimport crc32c
+from kstore._native.format.cursor cimport (
+    Cursor, get_i16, put_i16, put_i32, put_i64, put_u32, take_varint, take_varlong,
+)
+from kstore._native.format.layout cimport *
+from kstore._native.format.record_span cimport (
+    NO_GUESS, likely, plain_guess, plain_record, read_short_record,
+)
+from kstore._native.format.status cimport *
+
+import kstore._native.format.batch_table as frames
+import kstore._native.format.status as statuses
+
+cdef extern from * nogil:
+    """
+    #define kstore_unlikely(condition) __builtin_expect(!!(condition), 0)
+    """
+    bint unlikely "kstore_unlikely"(bint condition)
+
+cdef extern from "format/record_template.h" nogil:
+    ctypedef struct record_template:
+        pass
+    void template_start(record_template* template) noexcept
+    bint read_like_template(
+        const uint8_t* at, const uint8_t* end, record_template* template, plain_record* out
+    ) noexcept
+    void template_note(
+        record_template* template, const uint8_t* at, const uint8_t* stop, const uint8_t* end
+    ) noexcept
+
+cdef enum:
+    MINIMUM_BODY = 6            # of a record: attributes, two deltas, two lengths, header count
+    CODECS = 5                  # none, gzip, snappy, lz4, zstd
+
+
+# --- records -------------------------------------------------------------------------------
+
+cdef inline Status skip_bytes(Cursor* cursor, int32_t size) noexcept nogil:
+    """Pass over a field of a length that was just read; -1 is null."""
+    if size > 0:
+        if size > cursor.end - cursor.position:
+            return BAD_LENGTH
+        cursor.position += size
+        return OK
+    return OK if size >= -1 else BAD_LENGTH
+
+
+cdef Status skip_headers(Cursor* cursor, int32_t count) noexcept nogil:
+    cdef int32_t size
+    cdef Status status
+    if count < 0 or count > cursor.end - cursor.position:
+        return BAD_LENGTH
+    while count > 0:
+        count -= 1
+        status = take_varint(cursor, &size)
+        if status != OK:
+            return status
+        if size < 0:
+            return BAD_LENGTH
+        status = skip_bytes(cursor, size)
+        if status != OK:
+            return status
+        status = take_varint(cursor, &size)
+        if status != OK:
+            return status
+        status = skip_bytes(cursor, size)
+        if status != OK:
+            return status
+    return OK
+
+
+cdef Status take_fields(Cursor* cursor, plain_record* out) noexcept nogil:
+    """One whole record; the cursor ends behind it. TRUNCATED: it is not all there."""
+    cdef int32_t size
+    cdef int32_t count
+    cdef Cursor body
+    cdef Status status = take_varint(cursor, &size)
+    if unlikely(status != OK):
+        return status
+    if unlikely(size < MINIMUM_BODY or size > cursor.end - cursor.position):
+        return BAD_RECORD_SIZE
+    body.position = cursor.position + 1                # attributes: unused
+    body.end = cursor.position + size
+    status = take_varlong(&body, &out.timestamp_delta)
+    if unlikely(status != OK):
+        return status
+    status = take_varint(&body, &out.offset_delta)
+    if unlikely(status != OK):
+        return status
+    status = take_varint(&body, &out.key_size)
+    if unlikely(status != OK):
+        return status
+    status = skip_bytes(&body, out.key_size)
+    if unlikely(status != OK):
+        return status
+    status = take_varint(&body, &size)
+    if unlikely(status != OK):
+        return status
+    status = skip_bytes(&body, size)
+    if unlikely(status != OK):
+        return status
+    status = take_varint(&body, &count)
+    if unlikely(status != OK):
+        return status
+    if unlikely(count != 0):
+        status = skip_headers(&body, count)
+        if status != OK:
+            return status
+    if unlikely(body.position != body.end):
+        return BAD_RECORD_SIZE
+    cursor.position = body.end
+    return OK
+
+
+cdef inline int64_t saturating_add(int64_t left, int64_t right) noexcept nogil:
+    """right is not negative; the largest means no limit, as it does for Kafka."""
+    return left + right if left <= INT64_MAX - right else INT64_MAX
+
+
+cdef inline int64_t saturating_subtract(int64_t left, int64_t right) noexcept nogil:
+    """right is not negative; the largest means no limit, as it does for Kafka."""
+    if right == INT64_MAX or left < INT64_MIN + right:
+        return INT64_MIN
+    return left - right
+
+
+cdef Status fault(
+    LeaderCheck* out, Status status, int64_t position, int32_t record
+) noexcept nogil:
+    out.bad_position = position
+    out.bad_record = record
+    return status
+
+
+cdef Status validate_records(
+    const uint8_t* data, int64_t size, const LeaderRules* rules, LeaderCheck* out
+) noexcept nogil:
+    cdef Cursor cursor, rest
+    cdef plain_record plain, apart
+    cdef plain_guess guess
+    cdef record_template template
+    cdef Status status
+    cdef Status pending = OK        # a record that parses but is refused: Kafka reads on
+    cdef const uint8_t* start
+    cdef int32_t index
+    cdef int32_t count = out.header.count
+    cdef bint flagged = out.header.attributes & LOG_APPEND_TIME_BIT
+    cdef bint key_required = rules.key_required
+    cdef bint bounded = not rules.log_append_time
+    cdef int64_t lowest = saturating_subtract(rules.now, rules.before_max)
+    cdef int64_t highest = saturating_add(rules.now, rules.after_max)
+    cdef int64_t timestamp = out.header.max_timestamp
+    cdef int64_t base = out.header.base_timestamp
+    cdef int64_t largest = -1
+    out.bad_position = -1
+    out.bad_record = -1
+    cursor.position = data
+    cursor.end = data + size
+    template_start(&template)
+    for index in range(count):
+        start = cursor.position
+        if unlikely(start == cursor.end):
+            return fault(out, BAD_COUNT, start - data, index)
+        if likely(read_like_template(start, cursor.end, &template, &plain)):
+            cursor.position = plain.end
+        else:
+            guess = NO_GUESS    # records of one size are the template's
+            if likely(read_short_record(start, cursor.end, &guess, &plain, True)):
+                cursor.position = plain.end
+                template_note(&template, start, plain.end, cursor.end)
+            else:
+                rest = cursor   # its address goes to a call: the loop's own stays in registers
+                status = take_fields(&rest, &apart)
+                if unlikely(status != OK):
+                    if status == TRUNCATED:
+                        status = BAD_RECORD_SIZE
+                    return fault(out, status, start - data, index)
+                cursor.position = rest.position
+                plain.timestamp_delta = apart.timestamp_delta
+                plain.offset_delta = apart.offset_delta
+                plain.key_size = apart.key_size
+        if unlikely(plain.offset_delta != index):
+            return fault(out, BAD_OFFSET, start - data, index)
+        if not flagged:             # else every record has the header's max timestamp
+            timestamp = <int64_t>(<uint64_t>base + <uint64_t>plain.timestamp_delta)
+        if timestamp > largest:
+            largest = timestamp
+        if unlikely(key_required and plain.key_size < 0):
+            if pending == OK:
+                pending = fault(out, MISSING_KEY, start - data, index)
+        elif unlikely(timestamp < lowest or timestamp > highest or flagged):
+            if pending != BAD_TIMESTAMP and not timestamp_allowed(
+                timestamp, lowest, highest, bounded, flagged
+            ):
+                pending = fault(out, BAD_TIMESTAMP, start - data, index)
+    if cursor.position != cursor.end:
+        return fault(out, TRAILING_BYTES, cursor.position - data, -1)
+    out.max_timestamp = rules.now if rules.log_append_time else largest
+    out.restamp = flagged != rules.log_append_time or (
+        out.max_timestamp != out.header.max_timestamp
+    )
+    return pending
+
+
+cdef bint timestamp_allowed(
+    int64_t timestamp, int64_t lowest, int64_t highest, bint bounded, bint flagged
+) noexcept nogil:
+    """Kafka's LogValidator.validateTimestamp: only where the topic takes the records' own
+    timestamps are they bounded; elsewhere a client may not have set the type itself."""
+    if bounded and timestamp != -1:
+        return lowest <= timestamp <= highest
+    return not flagged
+
+
+cdef bint timestamp_fits(
+    const LeaderRules* rules, int64_t timestamp, bint flagged
+) noexcept nogil:
+    return timestamp_allowed(
+        timestamp, saturating_subtract(rules.now, rules.before_max),
+        saturating_add(rules.now, rules.after_max), not rules.log_append_time, flagged,
+    )
+
+
+# --- batches -------------------------------------------------------------------------------
+
+cdef Status validate_header(const LeaderRules* rules, LeaderCheck* out) noexcept nogil:
+    """What a batch of right size and checksum may say (LogValidator.validateBatch)."""
+    cdef BatchHeader* header = &out.header
+    if header.count <= 0:
+        return fault(out, BAD_COUNT, V2_COUNT_POSITION, -1)
+    if <uint64_t>header.last_offset - <uint64_t>header.base_offset != <uint64_t>(
+        <int64_t>header.count - 1
+    ):
+        return fault(out, BAD_COUNT, V2_LAST_OFFSET_DELTA_POSITION, -1)
+    if rules.from_client:
+        if header.attributes & CONTROL_BIT:
+            return fault(out, CONTROL_BATCH, V2_ATTRIBUTES_POSITION, -1)
+        if header.producer_id != -1 and header.base_sequence < 0:
+            return fault(out, BAD_SEQUENCE, V2_BASE_SEQUENCE_POSITION, -1)
+    if header.attributes & CODEC_MASK >= CODECS:
+        return fault(out, BAD_CODEC, V2_ATTRIBUTES_POSITION, -1)
+    return OK
+
+
+cdef Status validate_leader(
+    const uint8_t* data, int64_t size, const LeaderRules* rules, LeaderCheck* out
+) noexcept nogil:
+    cdef BatchHeader* header = &out.header
+    cdef Status status
+    out.max_timestamp = -1
+    out.bad_position = -1
+    out.bad_record = -1
+    out.restamp = False
+    memset(header, 0, sizeof(BatchHeader))  # what cannot be read is 0: callers look at it
+    if size >= HEADER_UP_TO_MAGIC and data[MAGIC_POSITION] != 2:
+        header.magic = <int8_t>data[MAGIC_POSITION]
+        return fault(out, BAD_MAGIC, MAGIC_POSITION, -1)
+    status = read_header(data, 0, size, header)
+    if status != OK:
+        return fault(out, status, 0, -1)
+    if rules.from_client and header.base_offset != 0:
+        return fault(out, BAD_BASE_OFFSET, 0, -1)
+    if rules.max_message_bytes >= 0 and header.size > rules.max_message_bytes:
+        return fault(out, MESSAGE_TOO_LARGE, LOG_OVERHEAD - 4, -1)
+    if not crc_matches(data, header):
+        header.crc_state = -1
+        return fault(out, BAD_CRC, V2_CRC_POSITION, -1)
+    header.crc_state = 1
+    status = validate_header(rules, out)
+    if status != OK or header.attributes & CODEC_MASK:
+        return status
+    status = validate_records(
+        data + V2_HEADER_SIZE, header.size - V2_HEADER_SIZE, rules, out
+    )
+    if out.bad_position >= 0:
+        out.bad_position += V2_HEADER_SIZE
+    return status
+
+
+cdef void stamp(uint8_t* batch, int64_t base_offset, int32_t leader_epoch) noexcept nogil:
+    put_i64(batch, base_offset)
+    put_i32(batch + V2_LEADER_EPOCH_POSITION, leader_epoch)
+
+
+cdef void stamp_timestamp(
+    uint8_t* batch, int32_t size, bint log_append_time, int64_t max_timestamp
+) noexcept nogil:
+    cdef int attributes = get_i16(batch + V2_ATTRIBUTES_POSITION) & 0xFF & ~LOG_APPEND_TIME_BIT
+    if log_append_time:
+        attributes |= LOG_APPEND_TIME_BIT
+    put_i16(batch + V2_ATTRIBUTES_POSITION, attributes)
+    put_i64(batch + V2_MAX_TIMESTAMP_POSITION, max_timestamp)
+    put_u32(
+        batch + V2_CRC_POSITION,
+        crc32c(0, batch + V2_CRC_START, size - V2_CRC_START),
+    )
+
+
+# --- Python's face of them -----------------------------------------------------------------
+
+cdef class LeaderReport:
+    """What validate_leader or validate_records found."""
+
+    cdef readonly int status
+    cdef readonly int64_t bad_position, base_offset, last_offset, max_timestamp
+    cdef readonly int32_t bad_record, size, count
+    cdef readonly int16_t attributes
+    cdef readonly bint restamp
+
+    @property
+    def ok(self):
+        return self.status == OK
+
+    @property
+    def status_name(self):
+        return statuses.name(self.status)
+
+    @property
+    def reason(self):
+        return statuses.reason(self.status)
+
+    def __repr__(self):
+        return (
+            f"LeaderReport({self.status_name}, size={self.size}, count={self.count}, "
+            f"max_timestamp={self.max_timestamp}, bad_record={self.bad_record})"
+        )
+
+
+cdef LeaderReport report_of(Status status, const LeaderCheck* check):
+    cdef LeaderReport report = LeaderReport.__new__(LeaderReport)
+    report.status = status
+    report.bad_position = check.bad_position
+    report.bad_record = check.bad_record
+    report.base_offset = check.header.base_offset
+    report.last_offset = check.header.last_offset
+    report.max_timestamp = check.max_timestamp
+    report.size = check.header.size
+    report.count = check.header.count
+    report.attributes = check.header.attributes
+    report.restamp = check.restamp
+    return report
+
+
+cdef int fill_rules(
+    LeaderRules* rules,
+    int64_t now,
+    int64_t before_max,
+    int64_t after_max,
+    bint log_append_time,
+    bint key_required,
+) except -1:
+    if before_max < 0 or after_max < 0:
+        raise ValueError("before_max and after_max are durations in ms, 0 or more")
+    rules.now = now
+    rules.before_max = before_max
+    rules.after_max = after_max
+    rules.log_append_time = log_append_time
+    rules.key_required = key_required
+    rules.max_message_bytes = -1
+    rules.from_client = True
+    return 0
+
+
+def _validate_leader(
+    buffer,
+    *,
+    int64_t now,
+    int64_t before_max=INT64_MAX,
+    int64_t after_max=INT64_MAX,
+    int32_t max_message_bytes=-1,
+    bint log_append_time=False,
+    bint key_required=False,
+    bint from_client=True,
+):
+    cdef Py_buffer view
+    cdef LeaderRules rules
+    cdef LeaderCheck check
+    cdef Status status
+    memset(&check, 0, sizeof(check))
+    fill_rules(&rules, now, before_max, after_max, log_append_time, key_required)
+    rules.max_message_bytes = max_message_bytes
+    rules.from_client = from_client
+    PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
+    with nogil:
+        status = validate_leader(<const uint8_t*>view.buf, view.len, &rules, &check)
+    PyBuffer_Release(&view)
+    return report_of(status, &check)
+
+
+def _validate_records(
+    buffer,
+    *,
+    int32_t count,
+    int64_t now,
+    int64_t base_timestamp,
+    int64_t max_timestamp,
+    int16_t attributes=0,
+    int64_t before_max=INT64_MAX,
+    int64_t after_max=INT64_MAX,
+    bint log_append_time=False,
+    bint key_required=False,
+):
+    cdef Py_buffer view
+    cdef LeaderRules rules
+    cdef LeaderCheck check
+    cdef Status status
+    memset(&check, 0, sizeof(check))
+    fill_rules(&rules, now, before_max, after_max, log_append_time, key_required)
+    check.header.count = count
+    check.header.attributes = attributes
+    check.header.base_timestamp = base_timestamp
+    check.header.max_timestamp = max_timestamp
+    check.header.last_offset = count - 1
+    PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
+    with nogil:
+        status = validate_records(<const uint8_t*>view.buf, view.len, &rules, &check)
+    PyBuffer_Release(&view)
+    return report_of(status, &check)
+
+
+cdef uint8_t* writable_batch(object buffer, Py_buffer* view, BatchHeader* header) except NULL:
+    """A writable buffer that begins with a whole v2 batch; the caller releases the view."""
+    PyObject_GetBuffer(buffer, view, PyBUF_WRITABLE)
+    cdef Status status = read_header(<const uint8_t*>view.buf, 0, view.len, header)
+    if status == OK and header.magic != 2:
+        status = BAD_MAGIC
+    if status != OK:
+        PyBuffer_Release(view)
+        raise_for_status(status, None, 0, -1)
+    return <uint8_t*>view.buf
+
+
+def _stamp(buffer, *, int64_t base_offset, int32_t leader_epoch):
+    cdef Py_buffer view
+    cdef BatchHeader header
+    cdef uint8_t* batch = writable_batch(buffer, &view, &header)
+    stamp(batch, base_offset, leader_epoch)
+    PyBuffer_Release(&view)
+
+
+def _stamp_timestamp(buffer, *, bint log_append_time, int64_t max_timestamp):
+    cdef Py_buffer view
+    cdef BatchHeader header
+    cdef uint8_t* batch = writable_batch(buffer, &view, &header)
+    with nogil:
+        stamp_timestamp(batch, header.size, log_append_time, max_timestamp)
+    PyBuffer_Release(&view)
+
+
+def prefix(*, int64_t base_offset, int32_t size, int32_t leader_epoch):
+    cdef uint8_t[V2_PREFIX_SIZE] out
+    if size < V2_HEADER_SIZE:
+        raise ValueError(f"a batch has at least {V2_HEADER_SIZE} bytes, not {size}")
+    put_i64(out, base_offset)
+    put_i32(out + 8, size - LOG_OVERHEAD)
+    put_i32(out + V2_LEADER_EPOCH_POSITION, leader_epoch)
+    return (<char*>out)[:V2_PREFIX_SIZE]
+
+
+# The cdef functions have the short names (other kernels cimport them); Python gets them here.
+for _name, _function in (
+    ("validate_leader", _validate_leader),
+    ("validate_records", _validate_records),
+    ("stamp", _stamp),
+    ("stamp_timestamp", _stamp_timestamp),
+):
+    _function.__name__ = _function.__qualname__ = _name
+    globals()[_name] = _function
+for _name in ("BatchTable", "FramePositions", "scan", "walk_frames"):
+    globals()[_name] = getattr(frames, _name)
+del _name, _function

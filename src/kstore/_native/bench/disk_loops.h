@@ -1,0 +1,174 @@
+/* Plain loops around system calls and memory: what the machine does when nothing else is done.
+ *
+ * Each returns 0 or an errno. The first eight bytes of a block say where it was put, exclusive-or a
+ * salt, so that a reader can tell whether every block of this very run arrived. */
+#ifndef KSTORE_LIMITS_DISK_H
+#define KSTORE_LIMITS_DISK_H
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "read_loops.h"
+
+#define LIMITS_PIECES 64
+
+static int64_t limits_clock(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static int limits_split(struct iovec *into, uint8_t *block, size_t size, int pieces) {
+    if (pieces < 1 || pieces > LIMITS_PIECES || size % (size_t)pieces)
+        return EINVAL;
+    for (int n = 0; n < pieces; n++) {
+        into[n].iov_base = block + (size_t)n * (size / (size_t)pieces);
+        into[n].iov_len = size / (size_t)pieces;
+    }
+    return 0;
+}
+
+/* Write the block at each position; fdatasync after every `sync_every` of them (0: never). `each`,
+ * unless it is NULL, gets the nanoseconds of every write with the sync that follows it. */
+static int limits_write(int fd, uint8_t *block, size_t size, int pieces, const int64_t *positions,
+                        int64_t count, int64_t sync_every, int flags, int64_t salt,
+                        int64_t *each) {
+    struct iovec parts[LIMITS_PIECES];
+    int wrong = limits_split(parts, block, size, pieces);
+    int64_t before = each ? limits_clock() : 0;
+    for (int64_t n = 0; n < count && !wrong; n++) {
+        int64_t stamp = positions[n] ^ salt;
+        memcpy(block, &stamp, 8);
+        ssize_t done = pwritev2(fd, parts, pieces, positions[n], flags);
+        if (done != (ssize_t)size)
+            return done < 0 ? errno : ENOSPC;
+        if (sync_every && (n + 1) % sync_every == 0 && fdatasync(fd))
+            return errno;
+        if (each) {
+            int64_t now = limits_clock();
+            each[n] = now - before;
+            before = now;
+        }
+    }
+    return wrong;
+}
+
+/* Read a block at each position, and, where `sum` is not NULL, exclusive-or all words of it. */
+static int limits_pread(int fd, uint8_t *block, size_t size, int pieces, const int64_t *positions,
+                        int64_t count, uint64_t *sum) {
+    struct iovec parts[LIMITS_PIECES];
+    int wrong = limits_split(parts, block, size, pieces);
+    for (int64_t n = 0; n < count && !wrong; n++) {
+        ssize_t done = preadv(fd, parts, pieces, positions[n]);
+        if (done != (ssize_t)size)
+            return done < 0 ? errno : ENODATA;
+        if (sum)
+            *sum ^= limits_read(block, size);
+    }
+    return wrong;
+}
+
+#define LIMITS_STORE(SIZE)                                                                         \
+    case SIZE:                                                                                     \
+        for (int64_t n = 0; n < count; n++)                                                        \
+            memcpy(target + positions[n], block, SIZE);                                            \
+        return
+
+/* Copy the block to each position of memory; small sizes without a call of memcpy. */
+static void limits_store(uint8_t *target, const uint8_t *block, size_t size,
+                         const int64_t *positions, int64_t count) {
+    switch (size) {
+        LIMITS_STORE(4);
+        LIMITS_STORE(8);
+        LIMITS_STORE(16);
+        LIMITS_STORE(32);
+        LIMITS_STORE(64);
+        LIMITS_STORE(128);
+    }
+    for (int64_t n = 0; n < count; n++)
+        memcpy(target + positions[n], block, size);
+}
+
+#define LIMITS_STORE_ALL(SIZE)                                                                     \
+    case SIZE:                                                                                     \
+        for (; room >= SIZE; target += SIZE, room -= SIZE)                                         \
+            memcpy(target, block, SIZE);                                                           \
+        return
+
+/* Copy the block over all of a memory, one after another. */
+static void limits_store_all(uint8_t *target, size_t room, const uint8_t *block, size_t size) {
+    switch (size) {
+        LIMITS_STORE_ALL(4);
+        LIMITS_STORE_ALL(8);
+        LIMITS_STORE_ALL(16);
+        LIMITS_STORE_ALL(32);
+        LIMITS_STORE_ALL(64);
+        LIMITS_STORE_ALL(128);
+    }
+    for (; size && room >= size; target += size, room -= size)
+        memcpy(target, block, size);
+}
+
+/* The same, each block stamped with its position. */
+static void limits_store_stamped(uint8_t *target, uint8_t *block, size_t size,
+                                 const int64_t *positions, int64_t count, int64_t salt) {
+    for (int64_t n = 0; n < count; n++) {
+        int64_t stamp = positions[n] ^ salt;
+        memcpy(block, &stamp, 8);
+        memcpy(target + positions[n], block, size);
+    }
+}
+
+/* Read so many bytes at each position of memory; the exclusive or of all words. */
+static uint64_t limits_load(const uint8_t *source, size_t size, const int64_t *positions,
+                            int64_t count) {
+    uint64_t sum = 0;
+    if (size == 4) {
+        uint32_t word;
+        for (int64_t n = 0; n < count; n++) {
+            memcpy(&word, source + positions[n], 4);
+            sum ^= word;
+        }
+    } else if (size == 8) {
+        uint64_t word;
+        for (int64_t n = 0; n < count; n++) {
+            memcpy(&word, source + positions[n], 8);
+            sum ^= word;
+        }
+    } else {
+        for (int64_t n = 0; n < count; n++)
+            sum ^= limits_read_plain(source + positions[n], size);
+    }
+    return sum;
+}
+
+/* Follow a chain of slots, each naming the next: every load waits for the one before. */
+static int64_t limits_chase(const int64_t *next, int64_t length, int64_t at, int64_t count) {
+    for (int64_t n = 0; n < count; n++) {
+        if (at < 0 || at >= length)
+            return -1;
+        at = next[at];
+    }
+    return at;
+}
+
+/* How many pages of a mapping are in memory. -1: the kernel would not tell. */
+static int64_t limits_resident(uint8_t *address, size_t size, size_t page) {
+    unsigned char seen[4096];
+    int64_t found = 0;
+    for (size_t start = 0; start < size; start += page * sizeof seen) {
+        size_t part = size - start < page * sizeof seen ? size - start : page * sizeof seen;
+        if (mincore(address + start, part, seen))
+            return -1;
+        for (size_t n = 0; n < (part + page - 1) / page; n++)
+            found += seen[n] & 1;
+    }
+    return found;
+}
+
+#endif

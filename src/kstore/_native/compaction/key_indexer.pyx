@@ -1,0 +1,128 @@
+"""The cleaner's first pass: which key is where last, from the first dirty offset on.
+
+Rules: Kafka's Cleaner.buildOffsetMapForSegment.
+"""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport int64_t, uint8_t
+
+from kstore._native.compaction.offset_map cimport OffsetMap, KeyTable, add_key, put_pending
+from kstore._native.format.status cimport OK
+from kstore._native.read.batch_walk cimport AT_END, ASK, CODED, DAMAGED, FULL, BatchWalk, Event
+
+
+cdef class KeyIndexer(BatchWalk):
+    """The first pass: the latest offset of every key from first_offset on."""
+
+    cdef OffsetMap map
+    cdef int64_t first_offset
+    cdef readonly int64_t latest
+
+    def __cinit__(self, OffsetMap keys not None, int64_t first_offset, decompress):
+        self.map = keys
+        self.first_offset = first_offset
+        self.decompress = decompress
+        self.latest = -1
+
+    def run(self):
+        """Walk until something is to be decided: 0 at the buffer's end, 1 ask, 2 map full."""
+        cdef Event event
+        while True:
+            with nogil:
+                event = self.walk()
+            if event == CODED:
+                event = self.index_unpacked()
+                if event == AT_END:
+                    continue
+            if event == DAMAGED:
+                self.fail()
+            return <int>event
+
+    def take(self):
+        """Index the batch that was asked about; returns as run."""
+        cdef Event event
+        if self.is_coded():
+            event = self.index_unpacked()
+        else:
+            with nogil:
+                event = self.index_plain()
+        if event == DAMAGED:
+            self.fail()
+        return self.run() if event == AT_END else <int>event
+
+    def skip(self):
+        """Leave the batch that was asked about out; returns as run."""
+        self.records += max(self.batch.count, 0)
+        self.close_batch()
+        return self.run()
+
+    def note_latest(self, int64_t offset):
+        """All up to this offset counts as indexed (Kafka's updateLatestOffset)."""
+        self.latest = max(self.latest, offset)
+
+    def finish(self):
+        """Put what is still on its way into the map."""
+        put_pending(&self.map.table)
+
+    cdef void close_batch(self) noexcept nogil:
+        if self.batch.last_offset >= self.first_offset:
+            self.latest = max(self.latest, self.batch.last_offset)
+        self.step()
+
+    cdef Event walk(self) noexcept nogil:
+        cdef Event event
+        while True:
+            event = self.next_batch()
+            if event != ASK or self.decided_by_transaction():
+                return event
+            if self.batch.last_offset < self.first_offset:
+                self.step()
+                continue
+            if self.is_coded():
+                return CODED
+            event = self.index_plain()
+            if event != AT_END:
+                return event
+
+    cdef Event index_plain(self) noexcept nogil:
+        cdef const uint8_t* at
+        cdef const uint8_t* stop
+        self.status = self.fill_plain(&at, &stop)
+        if self.status != OK:
+            return DAMAGED
+        return self.index_rows(at)
+
+    cdef Event index_unpacked(self) except *:
+        cdef Py_buffer view
+        cdef Event event
+        piece = self.unpacked()
+        PyObject_GetBuffer(piece, &view, PyBUF_SIMPLE)
+        try:
+            with nogil:
+                self.status = self.fill_unpacked(<const uint8_t*>view.buf, view.len)
+                if self.status != OK:
+                    event = DAMAGED
+                else:
+                    event = self.index_rows(<const uint8_t*>view.buf)
+        finally:
+            PyBuffer_Release(&view)
+        return event
+
+    cdef Event index_rows(self, const uint8_t* data) noexcept nogil:
+        """AT_END: they are in the map, and the batch is done."""
+        cdef int64_t n, without_key = 0
+        cdef KeyTable* table = &self.map.table
+        for n in range(self.rows.count):
+            if self.rows.offsets[n] < self.first_offset:
+                continue
+            if self.rows.key_lengths[n] < 0:
+                without_key += 1
+            elif not add_key(
+                table, data + self.rows.key_positions[n], self.rows.key_lengths[n],
+                self.rows.offsets[n],
+            ):
+                return FULL
+        self.invalid += without_key
+        self.records += self.rows.count
+        self.close_batch()
+        return AT_END

@@ -1,0 +1,89 @@
+"""The cleaner's map from keys to the latest offset of each: bounded, and without Python objects."""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from kstore._native.format.argument cimport HeldBytes, hold_bytes
+
+cdef enum:
+    KEY_SIZE = 16
+    MOST_MEMORY = 0x7FFFFFFF        # Kafka's limit for one cleaner
+
+
+cdef class OffsetMap:
+    def __cinit__(self, int64_t memory, double load_factor, key, *, int hash_bits=128):
+        cdef Py_buffer view
+        if not 0 < load_factor <= 1:
+            raise ValueError("the load factor is above 0 and at most 1")
+        if not 2 <= hash_bits <= 128 or hash_bits % 2:
+            raise ValueError("a hash has from 2 to 128 bits, an even number")
+        PyObject_GetBuffer(key, &view, PyBUF_SIMPLE)
+        try:
+            if view.len != KEY_SIZE:
+                raise ValueError("the key of the hash is 16 bytes")
+            memcpy(&self.table.key, view.buf, KEY_SIZE)
+        finally:
+            PyBuffer_Release(&view)
+        self.table.most_slots = min(memory, <int64_t>MOST_MEMORY) // SLOT_SIZE
+        # One slot stays empty, so that every search ends.
+        self.table.fill_limit = min(
+            <int64_t>(self.table.most_slots * load_factor), self.table.most_slots - 1
+        )
+        if self.table.fill_limit < 1:
+            raise ValueError("the map has no room for a single key")
+        self.table.mask = ~<uint64_t>0
+        if hash_bits < 128:         # the upper bits of either half, of which the slot is chosen
+            self.table.mask <<= 64 - hash_bits // 2
+        self.table.slot_count = min(self.table.most_slots, <int64_t>FIRST_SLOTS)
+        self.table.slots = <Slot*>reserve_memory(
+            self.table.most_slots * SLOT_SIZE, &self.table.reserved
+        )
+        if self.table.slots == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        if self.table.slots != NULL:
+            release_memory(self.table.reserved, self.table.most_slots * SLOT_SIZE)
+
+    def __len__(self):
+        return self.table.count
+
+    @property
+    def limit(self):
+        return self.table.fill_limit
+
+    @property
+    def slots(self):
+        return self.table.most_slots
+
+    @property
+    def memory(self):
+        return self.table.slot_count * SLOT_SIZE
+
+    @property
+    def most_memory(self):
+        return self.table.most_slots * SLOT_SIZE
+
+    def clear(self):
+        self.table.count = self.table.pending_count = 0
+        memset(self.table.slots, 0, self.table.slot_count * SLOT_SIZE)
+
+    def put(self, key, int64_t offset):
+        cdef HeldBytes held = hold_bytes(key)
+        cdef bint found
+        if offset < 0:
+            raise ValueError("an offset is 0 or more")
+        found = add_key(&self.table, held.data, held.size, offset)
+        if found:
+            put_pending(&self.table)
+        return found
+
+    def get(self, key):
+        cdef HeldBytes held = hold_bytes(key)
+        return offset_of(&self.table, hash_key(&self.table, held.data, held.size))
+
+    def hash_of(self, key):
+        cdef HeldBytes held = hold_bytes(key)
+        cdef sip_hash found = hash_key(&self.table, held.data, held.size)
+        return (<uint8_t*>&found)[:16]

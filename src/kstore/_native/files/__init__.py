@@ -1,0 +1,8 @@
+"""System calls on open files.
+
+Modules:
+
+- owned_descriptor: a file descriptor that is closed with its last reference
+- page_cache: starts reads and writes of pages in the background
+- write_all: write(2) and pwrite(2) until all bytes are written
+"""

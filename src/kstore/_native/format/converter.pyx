@@ -1,0 +1,600 @@
+"""Batches of any magic in, batches of another magic out, a batch at a time or all into one.
+
+The reader is record_rows.pxd, the writer batch_assembly.pxd. Uncompressed batches are
+converted in one loop without the GIL; for the others Python callables (un)pack.
+
+Rules: Kafka's RecordsUtil.downConvert, MemoryRecords.filterTo (4.0 and later: messages become
+batches), LogValidator (rebuilding) and MemoryRecordsBuilder.
+"""
+
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
+from libc.stdlib cimport free
+from libc.string cimport memcpy
+
+from kstore._native.format.batch_assembly cimport (
+    LARGEST, RECORD_SLACK, Bytes, Group, Refusal, describe_group, no_producer, open_group, put_rows,
+    put_wrapper, reserve, NOTHING, TOO_LARGE, ILLEGAL_TIMESTAMP, ILLEGAL_OFFSET, FAR_OFFSET,
+    HEADERS, TRANSACTION, PRODUCER, CONTROL, SEVERAL, ZSTANDARD,
+)
+from kstore._native.format.batch_header cimport BatchHeader, crc_matches, read_header, write_header
+from kstore._native.format.layout cimport *
+from kstore._native.format.record_rows cimport Rows, fill_legacy, fill_v2, fill_wrapped, take_legacy
+from kstore._native.format.record_span cimport RecordSpan
+from kstore._native.format.status cimport (
+    Status, OK, BAD_CODEC, BAD_CRC, BAD_LENGTH, BAD_OFFSET, raise_for_status, raise_named,
+)
+
+cdef extern from "Python.h":
+    int PyBUF_READ
+
+cdef int64_t INT64_MIN = -0x7FFFFFFFFFFFFFFF - 1
+cdef enum:
+    ZSTD = 4
+
+_REFUSALS = {
+    TOO_LARGE: ("MessageTooLargeError", "a batch is at most 2147483647 bytes"),
+    ILLEGAL_TIMESTAMP: ("InvalidTimestampError", "a record's timestamp is below -1 (none)"),
+    ILLEGAL_OFFSET: (
+        "InvalidRecordError",
+        "the offsets of a wrapper's messages, and those that a leader gives, are 0 or more",
+    ),
+    FAR_OFFSET: (
+        "InvalidRecordError", "the offsets of a message lie too far apart for one batch v2",
+    ),
+    HEADERS: (
+        "UnsupportedForMessageFormatError", "messages v0 and v1 cannot carry record headers",
+    ),
+    TRANSACTION: (
+        "UnsupportedForMessageFormatError", "messages v0 and v1 cannot be part of a transaction",
+    ),
+    PRODUCER: (
+        "UnsupportedForMessageFormatError",
+        "messages v0 and v1 cannot carry an idempotent producer's id",
+    ),
+    CONTROL: ("InvalidRecordError", "a control batch cannot be built anew"),
+    SEVERAL: (
+        "InvalidRecordError", "a batch with a producer id is built anew on its own only",
+    ),
+    ZSTANDARD: (
+        "UnsupportedCompressionTypeError", "messages v0 and v1 cannot be compressed with zstd",
+    ),
+}
+
+
+cdef enum Event:
+    AT_END
+    CODED           # the batch has to be decompressed, or compressed, or both
+    DAMAGED
+    REFUSED
+
+
+cdef enum Action:
+    KEEP
+    DROP
+    CONVERT
+
+
+@cython.final
+cdef class Converter:
+    """One piece of work: made, asked once for ``convert()`` or ``rebuild()``, thrown away."""
+
+    cdef Py_buffer view
+    cdef object source
+    cdef object decompress
+    cdef object compress
+    cdef int64_t position, end
+    cdef int magic
+    cdef int codec              # -1: each batch keeps its own
+    cdef bint keep_lower        # batches of a lower magic stay as they are
+    cdef bint keep_smaller      # a batch that the codec would make larger stays as it is
+    cdef int64_t first_offset
+    cdef BatchHeader batch      # the one at position
+    cdef BatchHeader first      # rebuilding: the first one, whose producer fields are kept
+    cdef Status status
+    cdef Group group
+    cdef Rows rows
+    cdef Bytes out
+    cdef Bytes inner            # what will be compressed
+    cdef readonly int64_t kept_count    # batches that stay since they would grow
+    cdef readonly int64_t merged_count  # batches that became part of the one before them
+
+    def __cinit__(
+        self, batches, int magic, *, int codec=-1, bint keep_lower=False,
+        bint keep_smaller=False, int64_t first_offset=INT64_MIN, decompress=None, compress=None,
+    ):
+        if not 0 <= magic <= 2:
+            raise ValueError(f"magic is 0, 1 or 2, not {magic}")
+        if magic < 2 and codec == ZSTD:
+            name, sentence = _REFUSALS[ZSTANDARD]
+            raise_named(name, sentence)
+        PyObject_GetBuffer(batches, &self.view, PyBUF_SIMPLE)
+        self.source = batches       # from here on the view is released at the end
+        self.end = self.view.len
+        self.magic = magic
+        self.codec = codec
+        self.keep_lower = keep_lower
+        self.keep_smaller = keep_smaller and codec > 0
+        self.first_offset = first_offset
+        self.decompress = decompress
+        self.compress = compress
+        self.group.magic = magic
+
+    def __dealloc__(self):
+        if self.source is not None:
+            PyBuffer_Release(&self.view)
+        free(self.rows.memory)
+        free(self.out.data)
+        free(self.inner.data)
+
+    # --- what is the same for both ways ---------------------------------------------------
+
+    cdef const uint8_t* data(self) noexcept nogil:
+        return <const uint8_t*>self.view.buf
+
+    cdef Status take_batch(self) noexcept nogil:
+        """Read and check the header at the position."""
+        cdef Status status
+        self.batch.base_offset = -1
+        status = read_header(self.data(), self.position, self.end, &self.batch)
+        if status != OK:
+            return status
+        if self.batch.last_offset < self.batch.base_offset:
+            return BAD_OFFSET
+        if not crc_matches(self.data(), &self.batch):
+            return BAD_CRC
+        if self.batch.attributes & CODEC_MASK > ZSTD or (
+            self.batch.magic < 2 and self.batch.attributes & CODEC_MASK == ZSTD
+        ):
+            return BAD_CODEC
+        return OK
+
+    cdef Status fill_plain(self, const uint8_t** start, const uint8_t** stop) noexcept nogil:
+        """Rows of the uncompressed batch at the position; start is what they count from."""
+        cdef const uint8_t* at = self.data() + self.position
+        self.rows.count = 0
+        stop[0] = at + self.batch.size
+        if self.batch.magic < 2:
+            start[0] = at
+            return fill_legacy(at, 0, &self.batch, &self.rows)
+        start[0] = at + V2_HEADER_SIZE
+        return fill_v2(
+            start[0], self.batch.size - V2_HEADER_SIZE, 0, &self.batch, &self.rows
+        )
+
+    cdef int fail(self, Event event, object error) except -1:
+        """Raise what was found wrong, with the place of the batch."""
+        cdef int64_t offset = self.batch.base_offset
+        if event == DAMAGED:
+            raise_for_status(self.status, None, self.position, offset)
+        if error is None:
+            name, sentence = _REFUSALS[self.group.refusal]
+            try:
+                raise_named(name, sentence)
+            except ValueError as caught:
+                error = caught
+        if hasattr(error, "at"):
+            error.at(position=self.position, offset=offset if offset >= 0 else None)
+        raise error
+
+    cdef object packed_records(self):
+        """The compressed records or messages of the batch at the position."""
+        cdef RecordSpan span
+        cdef int64_t at = self.position + V2_HEADER_SIZE
+        cdef int64_t size = self.batch.size - V2_HEADER_SIZE
+        if self.batch.magic < 2:
+            self.status = take_legacy(self.data() + self.position, &self.batch, &span)
+            if self.status == OK and span.value_size < 0:
+                self.status = BAD_LENGTH
+            if self.status != OK:
+                self.fail(DAMAGED, None)
+            at = span.value - self.data()
+            size = span.value_size
+        return memoryview(self.source).cast("B")[at:at + size]
+
+    cdef object plain_records(self):
+        """The records of the batch at the position, decompressed; a plain message has none."""
+        cdef int codec = self.batch.attributes & CODEC_MASK
+        if codec == 0 and self.batch.magic < 2:
+            return None
+        packed = self.packed_records()
+        if codec == 0:
+            return packed
+        try:
+            return self.decompress(codec, self.batch.magic, packed)
+        except ValueError as error:
+            failure = error
+        self.fail(REFUSED, failure)
+
+    cdef int fill_any(self, object piece) except -1:
+        """Rows of the batch at the position; piece is its records, if it is compressed."""
+        cdef Py_buffer view
+        PyObject_GetBuffer(piece, &view, PyBUF_SIMPLE)
+        try:
+            self.rows.count = 0
+            with nogil:
+                if self.batch.magic == 2:
+                    self.status = fill_v2(
+                        <const uint8_t*>view.buf, view.len, 0, &self.batch, &self.rows
+                    )
+                else:
+                    self.status = fill_wrapped(
+                        <const uint8_t*>view.buf, view.len, 0, &self.batch, True, &self.rows,
+                        self.group.renumber,
+                    )
+        finally:
+            PyBuffer_Release(&view)
+        if self.status != OK:
+            self.fail(DAMAGED, None)
+        return 0
+
+    cdef int put_unpacked(self, object piece, Bytes* to, bint keep_headers) except -1:
+        """Append the rows of fill_any to the group."""
+        cdef Py_buffer view
+        PyObject_GetBuffer(piece, &view, PyBUF_SIMPLE)
+        try:
+            with nogil:
+                self.status = put_rows(
+                    &self.group, to, &self.rows, <const uint8_t*>view.buf,
+                    <const uint8_t*>view.buf + view.len, keep_headers,
+                )
+        finally:
+            PyBuffer_Release(&view)
+        if self.status != OK:
+            self.fail(DAMAGED, None)
+        if self.group.refusal != NOTHING:
+            self.fail(REFUSED, None)
+        return 0
+
+    cdef int put_whole(self, BatchHeader* header, object records) except -1:
+        """Append a batch v2: a header, whose size is set here, and ready records."""
+        cdef Py_buffer view
+        PyObject_GetBuffer(records, &view, PyBUF_SIMPLE)
+        try:
+            if V2_HEADER_SIZE + view.len > LARGEST:
+                self.group.refusal = TOO_LARGE
+                self.fail(REFUSED, None)
+            if reserve(&self.out, V2_HEADER_SIZE + view.len) != OK:
+                raise MemoryError
+            memcpy(self.out.data + self.out.size + V2_HEADER_SIZE, view.buf, view.len)
+        finally:
+            PyBuffer_Release(&view)
+        header.size = <int32_t>(V2_HEADER_SIZE + view.len)
+        write_header(self.out.data + self.out.size, header)
+        self.out.size += header.size
+        return 0
+
+    cdef int put_packed(self, object packed) except -1:
+        """Append the one message whose value is the group's messages, compressed."""
+        cdef Py_buffer view
+        cdef int64_t timestamp = self.group.max_timestamp
+        cdef uint8_t attributes = <uint8_t>self.group.codec
+        if self.group.stamped:
+            timestamp = self.group.append_time
+            if self.magic == 1:
+                attributes |= LOG_APPEND_TIME_BIT
+        PyObject_GetBuffer(packed, &view, PyBUF_SIMPLE)
+        try:
+            if view.len > LARGEST - RECORD_SLACK - LOG_OVERHEAD - V1_OVERHEAD:
+                self.group.refusal = TOO_LARGE
+                self.fail(REFUSED, None)
+            if put_wrapper(
+                &self.out, <const uint8_t*>view.buf, <int32_t>view.len, self.magic, attributes,
+                self.group.last_offset, timestamp,
+            ) != OK:
+                raise MemoryError
+        finally:
+            PyBuffer_Release(&view)
+        return 0
+
+    cdef Bytes* records_go_to(self) noexcept nogil:
+        return &self.inner if self.group.codec else &self.out
+
+    cdef void finish_plain(self, BatchHeader* header) noexcept nogil:
+        """End a group without a codec; a batch v2 gets its header, or vanishes if empty."""
+        cdef int64_t size = self.out.size - self.group.start
+        if self.magic < 2:
+            return
+        if self.group.count == 0:
+            self.out.size = self.group.start
+            return
+        describe_group(&self.group, header, size)
+        write_header(self.out.data + self.group.start, header)
+
+    cdef int finish_group(self, BatchHeader* header) except -1:
+        """End the group; header has the fields that do not follow from the records."""
+        if self.group.codec == 0:
+            self.finish_plain(header)
+            return 0
+        if self.group.count == 0:
+            self.inner.size = 0
+            return 0
+        plain = PyMemoryView_FromMemory(<char*>self.inner.data, self.inner.size, PyBUF_READ)
+        packed = self.pack(plain)
+        if self.keep_smaller and self.magic == 2 and len(packed) >= self.inner.size:
+            self.group.codec = 0
+            packed = plain
+        if self.magic < 2:
+            self.put_packed(packed)
+        else:
+            describe_group(&self.group, header, 0)
+            self.put_whole(header, packed)
+        self.inner.size = 0
+        return 0
+
+    cdef object pack(self, object records):
+        return self.compress(self.group.codec, self.magic, records)
+
+    cdef bytes taken(self):
+        return PyBytes_FromStringAndSize(<char*>self.out.data, self.out.size)
+
+    # --- a batch at a time ----------------------------------------------------------------
+
+    cdef Action decide(self) noexcept nogil:
+        """What becomes of the batch at the position; sets the group's codec or a refusal."""
+        cdef BatchHeader* batch = &self.batch
+        cdef int codec = batch.attributes & CODEC_MASK
+        cdef bint control = batch.magic == 2 and batch.attributes & CONTROL_BIT
+        self.group.codec = codec if self.codec < 0 else self.codec
+        if control and self.magic < 2:
+            return DROP
+        if self.magic < 2 and self.group.codec == ZSTD:
+            self.group.refusal = ZSTANDARD
+            return CONVERT
+        if batch.magic < self.magic and self.keep_lower:
+            return KEEP
+        if batch.magic == self.magic and (self.group.codec == codec or control):
+            return KEEP
+        if self.magic == 2 and batch.magic == 2 and batch.count == 0 and codec == 0:
+            return KEEP         # what compaction leaves of a batch: no stream, not one of nothing
+        # As Kafka: a plain batch loses what was not asked for, a compressed one stays whole.
+        self.group.lowest = INT64_MIN if codec else self.first_offset
+        self.group.stamped = batch.magic > 0 and batch.attributes & LOG_APPEND_TIME_BIT
+        self.group.append_time = batch.max_timestamp
+        return CONVERT
+
+    cdef Event run(self) noexcept nogil:
+        """Convert until the end, or until something has to be done with the GIL."""
+        cdef Action action
+        cdef BatchHeader header
+        cdef const uint8_t* start = NULL
+        cdef const uint8_t* stop = NULL
+        while self.position < self.end:
+            self.status = self.take_batch()
+            if self.status != OK:
+                return DAMAGED
+            action = self.decide()
+            if self.group.refusal != NOTHING:
+                return REFUSED
+            if action == KEEP:
+                self.status = self.keep(self.position, self.batch.size)
+                if self.status != OK:
+                    return DAMAGED
+            elif action == CONVERT:
+                if self.group.codec or self.batch.attributes & CODEC_MASK:
+                    return CODED
+                self.status = self.fill_plain(&start, &stop)
+                if self.status == OK:
+                    self.status = open_group(&self.group, &self.out)
+                if self.status == OK:
+                    self.status = put_rows(
+                        &self.group, &self.out, &self.rows, start, stop, False
+                    )
+                if self.status != OK:
+                    return DAMAGED
+                if self.group.refusal != NOTHING:
+                    return REFUSED
+                no_producer(&header)
+                self.finish_plain(&header)
+            self.position += self.batch.size
+        return AT_END
+
+    cdef int convert_coded(self) except -1:
+        """Convert the batch at the position, which is compressed or is to be."""
+        cdef BatchHeader header
+        cdef int64_t before
+        piece = self.plain_records()
+        if self.batch.magic == self.magic == 2:
+            # Only the codec differs: the records stay, byte for byte.
+            self.fill_any(piece)
+            header = self.batch
+            header.attributes = <int16_t>(
+                (header.attributes & ~CODEC_MASK) | self.group.codec
+            )
+            if self.group.codec:
+                piece = self.pack(piece)
+            if self.keep_smaller and V2_HEADER_SIZE + <int64_t>len(piece) > self.batch.size:
+                self.kept_count += 1
+                self.keep_or_fail(self.position, self.batch.size)
+                return 0
+            self.put_whole(&header, piece)
+            return 0
+        no_producer(&header)
+        before = self.out.size
+        self.put_coded(piece, False)
+        self.finish_group(&header)
+        if (
+            self.keep_smaller and self.batch.magic == self.magic
+            and self.out.size - before > self.batch.size
+        ):
+            self.out.size = before
+            self.kept_count += 1
+            self.keep_or_fail(self.position, self.batch.size)
+        return 0
+
+    cdef Status keep(self, int64_t position, int64_t size) noexcept nogil:
+        """Append whole batches as they are."""
+        cdef Status status = reserve(&self.out, size)
+        if status == OK:
+            memcpy(self.out.data + self.out.size, self.data() + position, size)
+            self.out.size += size
+        return status
+
+    cdef int keep_or_fail(self, int64_t position, int64_t size) except -1:
+        if self.keep(position, size) != OK:
+            raise MemoryError
+
+    cdef int put_coded(self, object piece, bint keep_headers) except -1:
+        """Open a group and append the records of the batch at the position."""
+        if open_group(&self.group, self.records_go_to()) != OK:
+            raise MemoryError
+        self.append_batch(piece, keep_headers)
+        return 0
+
+    cdef int append_batch(self, object piece, bint keep_headers) except -1:
+        """Append the batch at the position; piece is its records, decompressed."""
+        cdef const uint8_t* start = NULL
+        cdef const uint8_t* stop = NULL
+        if self.batch.attributes & CODEC_MASK:
+            self.fill_any(piece)
+            self.put_unpacked(piece, self.records_go_to(), keep_headers)
+            return 0
+        self.status = self.fill_plain(&start, &stop)
+        if self.status == OK:
+            self.status = put_rows(
+                &self.group, self.records_go_to(), &self.rows, start, stop, keep_headers
+            )
+        if self.status != OK:
+            self.fail(DAMAGED, None)
+        if self.group.refusal != NOTHING:
+            self.fail(REFUSED, None)
+        return 0
+
+    def convert(self):
+        cdef Event event
+        while True:
+            with nogil:
+                event = self.run()
+            if event == AT_END:
+                return self.taken()
+            if event != CODED:
+                self.fail(event, None)
+            self.convert_coded()
+            self.position += self.batch.size
+
+    # --- small ones together --------------------------------------------------------------
+
+    cdef bint can_merge(self) noexcept nogil:
+        """Whether the batch at the position may be put together with others at all."""
+        cdef BatchHeader* batch = &self.batch
+        return (
+            batch.magic == 2 and batch.producer_id < 0 and batch.count > 0
+            and not batch.attributes & (TRANSACTIONAL_BIT | CONTROL_BIT | DELETE_HORIZON_BIT)
+            and batch.count == batch.last_offset - batch.base_offset + 1
+        )
+
+    cdef bint follows(self) noexcept nogil:
+        """Whether the batch at the position goes on where the group ends, and is like it."""
+        cdef BatchHeader* batch = &self.batch
+        return (
+            batch.base_offset == self.group.last_offset + 1
+            and batch.leader_epoch == self.first.leader_epoch
+            and not (batch.attributes ^ self.first.attributes) & LOG_APPEND_TIME_BIT
+            and not (self.group.stamped and batch.max_timestamp != self.first.max_timestamp)
+        )
+
+    cdef int begin_merge(self, object piece) except -1:
+        """Open a group with the batch at the position."""
+        self.first = self.batch
+        self.group.codec = self.codec
+        self.group.lowest = INT64_MIN
+        self.group.stamped = self.batch.attributes & LOG_APPEND_TIME_BIT
+        self.group.append_time = self.batch.max_timestamp
+        return self.put_coded(piece, True)
+
+    cdef int end_merge(self, int64_t start, int64_t joined) except -1:
+        """Append the group that began at start; its batches as they are, if that is smaller."""
+        cdef int64_t before = self.out.size if self.group.codec else self.group.start
+        if joined:
+            self.finish_group(&self.first)
+            if not self.keep_smaller or self.out.size - before <= self.position - start:
+                self.merged_count += joined
+                return 0
+        self.out.size = before
+        self.inner.size = 0
+        return self.keep_or_fail(start, self.position - start)
+
+    def merge(self, int64_t most, bint final):
+        cdef int64_t start = -1, joined = 0, size
+        cdef Bytes* to
+        cdef Group group
+        while self.position < self.end:
+            self.status = self.take_batch()
+            if self.status != OK:
+                self.fail(DAMAGED, None)
+            piece = self.plain_records() if self.batch.size <= most and self.can_merge() else None
+            if start >= 0 and piece is not None and self.follows():
+                group = self.group
+                to = self.records_go_to()
+                size = to.size
+                self.append_batch(piece, True)
+                if to.size - group.start + (V2_HEADER_SIZE if group.codec else 0) <= most:
+                    joined += 1
+                    self.position += self.batch.size
+                    continue
+                self.group = group
+                to.size = size
+            if start >= 0:
+                self.end_merge(start, joined)
+            joined, start = 0, -1
+            if piece is None:
+                self.keep_or_fail(self.position, self.batch.size)
+            else:
+                start = self.position
+                self.begin_merge(piece)
+            self.position += self.batch.size
+        if start >= 0 and not final:
+            self.out.size = self.out.size if self.group.codec else self.group.start
+            return self.taken(), start
+        if start >= 0:
+            self.end_merge(start, joined)
+        return self.taken(), self.end
+
+    # --- all into one ---------------------------------------------------------------------
+
+    cdef Refusal why_not(self) noexcept nogil:
+        """Why the batch at the position cannot be part of the group, or NOTHING."""
+        cdef BatchHeader* batch = &self.batch
+        if batch.magic < 2:
+            return SEVERAL if self.first.producer_id >= 0 else NOTHING
+        if batch.attributes & CONTROL_BIT:
+            return CONTROL
+        if self.magic < 2 and batch.attributes & TRANSACTIONAL_BIT:
+            return TRANSACTION
+        if self.magic < 2 and batch.producer_id >= 0:
+            return PRODUCER
+        if self.position and (batch.producer_id >= 0 or self.first.producer_id >= 0):
+            return SEVERAL
+        return NOTHING
+
+    def rebuild(self, int64_t base_offset, int32_t leader_epoch, append_time):
+        if base_offset < 0:
+            raise_named("InvalidRecordError", f"offset {base_offset} is below 0")
+        self.group.codec = max(self.codec, 0)
+        self.group.renumber = True
+        self.group.next_offset = base_offset
+        self.group.lowest = INT64_MIN
+        self.group.stamped = append_time is not None
+        self.group.append_time = -1 if append_time is None else append_time
+        if open_group(&self.group, self.records_go_to()) != OK:
+            raise MemoryError
+        no_producer(&self.first)
+        while self.position < self.end:
+            self.status = self.take_batch()
+            if self.status != OK:
+                self.fail(DAMAGED, None)
+            self.group.refusal = self.why_not()
+            if self.group.refusal != NOTHING:
+                self.fail(REFUSED, None)
+            if self.position == 0:
+                self.first = self.batch
+                if self.batch.magic < 2:        # where a message has unknown bits, v2 has flags
+                    self.first.attributes = 0
+            self.append_batch(self.plain_records(), True)
+            self.position += self.batch.size
+        self.first.leader_epoch = leader_epoch
+        self.finish_group(&self.first)
+        return self.taken()

@@ -1,0 +1,58 @@
+"""Messages v0 and v1, written: one message for a record, or for a wrapper around many.
+
+The layouts and the choice of attributes are Kafka's LegacyRecord. Reading is in record_rows.pxd.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memcpy
+
+from kstore._native.format.checksum cimport crc32
+from kstore._native.format.cursor cimport put_i32, put_i64, put_u32
+from kstore._native.format.layout cimport (
+    LEGACY_ATTRIBUTES_POSITION, LEGACY_CRC_POSITION, LEGACY_CRC_START, LOG_OVERHEAD, MAGIC_POSITION,
+    V0_OVERHEAD, V1_OVERHEAD, V1_TIMESTAMP_POSITION,
+)
+from kstore._native.format.record_span cimport RecordSpan
+
+
+cdef inline int64_t message_size(const RecordSpan* span, int magic) noexcept nogil:
+    """Bytes of the whole message, offset and size fields included."""
+    cdef int64_t size = LOG_OVERHEAD + (V1_OVERHEAD if magic == 1 else V0_OVERHEAD)
+    if span.key_size > 0:
+        size += span.key_size
+    if span.value_size > 0:
+        size += span.value_size
+    return size
+
+
+cdef inline uint8_t* put_part(uint8_t* at, const uint8_t* part, int32_t size) noexcept nogil:
+    """A four-byte length (-1: null) and the bytes."""
+    put_i32(at, size)
+    at += 4
+    if size > 0:
+        memcpy(at, part, size)
+        at += size
+    return at
+
+
+cdef inline uint8_t* put_message(
+    uint8_t* at, const RecordSpan* span, int magic, uint8_t attributes, int64_t offset,
+    int64_t timestamp, int64_t size,
+) noexcept nogil:
+    """Write key and value as one message with its CRC; returns the next place.
+
+    size is message_size's, at most 2147483647, and there is room for it. v0 has neither a
+    timestamp nor its type. Headers have no place in either format.
+    """
+    cdef uint8_t* next_part = at + LEGACY_ATTRIBUTES_POSITION + 1
+    put_i64(at, offset)
+    put_i32(at + 8, <int32_t>(size - LOG_OVERHEAD))
+    at[MAGIC_POSITION] = <uint8_t>magic
+    at[LEGACY_ATTRIBUTES_POSITION] = attributes
+    if magic == 1:
+        put_i64(at + V1_TIMESTAMP_POSITION, timestamp)
+        next_part += 8
+    next_part = put_part(next_part, span.key, span.key_size)
+    next_part = put_part(next_part, span.value, span.value_size)
+    put_u32(at + LEGACY_CRC_POSITION, crc32(0, at + LEGACY_CRC_START, size - LEGACY_CRC_START))
+    return next_part

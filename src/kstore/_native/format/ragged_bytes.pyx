@@ -1,0 +1,222 @@
+"""Bytes of varying length, given by position and length in one piece of data."""
+
+from cpython.buffer cimport (
+    PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer,
+)
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memcpy, memset
+
+from kstore._native.format.argument cimport (
+    HeldBytes, HeldColumn, hold_int32s, hold_int64s, hold_strided_int32s, hold_strided_int64s,
+    hold_writable_bytes, hold_writable_int32s, hold_writable_int64s, int32_at, int64_at,
+)
+from kstore._native.format.cursor cimport Cursor
+from kstore._native.format.record cimport parse_headers
+from kstore._native.format.record_span cimport take_header
+from kstore._native.format.status cimport OK
+
+
+cdef int _check(Py_buffer* view, int64_t position, int64_t length, Py_ssize_t row) except -1:
+    if length > 0 and (position < 0 or position > view.len or length > view.len - position):
+        raise ValueError(f"row {row}: position {position} with length {length} is outside the data")
+    return 0
+
+
+def gather(data, positions, lengths):
+    """The rows as a list of bytes, None where the length is negative."""
+    cdef HeldColumn starts = hold_strided_int64s(positions, "positions")
+    cdef HeldColumn sizes = hold_strided_int32s(lengths, "lengths")
+    cdef Py_buffer view
+    cdef Py_ssize_t n, count = starts.count
+    cdef int32_t size
+    cdef list out
+    if sizes.count != count:
+        raise ValueError("positions and lengths differ in count")
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        out = [None] * count
+        for n in range(count):
+            size = int32_at(sizes, n)
+            if size >= 0:
+                _check(&view, int64_at(starts, n), size, n)
+                out[n] = PyBytes_FromStringAndSize(
+                    <const char*>view.buf + int64_at(starts, n), size
+                )
+        return out
+    finally:
+        PyBuffer_Release(&view)
+
+
+def read_headers(data, int64_t position, int32_t count):
+    """The headers that start at a position, as ((name, value), ...)."""
+    cdef Py_buffer view
+    if count <= 0:
+        return ()
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        if position < 0 or position > view.len:
+            raise ValueError(f"position {position} is outside the data")
+        return parse_headers(
+            <const uint8_t*>view.buf + position, <const uint8_t*>view.buf + view.len, count
+        )
+    finally:
+        PyBuffer_Release(&view)
+
+
+def place_headers(
+    data, positions, counts, name_positions, name_lengths, value_positions, value_lengths
+):
+    """Fill the places of all headers of all rows, one after another."""
+    cdef HeldColumn starts = hold_strided_int64s(positions, "positions")
+    cdef HeldColumn header_counts = hold_strided_int32s(counts, "counts")
+    cdef HeldColumn names = hold_writable_int64s(name_positions, "name_positions")
+    cdef HeldColumn name_sizes = hold_writable_int32s(name_lengths, "name_lengths")
+    cdef HeldColumn values = hold_writable_int64s(value_positions, "value_positions")
+    cdef HeldColumn value_sizes = hold_writable_int32s(value_lengths, "value_lengths")
+    cdef Py_buffer view
+    cdef Cursor cursor
+    cdef int32_t _k
+    cdef Py_ssize_t n, to = 0, room = names.count
+    cdef const uint8_t* name
+    cdef const uint8_t* value
+    cdef int32_t name_size, value_size
+    if not (room == name_sizes.count == values.count == value_sizes.count):
+        raise ValueError("the output arrays differ in length")
+    if starts.count != header_counts.count:
+        raise ValueError("positions and counts differ in length")
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        for n in range(starts.count):
+            if int32_at(header_counts, n) <= 0:
+                continue
+            _check(&view, int64_at(starts, n), 1, n)
+            cursor.position = <const uint8_t*>view.buf + int64_at(starts, n)
+            cursor.end = <const uint8_t*>view.buf + view.len
+            for _k in range(int32_at(header_counts, n)):
+                if to == room:
+                    raise ValueError("more headers than room for them")
+                if take_header(&cursor, &name_size, &value_size, &name, &value) != OK:
+                    raise ValueError(f"the headers of row {n} do not parse")
+                (<int64_t*>names.data)[to] = name - <const uint8_t*>view.buf
+                (<int32_t*>name_sizes.data)[to] = name_size
+                (<int64_t*>values.data)[to] = value - <const uint8_t*>view.buf
+                (<int32_t*>value_sizes.data)[to] = value_size
+                to += 1
+        return to
+    finally:
+        PyBuffer_Release(&view)
+
+
+def total_size(lengths):
+    """The sum of the lengths that are not negative."""
+    cdef HeldColumn sizes = hold_strided_int32s(lengths, "lengths")
+    cdef int64_t total = 0
+    cdef Py_ssize_t n
+    for n in range(sizes.count):
+        total += max(int32_at(sizes, n), 0)
+    return total
+
+
+cdef Py_ssize_t _pack(
+    const Py_buffer* data, const int64_t* positions, const int32_t* lengths, Py_ssize_t count,
+    int32_t* offsets, uint8_t* out, Py_ssize_t room, Py_ssize_t* nulls,
+) noexcept nogil:
+    """Rows that were packed: all of them, or those before the first that does not fit."""
+    cdef const uint8_t* source = <const uint8_t*>data.buf
+    cdef Py_ssize_t n, at = 0
+    cdef int64_t position
+    cdef int32_t length
+    offsets[0] = 0
+    for n in range(count):
+        length = lengths[n]
+        if length > 0:
+            position = positions[n]
+            if position < 0 or position > data.len or length > data.len - position:
+                return n
+            if length > room - at:
+                return n
+            # What follows in the data may be copied along: cheaper than to ask how much.
+            if length <= 16 and room - at >= 16 and data.len - position >= 16:
+                memcpy(out + at, source + position, 16)
+            else:
+                memcpy(out + at, source + position, length)
+            at += length
+        elif length < 0:
+            nulls[0] += 1
+        offsets[n + 1] = <int32_t>at
+    return count
+
+
+def pack(data, positions, lengths, offsets, out):
+    """Copy the rows one after another into out, and where each begins into offsets."""
+    cdef HeldColumn rows = hold_int64s(positions, "positions")
+    cdef HeldColumn sizes = hold_int32s(lengths, "lengths")
+    cdef Py_buffer view, starts, target
+    cdef Py_ssize_t count = rows.count, done, nulls = 0
+    if sizes.count != count:
+        raise ValueError("positions and lengths differ in count")
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        PyObject_GetBuffer(offsets, &starts, PyBUF_WRITABLE)
+        try:
+            PyObject_GetBuffer(out, &target, PyBUF_WRITABLE)
+            try:
+                if starts.len < 4 * (count + 1) or target.len > 0x7FFFFFFF:
+                    raise ValueError("there is no room for the offsets, or the output is too large")
+                if count == 0:
+                    (<int32_t*>starts.buf)[0] = 0
+                    return 0
+                with nogil:
+                    done = _pack(
+                        &view, <const int64_t*>rows.data, <const int32_t*>sizes.data, count,
+                        <int32_t*>starts.buf, <uint8_t*>target.buf, target.len, &nulls,
+                    )
+                if done < count:
+                    raise ValueError(f"row {done} is outside the data, or the output is full")
+                return nulls
+            finally:
+                PyBuffer_Release(&target)
+        finally:
+            PyBuffer_Release(&starts)
+    finally:
+        PyBuffer_Release(&view)
+
+
+def binary_views(data, positions, lengths, out):
+    """Write Arrow's 16-byte views of the rows; only rows of 12 bytes or less are copied.
+
+    A view is the length, then either the bytes themselves, or the first four of them, buffer
+    number 0 and the position, which must be below 2 GiB (Arrow columnar format 1.4).
+    """
+    cdef HeldColumn starts = hold_strided_int64s(positions, "positions")
+    cdef HeldColumn sizes = hold_strided_int32s(lengths, "lengths")
+    cdef HeldBytes views = hold_writable_bytes(out)
+    cdef Py_buffer view
+    cdef Py_ssize_t n, count = starts.count
+    cdef int64_t start
+    cdef int32_t length, position
+    cdef uint8_t* at
+    if sizes.count != count or views.size != 16 * count:
+        raise ValueError("positions, lengths and output differ in count")
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        for n in range(count):
+            at = views.data + 16 * n
+            memset(at, 0, 16)
+            length = int32_at(sizes, n)
+            if length <= 0:
+                continue
+            start = int64_at(starts, n)
+            _check(&view, start, length, n)
+            memcpy(at, &length, 4)
+            if length <= 12:
+                memcpy(at + 4, <const uint8_t*>view.buf + start, length)
+                continue
+            if start > 0x7FFFFFFF:
+                raise ValueError("Arrow's views reach 2 GiB of data, no further")
+            position = <int32_t>start
+            memcpy(at + 4, <const uint8_t*>view.buf + start, 4)
+            memcpy(at + 12, &position, 4)
+    finally:
+        PyBuffer_Release(&view)

@@ -1,0 +1,170 @@
+"""Record: one message with its place in the log."""
+
+cimport cython
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.dict cimport PyDict_SetItemString
+from cpython.object cimport PyTypeObject
+from cpython.type cimport PyType_Modified
+from libc.stdint cimport INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
+
+from kstore._native.format.cursor cimport Cursor
+from kstore._native.format.integer cimport integer_of
+from kstore._native.format.record_span cimport take_header
+from kstore._native.format.status cimport OK, Status, raise_for_status, raise_named
+
+_KINDS = ("NoTimestampType", "CreateTime", "LogAppendTime")     # Kafka's names, from -1 on
+
+
+cdef tuple parse_headers(const uint8_t* at, const uint8_t* end, int32_t count):
+    """Headers as ((name, value), ...); a name that is not UTF-8 is read as Java reads it."""
+    cdef Cursor cursor
+    cdef int32_t _n, key_size = 0, value_size = 0
+    cdef const uint8_t* key = NULL
+    cdef const uint8_t* value = NULL
+    cdef Status status
+    cdef list pairs = []
+    cursor.position = at
+    cursor.end = end
+    for _n in range(count):
+        status = take_header(&cursor, &key_size, &value_size, &key, &value)
+        if status != OK:
+            raise_for_status(status, None, -1, -1)
+        name = (<const char*>key)[:key_size].decode("utf-8", "replace")
+        pairs.append((
+            name,
+            None if value_size < 0
+            else PyBytes_FromStringAndSize(<const char*>value, value_size),
+        ))
+    return tuple(pairs)
+
+
+@cython.final
+@cython.no_gc           # holds only bytes and tuples of str and bytes: never part of a cycle
+@cython.freelist(256)
+cdef class Record:
+    def __init__(
+        self, offset, timestamp, bytes key, bytes value, headers=(), *,
+        str timestamp_type="CreateTime", leader_epoch=-1,
+    ):
+        if self.made:
+            raise AttributeError("a Record is immutable")
+        try:
+            self.timestamp = integer_of("timestamp", timestamp, INT64_MIN, INT64_MAX)
+        except ValueError as error:
+            raise_named("InvalidTimestampError", f"{error} (Kafka's int64)")
+        cdef list pairs = []
+        for name, content in headers:
+            if not isinstance(name, str) or not (content is None or isinstance(content, bytes)):
+                raise TypeError("a header is a pair (str, bytes or None)")
+            pairs.append((name, content))
+        if timestamp_type not in _KINDS:
+            raise ValueError(f"timestamp_type is one of {', '.join(_KINDS)}")
+        self.timestamp_kind = _KINDS.index(timestamp_type) - 1
+        self.offset = integer_of("offset", offset, INT64_MIN, INT64_MAX)
+        self.leader_epoch = <int32_t>integer_of("leader_epoch", leader_epoch, INT32_MIN, INT32_MAX)
+        self.key = key
+        self.value = value
+        self.headers = tuple(pairs)
+        self.made = True
+
+    @property
+    def timestamp_type(self):
+        return _KINDS[self.timestamp_kind + 1]
+
+    @property
+    def datetime(self):
+        if <int64_t>self.timestamp < 0:
+            return None
+        from datetime import UTC, datetime, timedelta
+        try:
+            return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=self.timestamp)
+        except OverflowError:
+            raise_named(
+                "InvalidTimestampError", f"{self.timestamp} ms is beyond the year 9999")
+
+    def __eq__(self, other):
+        if type(other) is not Record:
+            return NotImplemented
+        return _fields(self) == _fields(<Record>other)
+
+    def __hash__(self):
+        return hash(_fields(self))
+
+    def __reduce__(self):
+        return _restore, _fields(self)
+
+    def __repr__(self):
+        parts = [f"offset={self.offset}", f"timestamp={self.timestamp}"]
+        if self.key is not None:
+            parts.append(f"key={self.key!r}")
+        parts.append(f"value={self.value!r}")
+        if self.headers:
+            parts.append(f"headers={self.headers!r}")
+        return f"Record({', '.join(parts)})"
+
+
+cdef tuple _fields(Record record):
+    return (
+        record.offset, record.timestamp, record.key, record.value, record.headers,
+        _KINDS[record.timestamp_kind + 1], record.leader_epoch,
+    )
+
+
+cdef extern from "structmember.h":
+    ctypedef struct PyMemberDef:
+        const char* name
+        int type
+        Py_ssize_t offset
+        int flags
+        const char* doc
+    int T_OBJECT_EX
+    int READONLY
+    object PyDescr_NewMember(PyTypeObject* type, PyMemberDef* member)
+
+cdef extern from *:
+    """
+    static const char* const kstore_record_members[] = {"key", "value", "timestamp", "headers"};
+    """
+    const char** kstore_record_members
+
+cdef PyMemberDef[4] _members
+
+
+cdef int _add_members() except -1:
+    """Make key, value, timestamp and headers member descriptors of Record, as slots are."""
+    cdef Record record = Record(1, 2, b"key", b"value", [("name", None)])
+    cdef PyTypeObject* kind = <PyTypeObject*>Record
+    cdef Py_ssize_t first = <char*>&record.mark - <char*><void*>record + sizeof(int64_t)
+    cdef int n
+    for n in range(4):
+        _members[n].name = kstore_record_members[n]
+        _members[n].type = T_OBJECT_EX
+        _members[n].offset = first + n * <Py_ssize_t>sizeof(void*)
+        _members[n].flags = READONLY
+        PyDict_SetItemString(
+            <object>kind.tp_dict, kstore_record_members[n], PyDescr_NewMember(kind, &_members[n])
+        )
+    PyType_Modified(Record)
+    plain = <object>record
+    assert (plain.key, plain.value, plain.timestamp, plain.headers) == (
+        b"key", b"value", 2, (("name", None),)
+    ), "the compiler laid Record out in another order"
+    return 0
+
+_add_members()
+
+
+def _restore(offset, timestamp, key, value, headers, timestamp_type, leader_epoch):
+    """The other half of pickling."""
+    return Record(
+        offset, timestamp, key, value, headers,
+        timestamp_type=timestamp_type, leader_epoch=leader_epoch,
+    )
+
+
+def holds_records(list items not None):
+    """Whether any item is a Record (then append_records must take the list)."""
+    for item in items:
+        if type(item) is Record:
+            return True
+    return False

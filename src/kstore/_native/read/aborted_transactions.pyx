@@ -1,0 +1,170 @@
+"""Transactions as the headers of batches tell them: open, committed, aborted.
+
+Rules: Kafka's ProducerAppendInfo (what opens and closes a transaction), ControlRecordType and
+EndTransactionMarker (markers). Only headers are read, and the one record of a control batch.
+
+A control batch without records is a marker that the cleaner has emptied. It proves that the
+transaction ended. Kafka empties a marker only after every record of its transaction is gone, so
+records that are still here were copied before that, and nothing says that they were committed:
+they count as aborted. ProducerAppendInfo passes over such a batch and leaves the transaction open
+for ever.
+"""
+
+cimport cython
+from libc.stdint cimport int16_t, int64_t, uint8_t
+from libc.stdlib cimport free, malloc
+
+from kstore._native.format.argument cimport HeldBytes, hold_bytes
+from kstore._native.format.batch_header cimport BatchHeader, crc_matches, read_header
+from kstore._native.format.cursor cimport Cursor, get_i16, take_varlong
+from kstore._native.format.layout cimport CODEC_MASK, CONTROL_BIT, TRANSACTIONAL_BIT, V2_HEADER_SIZE
+from kstore._native.format.status cimport OK, TRUNCATED, Status
+
+cdef enum:
+    RECENT = 8                  # a power of two
+    ABORT = 0
+    COMMIT = 1
+    OTHER = -1
+    EMPTIED = 2                 # by the cleaner: which of the two it was is not known any more
+
+
+@cython.final
+cdef class AbortedRanges:
+    def __init__(self, ranges=()):
+        cdef list rows = sorted(ranges)
+        cdef Py_ssize_t n
+        if self.ranges != NULL:
+            raise ValueError("the ranges are there already")
+        self.ranges = <AbortedRange*>malloc(max(1, len(rows)) * sizeof(AbortedRange))
+        if self.ranges == NULL:
+            raise MemoryError
+        for n in range(len(rows)):
+            producer_id, first, last = rows[n]
+            self.ranges[n].producer_id = producer_id
+            self.ranges[n].first_offset = first
+            self.ranges[n].last_offset = last
+        self.count = len(rows)
+
+    def __dealloc__(self):
+        free(self.ranges)
+
+    def __contains__(self, batch):
+        producer_id, base_offset = batch
+        return is_aborted(self.ranges, self.count, producer_id, base_offset)
+
+    def __repr__(self):
+        return f"<AbortedRanges of {self.count} transactions>"
+
+
+cdef int marker_type(const uint8_t* data, const BatchHeader* batch) noexcept nogil:
+    """ABORT or COMMIT for a transaction marker; OTHER for any other control batch."""
+    cdef Cursor cursor
+    cdef int64_t number = 0
+    cdef int64_t key_size = 0
+    cdef int16_t kind
+    if batch.attributes & CODEC_MASK or batch.count < 1:
+        return OTHER
+    cursor.position = data + batch.position + V2_HEADER_SIZE
+    cursor.end = data + batch.position + batch.size
+    if take_varlong(&cursor, &number) != OK or cursor.position >= cursor.end:
+        return OTHER
+    cursor.position += 1                        # attributes of the record
+    for _ in range(2):                          # timestamp and offset deltas
+        if take_varlong(&cursor, &number) != OK:
+            return OTHER
+    if take_varlong(&cursor, &key_size) != OK:
+        return OTHER
+    if key_size < 4 or key_size > cursor.end - cursor.position:
+        return OTHER
+    kind = get_i16(cursor.position + 2)
+    if get_i16(cursor.position) < 0 or (kind != ABORT and kind != COMMIT):
+        return OTHER
+    return kind
+
+
+@cython.final
+cdef class TransactionWalk:
+    cdef readonly dict open
+    cdef public list aborted
+    cdef public list unproven
+    cdef public int64_t next_offset
+    cdef int64_t[RECENT] recent     # producers with a transaction open, by their lowest bits
+
+    def __init__(self, int64_t next_offset, open_transactions=None):
+        cdef int n
+        for n in range(RECENT):
+            self.recent[n] = -1
+        self.next_offset = next_offset
+        self.open = {} if open_transactions is None else dict(open_transactions)
+        self.aborted = []
+        self.unproven = []
+
+    def walk(
+        self, data, Py_ssize_t start, int64_t stop_offset, *,
+        bint to_marker=False,
+    ):
+        cdef HeldBytes held = hold_bytes(data)
+        cdef BatchHeader batch
+        cdef Status status = OK
+        cdef int64_t position = start
+        cdef int64_t next_offset = self.next_offset
+        cdef int64_t end = held.size
+        cdef const uint8_t* bytes_
+        if start < 0 or start >= end:
+            return start
+        bytes_ = held.data
+        while True:
+            with nogil:
+                while position < end:
+                    status = read_header(bytes_, position, end, &batch)
+                    if status != OK or batch.base_offset >= stop_offset:
+                        break
+                    if batch.last_offset < batch.base_offset:
+                        break
+                    if batch.magic == 2 and batch.attributes & TRANSACTIONAL_BIT and (
+                        batch.last_offset >= next_offset
+                    ) and (
+                        batch.attributes & CONTROL_BIT
+                        or self.recent[batch.producer_id & (RECENT - 1)] != batch.producer_id
+                    ):
+                        break
+                    position += batch.size
+                    if batch.last_offset >= next_offset:
+                        next_offset = batch.last_offset + 1
+            self.next_offset = next_offset
+            if position >= end:
+                return position
+            if status != OK:
+                return position if status == TRUNCATED else -1
+            if batch.last_offset < batch.base_offset:
+                return -1
+            if batch.base_offset >= stop_offset:
+                self.next_offset = max(next_offset, stop_offset)    # a gap lies before it
+                return position
+            position += batch.size
+            next_offset = batch.last_offset + 1
+            if self.take(bytes_, &batch) and to_marker:
+                self.next_offset = next_offset
+                return position
+
+    cdef bint take(self, const uint8_t* data, const BatchHeader* batch) except -1:
+        """Note a transactional batch; whether it was a marker."""
+        cdef int kind
+        if not batch.attributes & CONTROL_BIT:
+            if batch.producer_id not in self.open:
+                self.open[batch.producer_id] = batch.base_offset
+            self.recent[batch.producer_id & (RECENT - 1)] = batch.producer_id
+            return False
+        if not crc_matches(data, batch):
+            return False        # damage decides nothing: the transaction stays open
+        kind = EMPTIED if batch.count == 0 else marker_type(data, batch)
+        if kind == OTHER:
+            return False
+        first = self.open.pop(batch.producer_id, None)
+        if self.recent[batch.producer_id & (RECENT - 1)] == batch.producer_id:
+            self.recent[batch.producer_id & (RECENT - 1)] = -1
+        if kind != COMMIT and first is not None:
+            self.aborted.append((batch.producer_id, first, batch.last_offset))
+            if kind == EMPTIED:
+                self.unproven.append((batch.producer_id, first, batch.last_offset))
+        return True

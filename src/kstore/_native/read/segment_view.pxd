@@ -1,0 +1,65 @@
+"""The one door out of a log: from an offset to a slice of file bytes."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from kstore._native.format.argument cimport HeldBytes
+from kstore._native.format.status cimport Status
+
+
+cdef class FileMap:
+    cdef const uint8_t* data
+    cdef readonly Py_ssize_t size
+
+
+cdef class SegmentView:
+    cdef readonly int64_t base_offset
+    cdef readonly object path
+    cdef readonly int64_t size              # published bytes
+    cdef readonly int64_t next_offset       # published: one past the last offset
+    cdef public object opener               # called to map the files; returns nothing
+    cdef public bint touched                # read since the last sweep of the map budget
+    cdef public bint sealed                 # not the active segment: nothing here changes
+    cdef FileMap log_map
+    cdef uint8_t* entries                   # offset index, 8 bytes each
+    cdef Py_ssize_t entry_count, entry_capacity, entries_written
+    cdef uint8_t* time_entries              # time index, 12 bytes each
+    cdef Py_ssize_t time_count, time_capacity, times_written
+    cdef readonly int64_t max_timestamp     # largest so far, -1 if none
+    cdef readonly int64_t offset_of_max_timestamp
+    cdef public object inode                # of the file that was listed, None: any is the one
+    cdef public bint is_largest_known       # max_timestamp is that of every published batch
+    cdef public bint is_time_index_wrong    # the log contradicts the time index: not to be used
+
+    cdef int _load(
+        self, uint8_t** entries, Py_ssize_t* count, Py_ssize_t* capacity,
+        HeldBytes given, Py_ssize_t entry_size
+    ) except -1
+    cdef int64_t _floor(self, int64_t offset, int back) noexcept
+    cdef Status _walk(
+        self, const uint8_t* data, int64_t* position, int64_t end, int64_t offset, bint again,
+        int32_t* size
+    ) noexcept
+    cdef bint _starts_at_or_below(
+        self, const uint8_t* data, int64_t position, int64_t end, int64_t offset
+    ) noexcept
+    cdef int add_entry(self, int32_t relative, int32_t position) except -1
+    cdef int add_time(self, int64_t timestamp, int32_t relative) except -1
+    cdef Slice locate(self, int64_t offset, int64_t max_bytes)
+
+
+cdef class Slice:
+    cdef object owner
+    cdef const uint8_t* data
+    cdef readonly SegmentView segment
+    cdef readonly int64_t position
+    cdef readonly Py_ssize_t size
+    cdef readonly int64_t next_offset       # one past the last offset published in the segment
+
+
+cdef class SegmentList:
+    cdef readonly tuple views
+    cdef int64_t* bases
+    cdef Py_ssize_t count
+    cdef readonly int64_t start_offset
+
+    cdef Py_ssize_t _floor(self, int64_t offset) noexcept

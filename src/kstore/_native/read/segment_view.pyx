@@ -1,0 +1,600 @@
+"""From an offset to a slice of file bytes: floor segment, index search, short header walk.
+
+Rules: Kafka's UnifiedLog.read, LogSegment.translateOffset and read. Everything here runs under
+the GIL: it takes less than a microsecond, and growing an index entry table needs no lock then.
+"""
+
+cimport cython
+from cpython.buffer cimport PyBuffer_FillInfo
+from libc.errno cimport errno
+from libc.stdint cimport INT64_MAX, INT64_MIN, int8_t, int32_t, int64_t, uint8_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy
+from posix.mman cimport MAP_FAILED, MAP_SHARED, PROT_READ, mmap, munmap
+
+from kstore._native.format.argument cimport HeldBytes, hold_bytes
+from kstore._native.format.batch_header cimport BatchHeader, crc_matches, read_header
+from kstore._native.format.cursor cimport get_i32, get_i64, put_i32, put_i64
+from kstore._native.format.integer cimport int64_of
+from kstore._native.format.layout cimport (
+    HEADER_UP_TO_MAGIC, LOG_OVERHEAD, MAGIC_POSITION, OFFSET_INDEX_ENTRY_SIZE,
+    TIME_INDEX_ENTRY_SIZE, V0_OVERHEAD, V1_TIMESTAMP_POSITION, V2_HEADER_SIZE,
+    V2_MAX_TIMESTAMP_POSITION,
+)
+from kstore._native.format.status cimport OK, TRUNCATED, Status, raise_for_status
+from kstore._native.index.index_files cimport floor_offset, floor_time
+from kstore._native.read.header_walk cimport walk_to
+
+cdef enum:
+    MAX_RELATIVE = 2147483647
+    NOTE_INTERVAL = 4096
+
+
+cdef class FileMap:
+    """A read-only shared mapping of a file, longer than the file if asked.
+
+    The owner promises to touch only bytes that it knows to be in the file. The mapping lives
+    as long as anything refers to it; there is no close. Thread safe: it never changes.
+    """
+
+    def __cinit__(self, int fd, Py_ssize_t size):
+        cdef void* address
+        if size <= 0:
+            raise ValueError("a mapping needs at least one byte")
+        address = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0)
+        if address == MAP_FAILED:
+            raise OSError(errno, "cannot map the file")
+        self.data = <const uint8_t*>address
+        self.size = size
+
+    def __dealloc__(self):
+        if self.data != NULL:
+            munmap(<void*>self.data, self.size)
+
+
+@cython.final
+@cython.freelist(64)
+cdef class Slice:
+    """A promise of file bytes: whole batches from ``position``, perhaps a cut one at the end.
+
+    The first batch is the one that holds the offset asked for, so earlier records may come
+    first. ``memoryview(slice)`` is the bytes, without a copy; it keeps the mapping alive.
+    """
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, <void*>self.data, self.size, True, flags)
+
+    def __len__(self):
+        return self.size
+
+    def __bytes__(self):
+        return self.data[:self.size]
+
+    def memory(self):
+        """The bytes as a read-only memoryview, not copied."""
+        return memoryview(self)
+
+    def part_end(self, Py_ssize_t start, Py_ssize_t size):
+        """The end of about size bytes from start, which a batch begins at: where one ends.
+
+        Where the slice is damaged it is the slice's: whoever reads it, says so.
+        """
+        cdef Py_ssize_t at = start
+        cdef int32_t length
+        with nogil:
+            while at - start < size and self.size - at >= HEADER_UP_TO_MAGIC:
+                length = get_i32(self.data + at + 8)
+                if length < V0_OVERHEAD or length > self.size - at - LOG_OVERHEAD:
+                    at = self.size          # damage, or a cut batch
+                    break
+                at += length + LOG_OVERHEAD
+        return at if self.size - at >= HEADER_UP_TO_MAGIC else self.size
+
+    @property
+    def path(self):
+        """The ``.log`` file that the bytes stand in."""
+        return self.segment.path
+
+    def __repr__(self):
+        return f"Slice(path={self.segment.path!r}, position={self.position}, size={self.size})"
+
+
+cdef Slice new_slice(
+    SegmentView segment, object owner, const uint8_t* data, int64_t position, Py_ssize_t size
+):
+    cdef Slice out = Slice.__new__(Slice)
+    out.segment = segment
+    out.owner = owner
+    out.data = data
+    out.position = position
+    out.size = size
+    out.next_offset = segment.next_offset
+    return out
+
+
+def slice_of_bytes(SegmentView segment not None, bytes data not None, int64_t position):
+    """A Slice over bytes that were read from the segment's file at position."""
+    return new_slice(segment, data, <const uint8_t*><char*>data, position, len(data))
+
+
+def find_batch_reaching(
+    data, Py_ssize_t start, int64_t offset,
+    int64_t before_last=INT64_MIN, int64_t next_offset=INT64_MAX, bint again=True,
+):
+    """(position, size) of the first batch at or after start whose last offset reaches offset.
+
+    Size 0: none of the whole batches does; position is where they end. Raises
+    CorruptRecordError on bytes that cannot be a batch, and on a batch whose offsets its
+    neighbours contradict; the other arguments are walk_to's.
+    """
+    cdef HeldBytes held = hold_bytes(data)
+    cdef int64_t position = start
+    cdef int32_t size = 0
+    cdef Status status
+    if start < 0 or start >= held.size:
+        return start, 0
+    status = walk_to(
+        held.data, &position, held.size, offset, before_last, next_offset, again, &size
+    )
+    if status == TRUNCATED:
+        return position, 0
+    raise_for_status(status, None, position, -1)
+    return position, size
+
+
+def find_time(data, Py_ssize_t start, int64_t timestamp):
+    """Position and size of the first batch at or after start whose largest timestamp reaches
+    timestamp, or None. A v0 message has none and never does."""
+    cdef HeldBytes held = hold_bytes(data)
+    cdef BatchHeader header
+    cdef int64_t position = start
+    cdef Status status
+    if start < 0 or start >= held.size:
+        return None
+    while position < held.size:
+        status = read_header(held.data, position, held.size, &header)
+        if status == TRUNCATED:
+            return None
+        raise_for_status(status, None, position, -1)
+        if header.max_timestamp >= timestamp and header.max_timestamp >= 0:
+            return position, header.size
+        position += header.size
+    return None
+
+
+def find_end(data, Py_ssize_t start, int64_t base_offset, bint check_crc):
+    """Walk whole batches from start as far as they go.
+
+    Returns (position after the last one, offset after the last one, largest timestamp, last
+    offset of the batch that has it). Without a batch: (start, base_offset, -1, base_offset).
+    Offsets that do not increase end the walk too.
+    """
+    cdef HeldBytes held = hold_bytes(data)
+    cdef BatchHeader header
+    cdef int64_t position = start
+    cdef int64_t next_offset = base_offset
+    cdef int64_t largest = -1
+    cdef int64_t at = base_offset
+    while position < held.size:
+        if read_header(held.data, position, held.size, &header) != OK:
+            break
+        if header.last_offset < next_offset or header.last_offset < header.base_offset:
+            break
+        if header.last_offset == 0x7FFFFFFFFFFFFFFF:    # no offset comes after it
+            break
+        if check_crc and not crc_matches(held.data, &header):
+            break
+        if header.max_timestamp > largest:
+            largest = header.max_timestamp
+            at = header.last_offset
+        next_offset = header.last_offset + 1
+        position += header.size
+    return position, next_offset, largest, at
+
+
+def find_largest_time(data, Py_ssize_t start, int64_t until=INT64_MAX):
+    """Walk the headers of whole batches from start to the first that reaches offset until.
+
+    Returns (position after the last batch walked, largest timestamp, last offset of the first
+    batch that has it, last offset walked). Without a timestamp: -1 twice; without a batch the
+    last offset is INT64_MIN. Offsets that do not increase end the walk, as damage does.
+    """
+    cdef HeldBytes held = hold_bytes(data)
+    cdef BatchHeader header
+    cdef int64_t position = start
+    cdef int64_t last = INT64_MIN
+    cdef int64_t largest = -1
+    cdef int64_t at = -1
+    while position < held.size and last < until:
+        if read_header(held.data, position, held.size, &header) != OK:
+            break
+        if header.last_offset <= last or header.last_offset < header.base_offset:
+            break
+        if header.max_timestamp > largest:
+            largest = header.max_timestamp
+            at = header.last_offset
+        last = header.last_offset
+        position += header.size
+    return position, largest, at, last
+
+
+def first_batch_timestamp(data):
+    """Largest timestamp in the header at the start of data, of which the rest may be missing."""
+    cdef HeldBytes held = hold_bytes(data)
+    cdef int8_t magic
+    if held.size <= MAGIC_POSITION:
+        return -1
+    magic = <int8_t>held.data[MAGIC_POSITION]
+    if magic == 2 and held.size >= V2_HEADER_SIZE:
+        return get_i64(held.data + V2_MAX_TIMESTAMP_POSITION)
+    if magic == 1 and held.size >= V1_TIMESTAMP_POSITION + 8:
+        return get_i64(held.data + V1_TIMESTAMP_POSITION)
+    return -1
+
+
+cdef class SegmentView:
+    """One segment as this process knows it: what is published, its index entries, its map.
+
+    Not thread safe for writing (the log's lock guards that); safe to read under the GIL.
+    """
+
+    def __cinit__(self, int64_t base_offset, path, *, int64_t size=0, next_offset=None):
+        self.base_offset = base_offset
+        self.path = path
+        self.size = size
+        self.next_offset = base_offset if next_offset is None else next_offset
+        self.max_timestamp = -1
+        self.offset_of_max_timestamp = base_offset
+
+    def __dealloc__(self):
+        free(self.entries)
+        free(self.time_entries)
+
+    def publish(self, int64_t size, int64_t next_offset):
+        """Tell that bytes up to size, offsets below next_offset, may be read."""
+        self.size = size
+        self.next_offset = next_offset
+
+    def note_timestamp(self, int64_t timestamp, int64_t offset):
+        """Keep the largest timestamp and the last offset of its (earliest) batch."""
+        if timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+            self.offset_of_max_timestamp = offset
+
+    def load_entries(self, offset_entries, time_entries):
+        """Take over index entries (copied) as they stand in the files, in place of any held."""
+        self._load(
+            &self.entries, &self.entry_count, &self.entry_capacity, hold_bytes(offset_entries),
+            OFFSET_INDEX_ENTRY_SIZE)
+        self._load(
+            &self.time_entries, &self.time_count, &self.time_capacity, hold_bytes(time_entries),
+            TIME_INDEX_ENTRY_SIZE)
+        self.entries_written = self.entry_count
+        self.times_written = self.time_count
+
+    def forget_times(self):
+        """Drop the entries of the time index: the next ones replace them in the file too."""
+        self.time_count = self.times_written = 0
+
+    cdef int _load(
+        self, uint8_t** entries, Py_ssize_t* count, Py_ssize_t* capacity,
+        HeldBytes given, Py_ssize_t entry_size
+    ) except -1:
+        cdef Py_ssize_t given_count = given.size // entry_size
+        cdef uint8_t* grown
+        if given_count > capacity[0]:
+            grown = <uint8_t*>realloc(entries[0], given_count * entry_size)
+            if grown == NULL:
+                raise MemoryError
+            entries[0] = grown
+            capacity[0] = given_count
+        if given_count:
+            memcpy(entries[0], given.data, given_count * entry_size)
+        count[0] = given_count
+        return 0
+
+    def unmap(self):
+        """Give back the mapping; a sealed segment forgets its entries too (read again on use)."""
+        self.log_map = None
+        if self.sealed:
+            free(self.entries)
+            free(self.time_entries)
+            self.entries = self.time_entries = NULL
+            self.entry_count = self.entry_capacity = self.entries_written = 0
+            self.time_count = self.time_capacity = self.times_written = 0
+
+    def attach_log(self, FileMap log_map not None):
+        """Give the mapping of the log file."""
+        self.log_map = log_map
+
+    @property
+    def mapped(self):
+        """Whether there is something to be given back by `unmap`."""
+        return self.log_map is not None or (self.sealed and self.entry_count > 0)
+
+    @property
+    def holds_log(self):
+        """Whether the published bytes can be read whatever becomes of the file's name."""
+        return self.log_map is not None and self.log_map.size >= self.size
+
+    @property
+    def index_count(self):
+        return self.entry_count
+
+    @property
+    def time_index_count(self):
+        return self.time_count
+
+    def pending_entries(self):
+        """(first slot, bytes) of offset index entries not yet written to the file."""
+        cdef Py_ssize_t first = self.entries_written
+        if first == self.entry_count:
+            return first, b""
+        return first, <bytes>self.entries[
+            first * OFFSET_INDEX_ENTRY_SIZE:self.entry_count * OFFSET_INDEX_ENTRY_SIZE]
+
+    def pending_times(self):
+        cdef Py_ssize_t first = self.times_written
+        if first == self.time_count:
+            return first, b""
+        return first, <bytes>self.time_entries[
+            first * TIME_INDEX_ENTRY_SIZE:self.time_count * TIME_INDEX_ENTRY_SIZE]
+
+    def note_position(self, int64_t offset, int64_t position):
+        """Remember that the batches up to position hold offsets below offset (for a reader)."""
+        cdef int64_t relative = offset - self.base_offset
+        cdef const uint8_t* last
+        if relative > MAX_RELATIVE or position > MAX_RELATIVE:
+            return
+        if self.entry_count:
+            last = self.entries + (self.entry_count - 1) * OFFSET_INDEX_ENTRY_SIZE
+            # As sparse as an index: a reader that looks often must not keep an entry each time.
+            if relative <= get_i32(last) or position - get_i32(last + 4) < NOTE_INTERVAL:
+                return
+        self.add_entry(<int32_t>relative, <int32_t>position)
+
+    def entries_are_written(self, Py_ssize_t entries, Py_ssize_t times):
+        """Tell that the files hold this many entries."""
+        self.entries_written = entries
+        self.times_written = times
+
+    def close_time_index(self):
+        """Add the closing entry of a segment that is sealed (Kafka: onBecomeInactiveSegment)."""
+        if self.max_timestamp >= 0:
+            self.add_time(
+                self.max_timestamp, <int32_t>(self.offset_of_max_timestamp - self.base_offset)
+            )
+
+    cdef int add_entry(self, int32_t relative, int32_t position) except -1:
+        cdef uint8_t* grown
+        cdef Py_ssize_t capacity
+        if self.entry_count == self.entry_capacity:
+            capacity = max(64, self.entry_capacity * 2)
+            grown = <uint8_t*>realloc(self.entries, capacity * OFFSET_INDEX_ENTRY_SIZE)
+            if grown == NULL:
+                raise MemoryError
+            self.entries = grown
+            self.entry_capacity = capacity
+        put_i32(self.entries + self.entry_count * OFFSET_INDEX_ENTRY_SIZE, relative)
+        put_i32(self.entries + self.entry_count * OFFSET_INDEX_ENTRY_SIZE + 4, position)
+        self.entry_count += 1
+        return 0
+
+    cdef int add_time(self, int64_t timestamp, int32_t relative) except -1:
+        """Kafka's maybeAppend: only a timestamp beyond the last one makes an entry."""
+        cdef uint8_t* grown
+        cdef Py_ssize_t capacity
+        cdef uint8_t* at
+        if self.time_count > 0:
+            at = self.time_entries + (self.time_count - 1) * TIME_INDEX_ENTRY_SIZE
+            if timestamp <= get_i64(at) or relative < get_i32(at + 8):
+                return 0
+        elif timestamp < 0:
+            return 0
+        if self.time_count == self.time_capacity:
+            capacity = max(64, self.time_capacity * 2)
+            grown = <uint8_t*>realloc(self.time_entries, capacity * TIME_INDEX_ENTRY_SIZE)
+            if grown == NULL:
+                raise MemoryError
+            self.time_entries = grown
+            self.time_capacity = capacity
+        at = self.time_entries + self.time_count * TIME_INDEX_ENTRY_SIZE
+        put_i64(at, timestamp)
+        put_i32(at + 8, relative)
+        self.time_count += 1
+        return 0
+
+    # --- reading ---------------------------------------------------------------------
+
+    def floor_position(self, int64_t offset, int back=0):
+        """Byte position to start walking from for an offset (0 where the index has none), or
+        that of the entry so many earlier."""
+        return self._floor(offset, back)
+
+    cdef int64_t _floor(self, int64_t offset, int back) noexcept:
+        """Position of the entry at or below offset, `back` entries earlier; 0 if none or wild."""
+        cdef int64_t relative = offset - self.base_offset
+        cdef Py_ssize_t slot
+        cdef int64_t position
+        if relative < 0 or self.entry_count == 0:
+            return 0
+        if relative > MAX_RELATIVE:
+            relative = MAX_RELATIVE
+        slot = floor_offset(self.entries, self.entry_count, <int32_t>relative) - back
+        if slot < 0:
+            return 0
+        position = get_i32(self.entries + slot * OFFSET_INDEX_ENTRY_SIZE + 4)
+        return position if 0 <= position < self.size else 0
+
+    def last_indexed(self, int64_t size):
+        """(offset, position) of the last index entry that lies within size bytes of log.
+
+        Without one (base offset - 1, 0): what is in front of the segment, and its begin.
+        """
+        cdef Py_ssize_t slot = self.entry_count - 1
+        cdef const uint8_t* at
+        cdef int64_t position
+        while slot >= 0:
+            at = self.entries + slot * OFFSET_INDEX_ENTRY_SIZE
+            position = get_i32(at + 4)
+            if 0 <= position < size:
+                return self.base_offset + get_i32(at), position
+            slot -= 1
+        return self.base_offset - 1, 0
+
+    def time_entry(self, Py_ssize_t slot):
+        """(timestamp, offset) of a time index entry; (-1, base offset) where there is none."""
+        cdef const uint8_t* at
+        if not 0 <= slot < self.time_count:
+            return -1, self.base_offset
+        at = self.time_entries + slot * TIME_INDEX_ENTRY_SIZE
+        return get_i64(at), self.base_offset + get_i32(at + 8)
+
+    def entry_before_time(self, int64_t timestamp):
+        """The time index entry in front of the one at or below timestamp, as time_entry gives it:
+        a search that begins there misses nothing by one wrong entry."""
+        return self.time_entry(floor_time(self.time_entries, self.time_count, timestamp) - 1)
+
+    cdef Slice locate(self, int64_t offset, int64_t max_bytes):
+        """The slice that begins with the batch holding offset; None if all batches end before."""
+        cdef int64_t position
+        cdef int64_t end = self.size
+        cdef int32_t size = 0
+        cdef Status status
+        cdef const uint8_t* data
+        cdef int64_t start
+        cdef FileMap log_map = self.log_map
+        if end == 0:
+            return None
+        while log_map is None or log_map.size < end:
+            # Not mapped, or the file may grow larger now. Another thread may unmap the view as
+            # soon as it is mapped, so what is used from here on is a reference of its own.
+            self.opener(self)
+            log_map = self.log_map
+            end = min(end, self.size)  # whoever maps it may have found zeros at its end
+        self.touched = True
+        data = log_map.data
+        position = self._floor(offset, 0)
+        if position > 0 and not self._starts_at_or_below(data, position, end, offset):
+            position = self._floor(offset, 1)
+            if position > 0 and not self._starts_at_or_below(data, position, end, offset):
+                position = 0
+        start = position
+        status = self._walk(data, &position, end, offset, False, &size)
+        if status != OK and position != end and start > 0:
+            # Either the index misled or the log is damaged: the log alone decides.
+            position = self._floor(offset, 1)
+            if not 0 < position < start:
+                position = 0
+            status = self._walk(data, &position, end, offset, True, &size)
+            if status != OK and position != end:
+                position = 0
+                status = self._walk(data, &position, end, offset, True, &size)
+        if status == TRUNCATED and position == end:
+            return None
+        if status != OK:
+            raise_for_status(status, self.path, position, offset)
+        if max_bytes < size:
+            max_bytes = size
+        return new_slice(
+            self, log_map, data + position, position, min(max_bytes, end - position))
+
+    cdef Status _walk(
+        self, const uint8_t* data, int64_t* position, int64_t end, int64_t offset, bint again,
+        int32_t* size
+    ) noexcept:
+        cdef int64_t before_last = self.base_offset - 1 if position[0] == 0 else INT64_MIN
+        return walk_to(data, position, end, offset, before_last, self.next_offset, again, size)
+
+    cdef bint _starts_at_or_below(
+        self, const uint8_t* data, int64_t position, int64_t end, int64_t offset
+    ) noexcept:
+        """Whether a batch that can be trusted to begin at or before offset stands here.
+
+        A v0/v1 wrapper names only its last offset, so a wrapper beyond offset proves nothing.
+        """
+        if end - position < HEADER_UP_TO_MAGIC:
+            return False
+        return get_i64(data + position) <= offset
+
+    def whole(self):
+        """Everything published, as one Slice."""
+        if self.size == 0:
+            return new_slice(self, b"", <const uint8_t*>b"", 0, 0)
+        cdef int64_t end = self.size
+        cdef FileMap log_map = self.log_map
+        while log_map is None or log_map.size < end:
+            self.opener(self)
+            log_map = self.log_map
+            end = min(end, self.size)
+        self.touched = True
+        return new_slice(self, log_map, log_map.data, 0, end)
+
+
+cdef class SegmentList:
+    """The segments of a log at one moment, oldest first, and the log start offset. Immutable."""
+
+    def __cinit__(self, views, int64_t start_offset):
+        cdef Py_ssize_t n
+        self.views = tuple(views)
+        self.count = len(self.views)
+        self.start_offset = start_offset
+        if self.count == 0:
+            raise ValueError("a log has at least one segment")
+        self.bases = <int64_t*>malloc(self.count * sizeof(int64_t))
+        if self.bases == NULL:
+            raise MemoryError
+        for n in range(self.count):
+            self.bases[n] = (<SegmentView?>self.views[n]).base_offset
+            if n and self.bases[n] <= self.bases[n - 1]:
+                raise ValueError("segments must be in order of their base offsets")
+
+    def __dealloc__(self):
+        free(self.bases)
+
+    def __len__(self):
+        return self.count
+
+    def floor(self, int64_t offset):
+        """Number of the last segment whose base offset is at or below offset; -1 if none."""
+        return self._floor(offset)
+
+    cdef Py_ssize_t _floor(self, int64_t offset) noexcept:
+        cdef Py_ssize_t low = 0
+        cdef Py_ssize_t high = self.count
+        cdef Py_ssize_t middle
+        if offset >= self.bases[self.count - 1]:     # most reads are near the end
+            return self.count - 1
+        while low < high:
+            middle = (low + high) >> 1
+            if self.bases[middle] <= offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low - 1
+
+    @property
+    def end_offset(self):
+        return (<SegmentView>self.views[self.count - 1]).next_offset
+
+    def read(self, offset, max_bytes=1048576):
+        """The slice that begins with the batch holding offset; None at or past the end.
+
+        Raises LookupError below the log start or beyond the end; TypeError, OverflowError.
+        """
+        cdef int64_t wanted = int64_of(offset)
+        cdef int64_t limit = int64_of(max_bytes)
+        cdef Py_ssize_t n
+        cdef SegmentView view = <SegmentView>self.views[self.count - 1]
+        cdef Slice found
+        if wanted < self.start_offset or wanted > view.next_offset:
+            raise LookupError(offset)
+        if wanted == view.next_offset:
+            return None
+        n = max(self._floor(wanted), 0)
+        while n < self.count:
+            found = (<SegmentView>self.views[n]).locate(wanted, limit)
+            if found is not None:
+                return found
+            n += 1
+        return None

@@ -1,0 +1,204 @@
+"""Checksums over the bytes of batches that their own checksums leave out, in groups of batches.
+
+The first 21 bytes of a batch v2 are its offset, size, leader epoch, magic and checksum; of a
+message v0 or v1 they hold its offset, size and checksum, which is all that is not covered there.
+"""
+
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdlib cimport free, realloc
+
+from kstore._native.format.checksum cimport crc32c
+from kstore._native.format.cursor cimport get_i32, get_i64, get_u32, put_i64, put_u32
+from kstore._native.format.layout cimport LOG_OVERHEAD, V0_OVERHEAD, V2_CRC_START
+
+cdef enum:
+    GROUP = 64                  # batches under one checksum
+    ENTRY = 12                  # bytes of a group: position (8) of its first batch, CRC-32C (4)
+    PREFIX = V2_CRC_START       # bytes of each batch
+
+GROUP_BATCHES = GROUP
+ENTRY_SIZE = ENTRY
+
+
+cdef inline int64_t frame_size(const uint8_t* at) noexcept nogil:
+    """Bytes of the frame whose first 12 bytes are there; 0 if none can be so small."""
+    cdef int32_t size = get_i32(at + 8)
+    return 0 if size < V0_OVERHEAD else <int64_t>size + LOG_OVERHEAD
+
+
+@cython.final
+cdef class ChecksumWriter:
+    """Walks a segment, fed with windows of its file, and gathers the checksum of each group.
+
+    Not thread-safe. ``feed`` releases the GIL.
+    """
+
+    cdef uint8_t* _data
+    cdef int64_t _count, _capacity
+    cdef int _in_group
+    cdef uint32_t _crc
+    cdef readonly int64_t file_size, position, batches
+
+    def __cinit__(self, int64_t file_size):
+        self.file_size = file_size
+
+    def __dealloc__(self):
+        free(self._data)
+
+    def feed(self, object window):
+        """Take a window of the file that begins at ``position``; moves that on.
+
+        False where no batch can be there: the segment cannot be sealed.
+        """
+        cdef Py_buffer view
+        cdef bint sound
+        PyObject_GetBuffer(window, &view, PyBUF_SIMPLE)
+        try:
+            with nogil:
+                sound = self._walk(<const uint8_t*>view.buf, view.len)
+        finally:
+            PyBuffer_Release(&view)
+        return sound
+
+    cdef bint _walk(self, const uint8_t* data, int64_t size) noexcept nogil:
+        cdef int64_t at = 0, frame
+        while size - at >= PREFIX:
+            frame = frame_size(data + at)
+            if frame == 0 or frame > self.file_size - self.position:
+                return False
+            if self._in_group == 0 and not self._begin():
+                return False
+            self._crc = crc32c(self._crc, data + at, PREFIX)
+            self._in_group += 1
+            self.batches += 1
+            self.position += frame
+            if self._in_group == GROUP:
+                self._end()
+            if frame > size - at:
+                return True     # the next window begins behind it
+            at += frame
+        return at > 0 or self.position == self.file_size
+
+    cdef bint _begin(self) noexcept nogil:
+        cdef uint8_t* grown
+        if self._count == self._capacity:
+            grown = <uint8_t*>realloc(self._data, (2 * self._capacity + 64) * ENTRY)
+            if grown == NULL:
+                return False
+            self._data = grown
+            self._capacity = 2 * self._capacity + 64
+        put_i64(self._data + self._count * ENTRY, self.position)
+        self._count += 1
+        self._crc = 0
+        return True
+
+    cdef void _end(self) noexcept nogil:
+        put_u32(self._data + (self._count - 1) * ENTRY + 8, self._crc)
+        self._in_group = 0
+
+    def finish(self):
+        """The groups, 12 bytes each; to be called once ``position`` is the file's size."""
+        if self.position != self.file_size:
+            raise ValueError(f"{self.position} of {self.file_size} bytes were walked")
+        if self._in_group:
+            self._end()
+        return PyBytes_FromStringAndSize(<char*>self._data, self._count * ENTRY)
+
+
+@cython.final
+cdef class ChecksumCheck:
+    """Compares whole batches of a segment, in the order of the file, with the groups of a seal.
+
+    Not thread-safe. ``feed`` releases the GIL.
+    """
+
+    cdef Py_buffer _view
+    cdef const uint8_t* _groups
+    cdef int64_t _group_count, _group, _next
+    cdef uint32_t _crc
+    cdef bint _whole
+    cdef int64_t _bad_from, _bad_to
+    cdef readonly int64_t file_size
+
+    def __cinit__(self, object groups, int64_t file_size):
+        PyObject_GetBuffer(groups, &self._view, PyBUF_SIMPLE)
+        self._groups = <const uint8_t*>self._view.buf
+        self._group_count = self._view.len // ENTRY
+        self._group = -1
+        self.file_size = file_size
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self._view)
+
+    cdef int64_t _start(self, int64_t group) noexcept nogil:
+        if group >= self._group_count:
+            return self.file_size
+        return get_i64(self._groups + group * ENTRY)
+
+    def feed(self, object batches, int64_t position):
+        """Take whole batches that begin at a position of the file, and leave none out but where
+        they are damaged. Returns ``(start, end)`` of each group that is not what it was."""
+        cdef Py_buffer view
+        cdef int64_t at = 0
+        cdef list found = []
+        if position != self._next:
+            self._whole = False
+        PyObject_GetBuffer(batches, &view, PyBUF_SIMPLE)
+        try:
+            while at < view.len:
+                with nogil:
+                    at = self._walk(<const uint8_t*>view.buf, at, view.len, position)
+                self._take(found)
+        finally:
+            PyBuffer_Release(&view)
+        self._next = position + at
+        return found
+
+    def finish(self):
+        """The same of what is left at the file's end."""
+        cdef list found = []
+        while self._group < self._group_count:
+            if self._next != self.file_size:
+                self._whole = False
+            self._close()
+            self._take(found)
+            self._whole = False
+        return found
+
+    cdef int _take(self, list found) except -1:
+        if self._bad_to > self._bad_from:
+            found.append((self._bad_from, self._bad_to))
+            self._bad_from = self._bad_to = 0
+        return 0
+
+    cdef void _close(self) noexcept nogil:
+        """Judge the group that ends here, and go on to the next."""
+        if self._group >= 0 and (
+            not self._whole or self._crc != get_u32(self._groups + self._group * ENTRY + 8)
+        ):
+            self._bad_from = self._start(self._group)
+            self._bad_to = self._start(self._group + 1)
+        self._group += 1
+        self._crc = 0
+        self._whole = False
+
+    cdef int64_t _walk(
+        self, const uint8_t* data, int64_t at, int64_t size, int64_t position
+    ) noexcept nogil:
+        """Goes on until there is something to tell; returns where."""
+        cdef int64_t frame
+        while at < size:
+            while self._group < self._group_count and self._start(self._group + 1) <= position + at:
+                self._close()
+                self._whole = self._start(self._group) == position + at
+                if self._bad_to > self._bad_from:
+                    return at
+            frame = frame_size(data + at) if size - at >= PREFIX else 0
+            if frame == 0 or frame > size - at:
+                return size
+            self._crc = crc32c(self._crc, data + at, PREFIX)
+            at += frame
+        return at

@@ -1,0 +1,431 @@
+"""Recovery's one pass over a segment: every batch checked, both indexes built anew.
+
+The rules are those of Kafka's LogSegment.recover: a batch must be whole, its checksum right and
+its offsets in order within the segment; the first that is not ends the valid part. An index
+entry is made when more than ``index.interval.bytes`` lie between a batch and the last indexed
+one; with it goes a time index entry, if the largest timestamp so far has grown, and one more at
+the end.
+"""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy, memset
+
+from kstore._native.format.batch_header cimport BatchHeader, crc_matches, read_header
+from kstore._native.format.checksum cimport crc32, crc32c
+from kstore._native.format.cursor cimport put_i32, put_i64
+from kstore._native.format.layout cimport (
+    LEGACY_CRC_START, OFFSET_INDEX_ENTRY_SIZE, TIME_INDEX_ENTRY_SIZE, V2_CRC_START, V2_HEADER_SIZE,
+)
+from kstore._native.format.status cimport BAD_CRC, BAD_OFFSET, NO_MEMORY, OK, TRUNCATED, Status
+
+
+cdef uint8_t* _grow(Growing* buffer, size_t more) noexcept nogil:
+    """Room for more bytes at the buffer's end, counted as used; NULL without memory."""
+    cdef size_t capacity
+    cdef uint8_t* data
+    if buffer.capacity - buffer.size < more:
+        capacity = buffer.capacity * 2 if buffer.capacity > 0 else 4096
+        data = <uint8_t*>realloc(buffer.data, capacity)
+        if data == NULL:
+            return NULL
+        buffer.data = data
+        buffer.capacity = capacity
+    buffer.size += more
+    return buffer.data + (buffer.size - more)
+
+
+cdef Status _add_time_entry(ScanState* state) noexcept nogil:
+    """Kafka's TimeIndex.maybeAppend: only a timestamp beyond the last entry's makes an entry."""
+    cdef uint8_t* at
+    if state.max_timestamp <= state.last_indexed_timestamp:
+        return OK
+    at = _grow(&state.time_index, TIME_INDEX_ENTRY_SIZE)
+    if at == NULL:
+        return NO_MEMORY
+    put_i64(at, state.max_timestamp)
+    put_i32(at + 8, <int32_t>(state.max_timestamp_offset - state.base_offset))
+    state.last_indexed_timestamp = state.max_timestamp
+    return OK
+
+
+cdef Status _add_entries(
+    ScanState* state, const BatchHeader* batch, int64_t position
+) noexcept nogil:
+    cdef uint8_t* at
+    if (
+        <int64_t>state.index.size > state.index_limit - OFFSET_INDEX_ENTRY_SIZE
+        # One slot of the time index stays free for the closing entry.
+        or <int64_t>state.time_index.size > state.index_limit - 2 * TIME_INDEX_ENTRY_SIZE
+        or position > INT32_MAX
+    ):
+        return OK
+    at = _grow(&state.index, OFFSET_INDEX_ENTRY_SIZE)
+    if at == NULL:
+        return NO_MEMORY
+    put_i32(at, <int32_t>(batch.last_offset - state.base_offset))
+    put_i32(at + 4, <int32_t>position)
+    state.last_indexed = position
+    return _add_time_entry(state)
+
+
+cdef Status _add_epoch(ScanState* state, const BatchHeader* batch) noexcept nogil:
+    cdef uint8_t* at = _grow(&state.epochs, 16)
+    cdef int64_t epoch = batch.leader_epoch
+    if at == NULL:
+        return NO_MEMORY
+    memcpy(at, &epoch, 8)
+    memcpy(at + 8, &batch.base_offset, 8)
+    state.latest_epoch = batch.leader_epoch
+    return OK
+
+
+cdef inline Status _accept(
+    ScanState* state, const BatchHeader* batch, int64_t position
+) noexcept nogil:
+    """Take a batch whose checksum is right, if its offsets fit; position is its place in the file.
+
+    last_offset never falls below base_offset - 1, so no difference here can overflow.
+    """
+    cdef Status status
+    if (
+        batch.base_offset <= state.last_offset
+        or batch.last_offset < batch.base_offset
+        or batch.last_offset - state.base_offset > INT32_MAX
+    ):
+        return BAD_OFFSET
+    if batch.max_timestamp > state.max_timestamp:
+        state.max_timestamp = batch.max_timestamp
+        state.max_timestamp_offset = batch.last_offset
+    if position - state.last_indexed > state.index_interval:
+        status = _add_entries(state, batch, position)
+        if status != OK:
+            return status
+    if batch.leader_epoch > state.latest_epoch and state.index_interval != INT64_MAX:
+        status = _add_epoch(state, batch)
+        if status != OK:
+            return status
+    if state.batches == 0:
+        state.first_timestamp = batch.max_timestamp
+    if batch.producer_id >= 0:
+        state.producer_batches += 1
+    state.batches += 1
+    state.last_offset = batch.last_offset
+    state.last_batch_position = position
+    state.valid_size = position + batch.size
+    return OK
+
+
+cdef void scan_begin(
+    ScanState* state, int64_t base_offset, int64_t start, int64_t file_size
+) noexcept nogil:
+    """Prepare a scan from a batch's first byte; by default it checks CRCs and builds no index."""
+    memset(state, 0, sizeof(ScanState))
+    state.base_offset = base_offset
+    state.file_size = file_size
+    state.index_interval = INT64_MAX
+    state.check_crc = True
+    state.position = start
+    state.valid_size = start
+    state.last_offset = base_offset - 1
+    state.first_timestamp = -1
+    state.max_timestamp = -1
+    state.max_timestamp_offset = base_offset
+    state.last_batch_position = -1
+    state.last_indexed_timestamp = -1
+    state.latest_epoch = -1
+    state.status = OK
+
+
+cdef int64_t _carry_on(ScanState* state, const uint8_t* piece, int64_t size) noexcept nogil:
+    """Go on with the batch that ran over the last piece; returns how much of this one it took."""
+    cdef int64_t taken = min(size, state.pending)
+    if state.check_crc:
+        if state.header.magic == 2:
+            state.running = crc32c(state.running, piece, taken)
+        else:
+            state.running = crc32(state.running, piece, taken)
+    state.pending -= taken
+    state.position += taken
+    if state.pending == 0:
+        if state.check_crc and state.running != state.header.crc:
+            state.status = BAD_CRC
+        else:
+            state.status = _accept(state, &state.header, state.valid_size)
+    return taken
+
+
+cdef void _begin_long(ScanState* state, const uint8_t* at, int64_t available) noexcept nogil:
+    """Begin a batch of which only the first bytes, header included, are in this piece."""
+    if state.check_crc:
+        if state.header.magic == 2:
+            state.running = crc32c(0, at + V2_CRC_START, available - V2_CRC_START)
+        else:
+            state.running = crc32(0, at + LEGACY_CRC_START, available - LEGACY_CRC_START)
+    state.pending = state.header.size - available
+    state.position += available
+
+
+cdef void scan_feed(ScanState* state, const uint8_t* piece, int64_t size) noexcept nogil:
+    """Scan the bytes that stand at state.position in the file.
+
+    Afterwards state.position is the next byte wanted: at most 60 bytes before the piece's end
+    where a header was not whole. Nothing more is wanted once state.status is not OK.
+    """
+    cdef BatchHeader* batch = &state.header
+    cdef int64_t at = 0
+    cdef int64_t left = state.file_size - state.position
+    if state.status != OK:
+        return
+    size = min(size, left)
+    if state.pending > 0:
+        at = _carry_on(state, piece, size)
+        left -= at
+    while state.status == OK and state.pending == 0 and left > 0:
+        # Not before the whole header is here, unless the file itself ends: then read_header may
+        # be told that all of the file is there, as it touches no byte behind the header.
+        if size - at < V2_HEADER_SIZE and size - at < left:
+            return
+        state.status = read_header(piece, at, at + left, batch)
+        if state.status != OK:
+            return
+        if batch.size > size - at:
+            _begin_long(state, piece + at, size - at)
+            return
+        if state.check_crc and not crc_matches(piece, batch):
+            state.status = BAD_CRC
+            return
+        state.status = _accept(state, batch, state.position)
+        state.position += batch.size
+        at += batch.size
+        left -= batch.size
+
+
+cdef void scan_finish(ScanState* state) noexcept nogil:
+    """Close the scan where the file ends: what is not whole by now is a torn tail."""
+    if state.status == OK and state.valid_size < state.file_size:
+        state.status = TRUNCATED
+    if (
+        state.index_interval != INT64_MAX
+        and <int64_t>state.time_index.size <= state.index_limit - TIME_INDEX_ENTRY_SIZE
+        and _add_time_entry(state) != OK
+    ):
+        state.status = NO_MEMORY
+
+
+cdef void scan_free(ScanState* state) noexcept nogil:
+    free(state.index.data)
+    free(state.time_index.data)
+    free(state.epochs.data)
+    memset(&state.index, 0, sizeof(Growing))
+    memset(&state.time_index, 0, sizeof(Growing))
+    memset(&state.epochs, 0, sizeof(Growing))
+
+
+cdef void walk_tail_in(
+    ScanState* state, const uint8_t* data, int64_t base_offset, int64_t start, int64_t end,
+    bint check_crc
+) noexcept nogil:
+    """Walk data[start:end] from a batch's first byte to the last valid batch; allocates nothing.
+
+    The result is in state: valid_size (a position in data), last_offset, max_timestamp, batches,
+    status. Nothing has to be freed.
+    """
+    scan_begin(state, base_offset, start, end)
+    state.check_crc = check_crc
+    scan_feed(state, data + start, end - start)
+    scan_finish(state)
+
+
+cdef bytes _copy(const Growing* buffer):
+    return (<char*>buffer.data)[:buffer.size] if buffer.size > 0 else b""
+
+
+cdef class SegmentScan:
+    """Checks one segment from position 0 and builds its indexes; fed with pieces of the file.
+
+    ::
+
+        scan = SegmentScan(base_offset, size)
+        while scan.wants_more:
+            scan.feed(bytes that stand at scan.position)    # b"" where the file ended early
+        scan.finish()
+
+    Parameters
+    ----------
+    base_offset
+        Of the segment, 0 or more.
+    file_size
+        Bytes of the ``.log`` file.
+    index_interval_bytes
+        Kafka's ``index.interval.bytes``.
+    index_bytes
+        Kafka's ``segment.index.bytes``: neither index grows beyond it.
+    latest_epoch
+        The highest leader epoch known from before; only higher ones are reported.
+
+    Memory: the indexes (about 20 bytes for every ``index_interval_bytes`` of log), 16 bytes for
+    every new leader epoch. Not thread-safe; ``feed`` releases the GIL.
+    """
+
+    cdef ScanState _state
+    cdef bint _finished
+
+    def __cinit__(
+        self, int64_t base_offset, int64_t file_size, *, int64_t index_interval_bytes=4096,
+        int64_t index_bytes=10485760, int32_t latest_epoch=-1,
+    ):
+        if base_offset < 0 or file_size < 0 or index_interval_bytes < 0:
+            raise ValueError("offsets and sizes cannot be negative")
+        scan_begin(&self._state, base_offset, 0, file_size)
+        self._state.index_interval = index_interval_bytes
+        self._state.index_limit = index_bytes
+        self._state.latest_epoch = latest_epoch
+
+    def __dealloc__(self):
+        scan_free(&self._state)
+
+    def feed(self, object piece):
+        """Scan the bytes that stand at ``position`` in the file; returns ``wants_more``."""
+        cdef Py_buffer view
+        cdef int64_t before = self._state.position
+        if self._finished:
+            raise ValueError("the scan is finished")
+        PyObject_GetBuffer(piece, &view, PyBUF_SIMPLE)
+        try:
+            with nogil:
+                scan_feed(&self._state, <const uint8_t*>view.buf, view.len)
+        finally:
+            PyBuffer_Release(&view)
+        if self._state.status == NO_MEMORY:
+            raise MemoryError
+        if self._state.position == before and self.wants_more:
+            self._state.status = TRUNCATED      # too short for a header: the file has shrunk
+        return self.wants_more
+
+    def finish(self):
+        """Add the closing time index entry; what was not whole by now is a torn tail."""
+        if not self._finished:
+            self._finished = True
+            scan_finish(&self._state)
+            if self._state.status == NO_MEMORY:
+                raise MemoryError
+
+    @property
+    def wants_more(self):
+        return self._state.status == OK and self._state.position < self._state.file_size
+
+    @property
+    def position(self):
+        """Where in the file the next piece must begin."""
+        return self._state.position
+
+    @property
+    def status(self):
+        """Why the scan stopped before the end of the file; 0 if it did not (see status.reason)."""
+        return <int>self._state.status
+
+    @property
+    def base_offset(self):
+        return self._state.base_offset
+
+    @property
+    def file_size(self):
+        return self._state.file_size
+
+    @property
+    def valid_size(self):
+        """End of the last valid batch, a position in the file: what lies behind is to be cut."""
+        return self._state.valid_size
+
+    @property
+    def batches(self):
+        return self._state.batches
+
+    @property
+    def next_offset(self):
+        """The offset after the last valid batch; the base offset if there is none."""
+        return self._state.last_offset + 1
+
+    @property
+    def first_timestamp(self):
+        """Largest timestamp of the first batch (ms), by which Kafka rolls; -1 if there is none."""
+        return self._state.first_timestamp
+
+    @property
+    def max_timestamp(self):
+        """Largest timestamp of all valid batches (ms); -1 if there is none."""
+        return self._state.max_timestamp
+
+    @property
+    def max_timestamp_offset(self):
+        """Last offset of the first batch with the largest timestamp."""
+        return self._state.max_timestamp_offset
+
+    @property
+    def last_batch_position(self):
+        """Where the last valid batch begins; -1 if there is none."""
+        return self._state.last_batch_position
+
+    @property
+    def index(self):
+        """The offset index's bytes."""
+        return _copy(&self._state.index)
+
+    @property
+    def time_index(self):
+        """The time index's bytes; with the closing entry after ``finish``."""
+        return _copy(&self._state.time_index)
+
+    @property
+    def producer_batches(self):
+        """Batches of idempotent and transactional producers, markers among them."""
+        return self._state.producer_batches
+
+    @property
+    def epochs(self):
+        """Leader epochs above the known ones: a list of (epoch, first offset)."""
+        cdef const int64_t* at = <const int64_t*>self._state.epochs.data
+        cdef size_t n
+        return [(at[2 * n], at[2 * n + 1]) for n in range(self._state.epochs.size // 16)]
+
+
+def walk_tail(
+    object buffer, int64_t base_offset, int64_t start=0, int64_t end=-1, *, bint check_crc=True
+):
+    """Walk from a batch's first byte to the end of the last whole, valid batch.
+
+    Parameters
+    ----------
+    buffer
+        Bytes of a segment; ``start`` is the position in them of a batch's first byte (0, or
+        where an index entry points), ``end`` where to stop (-1: at their end).
+    base_offset
+        Of the segment; a batch below it, or not above the one before it, ends the walk.
+
+    Returns
+    -------
+    (next_offset, position, max_timestamp, batches, status)
+        The offset after the last valid batch (base_offset if there is none), the position after
+        it, the largest timestamp walked over (-1 if there is none), their number, and why the
+        walk ended: 0 where the bytes did, else a status (see status.reason).
+    """
+    cdef Py_buffer view
+    cdef ScanState state
+    if base_offset < 0:
+        raise ValueError("offsets cannot be negative")
+    PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
+    try:
+        if end < 0:
+            end = view.len
+        if not 0 <= start <= end <= view.len:
+            raise ValueError(f"{start} to {end} is not within the {view.len} bytes given")
+        with nogil:
+            walk_tail_in(&state, <const uint8_t*>view.buf, base_offset, start, end, check_crc)
+    finally:
+        PyBuffer_Release(&view)
+    return (
+        state.last_offset + 1, state.valid_size, state.max_timestamp, state.batches,
+        <int>state.status,
+    )

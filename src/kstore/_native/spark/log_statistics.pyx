@@ -1,0 +1,330 @@
+"""A log surveyed in one walk: how many, how large, how packed, which keys, in which hour."""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
+
+from kstore._native.compaction.offset_map cimport sip_hash_of, sip_key
+from kstore._native.format.cursor cimport get_i16
+from kstore._native.format.layout cimport (
+    CODEC_MASK, CONTROL_BIT, LOG_APPEND_TIME_BIT, TRANSACTIONAL_BIT, V2_HEADER_SIZE,
+)
+from kstore._native.format.record_span cimport Cursor, take_header
+from kstore._native.format.status cimport OK, BAD_MAGIC, BAD_OFFSET, BAD_SIZE, NO_MEMORY
+from kstore._native.read.batch_walk cimport AT_END, ASK, CODED, DAMAGED, BatchWalk, Event
+from kstore._native.spark.tally cimport Rows as TallyRows, Tally, add_runs
+
+cdef extern from * nogil:
+    """
+    #define KSTORE_BIT_LENGTH(x) ((x) ? 64 - __builtin_clzll(x) : 0)
+    """
+    int bit_length "KSTORE_BIT_LENGTH" (uint64_t) noexcept
+
+cdef enum:
+    CODECS = 5
+    FORMATS = 3
+    REGISTER_BITS = 14
+    REGISTERS = 1 << REGISTER_BITS
+    BUCKETS = 40                # of sizes below 2^39: three sizes of 31 bits fit
+
+cdef enum:
+    ABORT = 0                   # types of control records
+    COMMIT = 1
+
+# Of the hash of keys: the same everywhere and always, for the registers of all walks are put
+# together. Who knows it can choose keys that spoil the estimate, and nothing else.
+cdef sip_key KEY_HASH
+KEY_HASH.k0 = <uint64_t>0x6B73746F72652073
+KEY_HASH.k1 = <uint64_t>0x7461747320686C6C
+
+
+# Sizes that were met; buckets by how many bits a size has.
+cdef struct Spread:
+    int64_t total
+    int64_t least
+    int64_t most
+    int64_t[BUCKETS] buckets
+
+
+# Batches of one codec, or of one format.
+cdef struct Kind:
+    int64_t batches
+    int64_t records
+    int64_t size
+    int64_t plain_size          # that they would have without compression
+
+
+cdef inline void note_size(Spread* spread, int64_t size) noexcept nogil:
+    spread.total += size
+    spread.least = min(spread.least, size)
+    spread.most = max(spread.most, size)
+    spread.buckets[bit_length(<uint64_t>size)] += 1
+
+
+cdef inline void note_kind(Kind* kind, int64_t records, int64_t size, int64_t plain) noexcept nogil:
+    kind.batches += 1
+    kind.records += records
+    kind.size += size
+    kind.plain_size += plain
+
+
+cdef tuple told(const Spread* spread):
+    cdef int n
+    return spread.total, spread.least, spread.most, [spread.buckets[n] for n in range(BUCKETS)]
+
+
+cdef list told_kinds(const Kind* kinds, int count):
+    cdef int n
+    return [
+        (kinds[n].batches, kinds[n].records, kinds[n].size, kinds[n].plain_size)
+        for n in range(count)
+    ]
+
+
+cdef class Survey(BatchWalk):
+    cdef Tally tally
+    cdef int64_t limit              # every offset is below it
+    cdef bint framed                # the damaged batch says where it ends
+    cdef int64_t following          # offset behind the record in front, -1 before the first
+    cdef Spread batch_sizes, batch_records, record_sizes, key_sizes, value_sizes
+    cdef Kind[CODECS] codecs
+    cdef Kind[FORMATS] formats
+    cdef uint8_t[REGISTERS] registers
+    cdef readonly int64_t empty_batches, control_batches, transactional_batches
+    cdef readonly int64_t idempotent_batches, log_append_time_batches
+    cdef readonly int64_t control_records, commit_markers, abort_markers, transactional_records
+    cdef readonly int64_t null_keys, null_values, tombstones
+    cdef readonly int64_t records_with_headers, headers, header_bytes
+    cdef readonly int64_t first_offset, end_offset, first_record, gaps, missing
+
+    def __cinit__(self, Tally tally not None, decompress):
+        self.tally = tally
+        self.decompress = decompress
+        self.batch_sizes.least = self.batch_records.least = self.record_sizes.least = INT64_MAX
+        self.key_sizes.least = self.value_sizes.least = INT64_MAX
+        self.first_offset = self.end_offset = self.first_record = self.following = -1
+
+    @property
+    def last_record(self):
+        return self.following - 1 if self.following >= 0 else -1
+
+    @property
+    def spreads(self):
+        return {
+            "batch_sizes": told(&self.batch_sizes),
+            "batch_records": told(&self.batch_records),
+            "record_sizes": told(&self.record_sizes),
+            "key_sizes": told(&self.key_sizes),
+            "value_sizes": told(&self.value_sizes),
+        }
+
+    @property
+    def by_codec(self):
+        return told_kinds(&self.codecs[0], CODECS)
+
+    @property
+    def by_format(self):
+        return told_kinds(&self.formats[0], FORMATS)
+
+    @property
+    def key_registers(self):
+        return <bytes>(<char*>&self.registers[0])[:REGISTERS]
+
+    def begin_segment(self, path, int64_t base_offset, int64_t limit):
+        """The next bytes are of another segment, all of whose offsets are below a limit."""
+        self.begin(path, base_offset)
+        self.limit = limit
+
+    def run(self):
+        """Walk to the end of the whole batches in the buffer."""
+        cdef Event event
+        while True:
+            with nogil:
+                event = self.walk()
+            if event == CODED:
+                event = self.survey_unpacked()
+                if event == AT_END:
+                    continue
+            if event == DAMAGED:
+                self.fail()
+            return
+
+    @property
+    def claimed(self):
+        """Bytes that the batch at which run() failed says that it has; 0: it is no batch."""
+        return self.batch.size if self.framed else 0
+
+    def go_on_at(self, int64_t position):
+        """Walk from this place in the file; False if it lies behind the buffer."""
+        if not self.start + self.position < position <= self.start + self.end:
+            return False
+        self.position = position - self.start
+        return True
+
+    cdef Event walk(self) noexcept nogil:
+        cdef Event event
+        cdef const uint8_t* at
+        cdef const uint8_t* stop
+        while True:
+            event = self.next_batch()
+            self.framed = event != AT_END and self.status not in (BAD_SIZE, BAD_MAGIC)
+            if event != ASK:
+                return event
+            if self.batch.last_offset >= self.limit:
+                self.status = BAD_OFFSET
+                return DAMAGED
+            if self.is_coded():
+                return CODED
+            self.status = self.fill_plain(&at, &stop)
+            if self.status != OK:
+                return DAMAGED
+            event = self.survey_rows(at, stop, self.batch.size)
+            if event != AT_END:
+                return event
+
+    cdef Event survey_unpacked(self) except *:
+        cdef Py_buffer view
+        cdef Event event
+        piece = self.unpacked()
+        PyObject_GetBuffer(piece, &view, PyBUF_SIMPLE)
+        try:
+            with nogil:
+                self.status = self.fill_unpacked(<const uint8_t*>view.buf, view.len)
+                if self.status != OK:
+                    event = DAMAGED
+                else:
+                    event = self.survey_rows(
+                        <const uint8_t*>view.buf, <const uint8_t*>view.buf + view.len,
+                        view.len + (V2_HEADER_SIZE if self.batch.magic == 2 else 0),
+                    )
+        finally:
+            PyBuffer_Release(&view)
+        return event
+
+    cdef Event survey_rows(
+        self, const uint8_t* data, const uint8_t* stop, int64_t plain_size
+    ) noexcept nogil:
+        """Count a batch whose rows are read without fault; AT_END: it is done."""
+        cdef int64_t count = self.rows.count
+        if count and self.rows.offsets[0] <= self.last_offset:
+            self.status = BAD_OFFSET        # reaches back into the batch in front of it
+            return DAMAGED
+        if self.batch.attributes & CONTROL_BIT and self.batch.magic == 2:
+            self.survey_control(data)
+        elif not self.survey_records(data, stop):
+            self.status = NO_MEMORY
+            return DAMAGED
+        self.survey_offsets()
+        self.survey_batch(plain_size)
+        self.step()
+        return AT_END
+
+    cdef void survey_batch(self, int64_t plain_size) noexcept nogil:
+        cdef int64_t count = self.rows.count, size = self.batch.size
+        cdef int attributes = self.batch.attributes
+        note_size(&self.batch_sizes, size)
+        note_size(&self.batch_records, count)
+        note_kind(&self.codecs[attributes & CODEC_MASK], count, size, plain_size)
+        note_kind(&self.formats[self.batch.magic], count, size, plain_size)
+        self.empty_batches += count == 0
+        if self.batch.magic == 2:
+            self.control_batches += attributes & CONTROL_BIT != 0
+            if not attributes & CONTROL_BIT:
+                self.idempotent_batches += self.batch.producer_id >= 0
+                if attributes & TRANSACTIONAL_BIT:
+                    self.transactional_batches += 1
+                    self.transactional_records += count
+        if self.batch.magic > 0:
+            self.log_append_time_batches += attributes & LOG_APPEND_TIME_BIT != 0
+
+    cdef void survey_offsets(self) noexcept nogil:
+        """Extents, and what no record has between two: control records have offsets as well."""
+        cdef int64_t n, offset
+        cdef int64_t first = self.batch.base_offset
+        if self.batch.magic < 2:            # a wrapper has its last one
+            first = self.rows.offsets[0]
+        if self.first_offset < 0:
+            self.first_offset = first
+        self.end_offset = self.batch.last_offset + 1
+        for n in range(self.rows.count):
+            offset = self.rows.offsets[n]
+            if self.following < 0:
+                self.first_record = offset
+            elif offset > self.following:
+                self.gaps += 1
+                self.missing += offset - self.following
+            self.following = offset + 1
+
+    cdef void survey_control(self, const uint8_t* data) noexcept nogil:
+        cdef int64_t n
+        cdef int kind
+        self.control_records += self.rows.count
+        for n in range(self.rows.count):
+            if self.rows.key_lengths[n] >= 4:
+                kind = get_i16(data + self.rows.key_positions[n] + 2)
+                self.commit_markers += kind == COMMIT
+                self.abort_markers += kind == ABORT
+
+    cdef bint survey_records(self, const uint8_t* data, const uint8_t* stop) noexcept nogil:
+        """False without memory."""
+        cdef int64_t n, size, count = self.rows.count
+        cdef int32_t key, value
+        cdef TallyRows rows
+        rows.offsets = self.rows.offsets
+        rows.timestamps = self.rows.timestamps
+        rows.key_positions = self.rows.key_positions
+        rows.key_lengths = self.rows.key_lengths
+        rows.value_lengths = self.rows.value_lengths
+        if add_runs(self.tally, &rows, count) < 0:
+            return False
+        self.records += count
+        for n in range(count):
+            key = self.rows.key_lengths[n]
+            value = self.rows.value_lengths[n]
+            size = 0
+            if key >= 0:
+                size += key
+                note_size(&self.key_sizes, key)
+                self.note_key(data + self.rows.key_positions[n] if key else NULL, key)
+                self.tombstones += value < 0
+            else:
+                self.null_keys += 1
+            if value >= 0:
+                size += value
+                note_size(&self.value_sizes, value)
+            else:
+                self.null_values += 1
+            if self.rows.header_counts[n]:
+                size += self.note_headers(
+                    data + self.rows.header_positions[n], stop, self.rows.header_counts[n]
+                )
+            note_size(&self.record_sizes, size)
+        return True
+
+    cdef inline void note_key(self, const uint8_t* key, int64_t size) noexcept nogil:
+        """HyperLogLog: a register keeps the longest run of zeros of the hashes that it gets."""
+        cdef uint64_t hashed = sip_hash_of(&KEY_HASH, key, size).low
+        cdef int64_t register = <int64_t>(hashed >> (64 - REGISTER_BITS))
+        cdef uint64_t rest = hashed << REGISTER_BITS | <uint64_t>1 << (REGISTER_BITS - 1)
+        cdef int rank = 65 - bit_length(rest)
+        if rank > self.registers[register]:
+            self.registers[register] = <uint8_t>rank
+
+    cdef int64_t note_headers(
+        self, const uint8_t* at, const uint8_t* stop, int32_t count
+    ) noexcept nogil:
+        """Bytes of names and values; the record was read before, so they are well-formed."""
+        cdef Cursor cursor
+        cdef int32_t _n, key_size, value_size
+        cdef const uint8_t* key
+        cdef const uint8_t* value
+        cdef int64_t size = 0
+        cursor.position = at
+        cursor.end = stop
+        for _n in range(count):
+            if take_header(&cursor, &key_size, &value_size, &key, &value) != OK:
+                break
+            size += key_size + max(value_size, 0)
+        self.records_with_headers += 1
+        self.headers += count
+        self.header_bytes += size
+        return size

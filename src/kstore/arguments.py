@@ -1,0 +1,44 @@
+"""Numbers of a command line: whole ones and limits, checked as they are parsed."""
+
+from argparse import ArgumentTypeError
+from collections.abc import Callable
+
+from kstore.config import parse_whole_number
+from kstore.errors import InvalidConfigError
+from kstore.integers import INT32_MAX, INT64_MAX
+
+
+def whole_number(low: int = 0, high: int = INT64_MAX) -> Callable[[str], int]:
+    """The type of an argparse option that takes a whole number from low to high."""
+
+    def parse(text: str) -> int:
+        try:
+            return parse_whole_number(text, low, high)
+        except InvalidConfigError as error:
+            raise ArgumentTypeError(str(error)) from None
+
+    return parse
+
+
+def number(low: float, high: float) -> Callable[[str], float]:
+    """The type of an argparse option that takes a number from low to high, and no NaN."""
+
+    def parse(text: str) -> float:
+        try:
+            found = float(text)
+        except ValueError:
+            found = float("nan")
+        if not low <= found <= high:
+            raise ArgumentTypeError(f"a number from {low:g} to {high:g}, not {text[:40]!r}")
+        return found
+
+    return parse
+
+
+def partition_numbers(text: str) -> list[int]:
+    """``0,4,7``, the value of ``--partitions``; raises ``InvalidConfigError``."""
+    try:
+        return [parse_whole_number(word, 0, INT32_MAX) for word in text.split(",")]
+    except InvalidConfigError:
+        shown = text if len(text) <= 40 else f"{text[:40]}..."
+        raise InvalidConfigError(f"--partitions takes numbers and commas, not {shown!r}") from None

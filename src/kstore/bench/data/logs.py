@@ -1,0 +1,139 @@
+"""Logs that contests append to and read from, filled through the public API."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import mkdtemp
+from time import perf_counter_ns
+
+import numpy as np
+
+import kstore
+from kstore.bench.contest import Timed
+from kstore.bench.data.batches import TIME, VALUE_SIZE, client_batch
+from kstore.config import LogConfig
+from kstore.log.files import Files
+
+TOPIC = "bench"
+# name: records in a batch; about 110 KB, 16.5 KB, 1.15 KB and 170 bytes
+SHAPES = {"110 KB": 1000, "16.5 KB": 150, "1.15 KB": 10, "one record": 1}
+ABORTED = 10  # one transaction of so many is aborted
+
+
+def thousand_values() -> list[bytes]:
+    return [bytes([97 + n % 26]) * VALUE_SIZE for n in range(1000)]
+
+
+@contextmanager
+def fresh_logs(
+    directory: Path, partitions: int = 1, config: LogConfig | None = None
+) -> Iterator[list[kstore.Log]]:
+    """The logs of a new topic; they are deleted afterwards, before anything is written back."""
+    path = mkdtemp(dir=directory)
+    try:
+        with kstore.open(path) as store:
+            yield list(store.create_topic(TOPIC, partitions=partitions, config=config))
+    finally:
+        shutil.rmtree(path)
+
+
+@contextmanager
+def fresh_log(directory: Path, config: LogConfig | None = None) -> Iterator[kstore.Log]:
+    """The log of a new topic with one partition; it is deleted afterwards."""
+    with fresh_logs(directory, config=config) as logs:
+        yield logs[0]
+
+
+def check_log(log: kstore.Log, records: int, size: int | None = None) -> None:
+    """Raise AssertionError unless the log has exactly these records, all of them valid."""
+    found = sum(len(columns) for columns in log.view().scan())
+    if (found, log.start_offset, log.end_offset) != (records, 0, records):
+        raise AssertionError(f"{found} of {records} records, offsets to {log.end_offset}")
+    if size is not None and log.size != size:
+        raise AssertionError(f"{log.size} bytes in the log, not {size}")
+
+
+def fill(directory: Path, records: int, size: int) -> Path:
+    """Make a store with a closed log of about ``size`` bytes in batches of so many records."""
+    path = Path(mkdtemp(dir=directory))
+    batch = client_batch(records)
+    with kstore.open(path) as store:
+        log = store.create_topic(TOPIC)[0]
+        for _ in range(max(2, size // len(batch))):
+            log.append_as_leader(batch)
+    return path
+
+
+def fill_by_time(directory: Path, records: int, size: int) -> Path:
+    """As :func:`fill`, with each batch a millisecond later than the one before, from ``TIME``."""
+    path = Path(mkdtemp(dir=directory))
+    values = [bytes(VALUE_SIZE)] * records
+    with kstore.open(path) as store:
+        log = store.create_topic(TOPIC)[0]
+        number = 0
+        while log.size < size or number < 2:
+            log.extend(values, timestamp=TIME + number)
+            number += 1
+    return path
+
+
+def transaction_size(records: int, size: int) -> int:
+    """Records per transaction of :func:`fill_transactions`: about a mebibyte of values, or less
+    where a log of this size would not have ten transactions."""
+    return max(1, min(1 << 20, size // ABORTED) // (records * VALUE_SIZE)) * records
+
+
+def fill_transactions(directory: Path, records: int, size: int) -> Path:
+    """As :func:`fill`, with every record in a transaction and every tenth transaction aborted."""
+    path = Path(mkdtemp(dir=directory))
+    batches = transaction_size(records, size) // records
+    with kstore.open(path) as store:
+        log = store.create_topic(TOPIC, config=LogConfig(batch_size=1 << 20))[0]
+        producer = store.transactional_producer(TOPIC, acks=1)
+        number = 0
+        while log.size < size or number < ABORTED:
+            producer.begin_transaction()
+            for _ in range(batches):
+                for _ in range(records):
+                    producer.send(TOPIC, bytes(VALUE_SIZE))
+                producer.flush()
+            number += 1
+            if number % ABORTED:
+                producer.commit_transaction()
+            else:
+                producer.abort_transaction()
+    return path
+
+
+def time_each(call: Callable[[bytes], object], value: bytes, count: int) -> Timed:
+    """Time each of ``count`` calls; the figure is their median."""
+    took: list[int] = []
+    note, clock = took.append, perf_counter_ns
+    before = clock()
+    for _ in range(count):
+        call(value)
+        now = clock()
+        note(now - before)
+        before = now
+    return median_of(took)
+
+
+def median_of(took: list[int]) -> Timed:
+    """A figure from nanoseconds of single calls, which are kept for the percentiles."""
+    samples = np.asarray(took, np.int64)
+    return Timed(float(np.median(samples)) / 1e9, result=len(took), samples=samples)
+
+
+class UnsyncedFiles(Files):
+    """The disk without syncs, for comparison with a program that does not sync."""
+
+    def fsync(self, fd: int) -> None:
+        """Do nothing."""
+
+    def fdatasync(self, fd: int) -> None:
+        """Do nothing."""
+
+    def sync_directory(self, path: str | os.PathLike[str]) -> None:
+        """Do nothing."""

@@ -1,0 +1,1 @@
+"""Workloads of the machine alone: disk, memory, page cache, sockets."""

@@ -1,0 +1,247 @@
+"""Memory beside the disk: at which item size a sequential disk is faster than random memory.
+
+The memory is larger than the caches, in pages of the default size. The disk is measured in the same
+rounds and shown for items of the same size.
+"""
+
+import mmap
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+from time import perf_counter
+
+import numpy as np
+
+from kstore._native.bench import disk_loops, memory_loops
+from kstore.bench.contest import Contest, Timed
+from kstore.bench.data.raw_files import (
+    Positions,
+    block_of,
+    check_stamps,
+    drop,
+    fresh,
+    opened,
+    prewrite,
+    refusal,
+    sequential,
+    shuffled,
+)
+from kstore.bench.machine.disk import KIB, MIB, size_text
+from kstore.bench.runner.environment import in_memory
+from kstore.bench.workload import Setting, Workload
+
+ITEMS = (4, 8, 16, 32, 64, 128, 1024, 4096)
+MOST_ITEMS = 2_000_000  # per round
+Calls = dict[str, Callable[[], object]]
+
+
+def _store(memory: mmap.mmap, item: int, positions: Positions) -> Timed:
+    block = block_of(item)
+    started = perf_counter()
+    disk_loops.store_at(memory, block, positions)
+    seconds = perf_counter() - started
+    for position in positions[:: max(1, len(positions) // 64)].tolist():
+        if memory[position : position + item] != block:
+            raise AssertionError(f"the item at {position} is not what was stored")
+    return Timed(seconds / len(positions), result=item)
+
+
+def _load(memory: mmap.mmap, item: int, positions: Positions, ordered: Positions) -> Timed:
+    """Load in random order; loaded in sequential order, untimed, the items have the same sum."""
+    started = perf_counter()
+    found = disk_loops.load_at(memory, item, positions)
+    seconds = perf_counter() - started
+    if disk_loops.load_at(memory, item, ordered) != found:
+        raise AssertionError("other items were read")
+    return Timed(seconds / len(positions), result=item)
+
+
+def _store_all(memory: mmap.mmap, item: int) -> Timed:
+    """Store into all of the memory, since less of it would stay in a cache."""
+    block = block_of(item)
+    started = perf_counter()
+    count = disk_loops.store_all(memory, block)
+    seconds = perf_counter() - started
+    if count != len(memory) // item or memory[(count - 1) * item : count * item] != block:
+        raise AssertionError("not everything was stored")
+    return Timed(seconds / count, result=item)
+
+
+def _load_all(memory: mmap.mmap, item: int) -> Timed:
+    started = perf_counter()
+    found = memory_loops.read_all(memory)
+    seconds = perf_counter() - started
+    half = len(memory) // 16 * 8
+    with memoryview(memory) as whole:
+        if memory_loops.read_all(whole[:half]) ^ memory_loops.read_all(whole[half:]) != found:
+            raise AssertionError("other bytes were read")
+    return Timed(seconds / (len(memory) // item), result=item)
+
+
+class Disk:
+    """A sequential write and a sequential read of the disk, past the cache if possible."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.size = max(min(setting.size, 256 * MIB) // MIB, 1) * MIB
+        self.flags = 0 if refusal(setting.directory, os.O_DIRECT) else os.O_DIRECT
+        self.block = block_of(MIB)
+        self.written = setting.directory / "written"
+        self.read_file = prewrite(setting.directory / "read", self.size, zeros=False)
+        self.positions = sequential(self.size // MIB, MIB)
+
+    def write(self, item: int) -> Timed:
+        """Write blocks of 1 MiB into a new file and sync; seconds for ``item`` bytes of it."""
+        with fresh(self.written, self.flags) as fd:
+            started = perf_counter()
+            disk_loops.write_at(fd, self.block, self.positions)
+            os.fdatasync(fd)
+            seconds = perf_counter() - started
+            if os.fstat(fd).st_size != self.size:
+                raise AssertionError("not everything was written")
+            check_stamps(self.written, self.positions, 0, 16)
+        return Timed(seconds * item / self.size, result=item)
+
+    def read(self, item: int) -> Timed:
+        """Read blocks of 1 MiB of a file that is not cached; seconds for ``item`` bytes of it."""
+        with opened(self.read_file, os.O_RDONLY | self.flags) as fd:
+            drop(fd)
+            started = perf_counter()
+            disk_loops.read_at(fd, self.block, self.positions)
+            seconds = perf_counter() - started
+        with opened(self.read_file, os.O_RDONLY) as fd:
+            if os.pread(fd, MIB, self.size - MIB) != self.block:
+                raise AssertionError("other bytes were read")
+        return Timed(seconds * item / self.size, result=item)
+
+
+def items(setting: Setting) -> Iterator[Contest]:
+    """Items of one size stored and read in sequential and random order, beside the disk."""
+    disk = Disk(setting)
+    medium = in_memory(setting.directory) or "disk"
+    writes, reads = f"sequential {medium} writes, durable", f"sequential {medium} reads, cold"
+    with mmap.mmap(-1, setting.size) as memory:
+        memory.write(bytes(setting.size))  # touches every page
+        for item in setting.pick((4, 64, 1024), ITEMS, ITEMS):
+            count = min(setting.size // item, MOST_ITEMS)
+            scattered = shuffled(count, item, setting.size)
+            calls: Calls = {
+                "random memory writes": partial(_store, memory, item, scattered),
+                "sequential memory writes": partial(_store_all, memory, item),
+                "random memory reads": partial(_load, memory, item, scattered, np.sort(scattered)),
+                "sequential memory reads": partial(_load_all, memory, item),
+                writes: partial(disk.write, item),
+                reads: partial(disk.read, item),
+            }
+            yield Contest(
+                name=f"items of {size_text(item)} in {size_text(setting.size)} of memory, "
+                f"and {medium}",
+                calls=calls,
+                amount=item,
+                size=item,
+                bars=(
+                    (writes, "random memory writes", None),
+                    (reads, "random memory reads", None),
+                ),
+                rounds=setting.pick(3, 5, 9),
+            )
+
+
+def bandwidth(setting: Setting) -> Iterator[Contest]:
+    """Reading and copying memory, by its size: the ceilings of everything else."""
+    for size in setting.pick(
+        (32 * KIB, MIB, 64 * MIB),
+        (32 * KIB, 256 * KIB, MIB, 64 * MIB),
+        (32 * KIB, 256 * KIB, MIB, 8 * MIB, 64 * MIB, 512 * MIB),
+    ):
+        if size > setting.size:
+            continue
+        source, target = block_of(size), block_of(size)
+        yield Contest(
+            name=f"{size_text(size)} of memory, again and again",
+            calls={
+                "read every byte": partial(memory_loops.read_all, source),
+                "memcpy": partial(memory_loops.copy, target, source),
+            },
+            unchecked=frozenset(["read every byte"]),
+            amount=size,
+            size=size,
+            rounds=setting.pick(5, 9, 15),
+        )
+
+
+def chains(setting: Setting) -> Iterator[Contest]:
+    """Loads that each return the next position, in random and in sequential order."""
+    sizes = setting.pick((MIB, 64 * MIB), (MIB, 64 * MIB, 256 * MIB), (MIB, 64 * MIB, 1024 * MIB))
+    for size in sorted({min(size, setting.size) for size in sizes}):
+        count = size // 8
+        steps = min(count, MOST_ITEMS)
+        order = np.random.default_rng(5).permutation(count)
+        slots = np.empty(count, np.int64)
+        slots[order] = np.roll(order, -1)
+        neighbours = (np.arange(count, dtype=np.int64) + 1) % count
+        start = int(order[0])
+        calls: Calls = {
+            "random": partial(_chase, slots, start, steps, int(order[steps % count])),
+            "neighbours": partial(_chase, neighbours, 0, steps, steps % count),
+        }
+        yield Contest(
+            name=f"a chain of 8-byte loads through {size_text(size)}",
+            calls=calls,
+            amount=1,
+            unit="loads",
+            size=size,
+            bars=(("neighbours", "random", None),),
+            rounds=setting.pick(3, 5, 9),
+        )
+
+
+def _chase(slots: Positions, start: int, steps: int, end: int) -> Timed:
+    started = perf_counter()
+    found = disk_loops.chase(slots, start, steps)
+    seconds = perf_counter() - started
+    if found != end:
+        raise AssertionError(f"the chain ended at {found}, not {end}")
+    return Timed(seconds / steps, result=steps)
+
+
+WORKLOADS = (
+    Workload(
+        group="memory",
+        name="bandwidth",
+        about="reading and copying memory, by its size",
+        ceiling="reading every byte",
+        shows="read every byte; memcpy",
+        sizes=(64 * MIB, 256 * MIB, 1024 * MIB),
+        contests=bandwidth,
+        in_memory=True,
+        count=(3, 4, 6),
+        copies=0,
+        weight=0.5,
+    ),
+    Workload(
+        group="memory",
+        name="items",
+        about="items of 4 B to 4 KiB in memory, sequential and random, beside a sequential disk",
+        ceiling="the best of the run",
+        shows="random memory writes; sequential memory writes; random memory reads; "
+        "sequential memory reads; writes, durable; reads, cold",
+        sizes=(64 * MIB, 512 * MIB, 2048 * MIB),
+        contests=items,
+        in_memory=True,
+        count=(3, 8, 8),
+        weight=2,
+    ),
+    Workload(
+        group="memory",
+        name="chains",
+        about="loads that each wait for the previous one",
+        ceiling="neighbours in order",
+        shows="random; neighbours",
+        sizes=(64 * MIB, 256 * MIB, 1024 * MIB),
+        contests=chains,
+        in_memory=True,
+        count=(2, 3, 3),
+        copies=0,
+        weight=0.5,
+    ),
+)

@@ -1,0 +1,420 @@
+"""Reading files that are in the page cache, that are not, and that are being written.
+
+Contestants compute the exclusive or of all words that they read, so that a mapping pays for its
+page faults and results can be compared. Those named "not summed" show the copy alone.
+"""
+
+import mmap
+import os
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from threading import Event, Thread
+from time import perf_counter, sleep
+
+import numpy as np
+
+from kstore._native.bench import disk_loops, memory_loops
+from kstore.bench.contest import Contest, Timed
+from kstore.bench.data.raw_files import (
+    PAGE,
+    block_of,
+    fresh,
+    kept_pages,
+    opened,
+    prewrite,
+    refusal,
+    sequential,
+    shuffled,
+    why_not_cold,
+)
+from kstore.bench.machine.disk import KIB, MIB, size_text
+from kstore.bench.workload import Setting, Workload
+
+AHEAD = 8 * MIB  # how far ahead a reader asks the kernel to fetch
+Calls = dict[str, Callable[[], object]]
+
+
+HUGE = ("AnonHugePages", "ShmemPmdMapped", "FilePmdMapped")  # of /proc/self/smaps
+
+
+def huge_bytes(mapping: mmap.mmap) -> int:
+    """How many bytes of a mapping are in huge pages."""
+    address = int(np.frombuffer(mapping, np.uint8).ctypes.data)
+    with open("/proc/self/smaps", encoding="utf-8", errors="replace") as file:
+        return huge_in(file, address)
+
+
+def huge_in(smaps: Iterable[str], address: int) -> int:
+    """The same from the text of such a file; 0 if no mapping starts at the address."""
+    here, found = False, 0
+    for line in smaps:
+        name, _, rest = line.partition(":")
+        if "-" in name.split(" ")[0]:  # the first line of a mapping
+            start, _, stop = name.split(" ")[0].partition("-")
+            here = int(start, 16) <= address < int(stop, 16)
+        elif here and name in HUGE:
+            found += int(rest.split()[0]) << 10
+    return found
+
+
+class Reading:
+    """A file of random bytes, read by any method; results are the exclusive or of its words."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.size = setting.size // MIB * MIB or MIB
+        self.path = prewrite(setting.directory / "read", self.size, zeros=False)
+        self._buffers: dict[int, memoryview] = {}
+        self.words = self.mapped()
+
+    def buffer(self, size: int) -> memoryview:
+        """The buffer for reads of so many bytes, made by the check before the first round: filling
+        it would take longer than the read."""
+        if size not in self._buffers:
+            self._buffers[size] = block_of(size)
+        return self._buffers[size]
+
+    def warm(self) -> None:
+        """Bring every page into the cache."""
+        with opened(self.path, os.O_RDONLY) as fd:
+            disk_loops.read_at(fd, self.buffer(MIB), sequential(self.size // MIB, MIB))
+            with mmap.mmap(fd, self.size, prot=mmap.PROT_READ) as mapping:
+                found = disk_loops.resident(mapping, PAGE)
+        if found < self.size // PAGE:
+            raise AssertionError(f"{found} of {self.size // PAGE} pages are in the cache")
+
+    def cool(self, fd: int) -> None:
+        """Drop the file from the cache; AssertionError if too much of it stays there."""
+        if reason := kept_pages(fd, self.size):
+            raise AssertionError(reason)
+
+    def pread(self, block: int, *, pieces: int = 1, summed: bool = True) -> int:
+        """preadv of blocks into one buffer."""
+        with opened(self.path, os.O_RDONLY) as fd:
+            found = disk_loops.read_at(
+                fd,
+                self.buffer(block),
+                sequential(self.size // block, block),
+                summed=summed,
+                pieces=pieces,
+            )
+        return found if summed else 0
+
+    def mapped(self, flags: int = mmap.MAP_SHARED, advice: int | None = None) -> int:
+        """Read every byte of a new mapping, faults included."""
+        with (
+            opened(self.path, os.O_RDONLY) as fd,
+            mmap.mmap(fd, self.size, flags=flags, prot=mmap.PROT_READ) as mapping,
+        ):
+            if advice is not None:
+                mapping.madvise(advice)
+            return memory_loops.read_all(mapping)
+
+    def why_not_huge(self, advice: int) -> str:
+        """Why a mapping has no huge pages after this advice, or an empty string: most file systems
+        accept the advice without effect."""
+        try:
+            with (
+                opened(self.path, os.O_RDONLY) as fd,
+                mmap.mmap(fd, self.size, prot=mmap.PROT_READ) as mapping,
+            ):
+                mapping.madvise(advice)
+                memory_loops.read_all(mapping)
+                huge = huge_bytes(mapping)
+        except OSError as error:
+            return str(error)
+        return "" if huge else "the advice is taken and no huge page comes (/proc/self/smaps)"
+
+    def cold(self, call: Callable[[int], int], flags: int = 0) -> Timed:
+        """Read from a descriptor after the file is dropped from the cache."""
+        with opened(self.path, os.O_RDONLY | flags) as fd:
+            self.cool(fd)
+            started = perf_counter()
+            found = call(fd)
+            seconds = perf_counter() - started
+        if found != self.words:
+            raise AssertionError("other bytes were read")
+        return Timed(seconds, result=found)
+
+    def blocks(self, fd: int, block: int, advice: int | None = None) -> int:
+        """preads of a descriptor, every byte summed."""
+        if advice is not None:
+            os.posix_fadvise(fd, 0, 0, advice)
+        positions = sequential(self.size // block, block)
+        return disk_loops.read_at(fd, self.buffer(block), positions, summed=True)
+
+    def fetched_ahead(self, fd: int) -> int:
+        """preads of 1 MiB, with WILLNEED advice for what comes some MiB later."""
+        buffer, found = self.buffer(MIB), 0
+        os.posix_fadvise(fd, 0, AHEAD, os.POSIX_FADV_WILLNEED)
+        for position in range(0, self.size, MIB):
+            os.posix_fadvise(fd, position + AHEAD, MIB, os.POSIX_FADV_WILLNEED)
+            found ^= disk_loops.read_at(fd, buffer, sequential(1, 1) + position, summed=True)
+        return found
+
+    def mapped_cold(self, fd: int, advice: int | None = None) -> int:
+        """A mapping of a descriptor, every byte summed."""
+        with mmap.mmap(fd, self.size, prot=mmap.PROT_READ) as mapping:
+            if advice is not None:
+                mapping.madvise(advice)
+            return memory_loops.read_all(mapping)
+
+
+def warm_reads(setting: Setting) -> Iterator[Contest]:
+    """Every way to read a file that is in the cache."""
+    work = Reading(setting)
+    work.warm()
+    with (
+        opened(work.path, os.O_RDONLY) as fd,
+        mmap.mmap(fd, work.size, prot=mmap.PROT_READ) as kept,
+    ):
+        memory_loops.read_all(kept)
+        kept_calls: Calls = {"mmap, mapped before": lambda: memory_loops.read_all(kept)}
+        mapped: Calls = {
+            "mmap, first touch": work.mapped,
+            "mmap, MAP_POPULATE": partial(work.mapped, mmap.MAP_SHARED | mmap.MAP_POPULATE),
+            **kept_calls,
+        }
+        if (huge := getattr(mmap, "MADV_HUGEPAGE", None)) is not None:
+            if reason := work.why_not_huge(huge):
+                setting.missing["mmap, MADV_HUGEPAGE"] = reason
+            else:
+                mapped["mmap, MADV_HUGEPAGE"] = partial(work.mapped, mmap.MAP_SHARED, huge)
+        for block in setting.pick(
+            (4 * KIB, 64 * KIB, MIB),
+            (4 * KIB, 16 * KIB, 64 * KIB, MIB),
+            (4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB),
+        ):
+            name = size_text(block)
+            calls: Calls = {
+                "pread": partial(work.pread, block),
+                "preadv of 16 parts": partial(work.pread, block, pieces=16),
+                "pread, not summed": partial(work.pread, block, summed=False),
+                **mapped,
+            }
+            yield Contest(
+                name=f"warm reads of {size_text(work.size)} by {name}",
+                calls=calls,
+                amount=work.size,
+                expected=work.words,
+                unchecked=frozenset(["pread, not summed"]),
+                ceiling="mmap, mapped before",
+                size=block,
+                bars=(("mmap, first touch", "pread", None),),
+                rounds=setting.pick(3, 7, 15),
+            )
+        yield random_reads(setting, work, kept)
+
+
+def random_reads(setting: Setting, work: Reading, kept: mmap.mmap) -> Contest:
+    """Small reads in random order."""
+    item = 64
+    positions = shuffled(setting.pick(50_000, 200_000, 1_000_000), item, work.size)
+    buffer = work.buffer(item)
+
+    def by_pread() -> Timed:
+        with opened(work.path, os.O_RDONLY) as fd:
+            started = perf_counter()
+            found = disk_loops.read_at(fd, buffer, positions, summed=True)
+            seconds = perf_counter() - started
+        return Timed(seconds / len(positions), result=found)
+
+    def by_map() -> Timed:
+        started = perf_counter()
+        found = disk_loops.load_at(kept, item, positions)
+        return Timed((perf_counter() - started) / len(positions), result=found)
+
+    return Contest(
+        name=f"warm reads of {item} B in no order",
+        calls={"pread": by_pread, "mmap, mapped before": by_map},
+        amount=1,
+        unit="reads",
+        ceiling="mmap, mapped before",
+        bars=(("mmap, mapped before", "pread", None),),
+        rounds=setting.pick(3, 7, 15),
+    )
+
+
+def cold_reads(setting: Setting) -> Iterator[Contest]:
+    """Every way to read a file that is not in the cache."""
+    work = Reading(setting)
+    if reason := why_not_cold(work.path):
+        setting.missing["cold reads"] = reason
+        return
+    calls: Calls = {}
+    plain = "pread of 1 MiB"
+    for name, call in (
+        ("pread of 64 KiB", partial(work.blocks, block=64 * KIB)),
+        (plain, partial(work.blocks, block=MIB)),
+        (
+            "pread of 1 MiB, FADV_SEQUENTIAL",
+            partial(work.blocks, block=MIB, advice=os.POSIX_FADV_SEQUENTIAL),
+        ),
+        ("pread of 1 MiB, FADV_WILLNEED 8 MiB ahead", work.fetched_ahead),
+        ("mmap", work.mapped_cold),
+        ("mmap, MADV_SEQUENTIAL", partial(work.mapped_cold, advice=mmap.MADV_SEQUENTIAL)),
+        ("mmap, MADV_WILLNEED", partial(work.mapped_cold, advice=mmap.MADV_WILLNEED)),
+    ):
+        calls[name] = partial(work.cold, call)
+    if reason := refusal(setting.directory, os.O_DIRECT):
+        setting.missing["O_DIRECT"] = reason
+    else:
+        for block in (MIB, 8 * MIB):
+            if work.size % block == 0:
+                direct = partial(work.blocks, block=block)
+                calls[f"O_DIRECT of {size_text(block)}"] = partial(
+                    work.cold, direct, flags=os.O_DIRECT
+                )
+    yield Contest(
+        name=f"cold reads of {size_text(work.size)}",
+        calls=calls,
+        amount=work.size,
+        bars=tuple((name, plain, None) for name in calls if name != plain),
+        rounds=setting.pick(3, 5, 9),
+    )
+
+
+class _Following:
+    """A thread that reads the tail; its error is the contestant's, and it ends with the writer."""
+
+    def __init__(self, tail: "Tail", mapped: bool) -> None:
+        self._tail, self._mapped = tail, mapped
+        self._stopped = Event()
+        self._error: Exception | None = None
+        self._ended = 0.0
+        self.words = 0  # the exclusive or of everything that was read
+        self._thread = Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.words = self._tail.follow(self._stopped, self._mapped)
+        except Exception as error:
+            self._error = error
+        self._ended = perf_counter()
+
+    def stop(self) -> None:
+        """Stop a reader whose writer failed."""
+        self._stopped.set()
+        self._thread.join()
+
+    def ended(self) -> float:
+        """When the reader had read everything; raises its error."""
+        try:
+            self._thread.join()
+        except BaseException:  # an interrupt
+            self.stop()
+            raise
+        if self._error is not None:
+            raise self._error
+        return self._ended
+
+
+class Tail:
+    """A file that is read while it grows."""
+
+    def __init__(self, setting: Setting, block: int) -> None:
+        self.path = setting.directory / "tail"
+        self.block = block
+        self.count = setting.blocks(block, 1 << 20)
+        self._written, self._read = block_of(block), block_of(block)
+
+    def written(self, *, read: bool, mapped: bool = False) -> Timed:
+        """Append every block while another thread reads what is there; seconds per block."""
+        with fresh(self.path) as fd:
+            following = _Following(self, mapped) if read else None
+            started = perf_counter()
+            try:
+                disk_loops.write_at(fd, self._written, sequential(self.count, self.block))
+                wrote = perf_counter() - started
+            except BaseException:
+                if following is not None:
+                    following.stop()
+                raise
+            also = {}
+            if following is not None:
+                also = {"reader": (following.ended() - started) / self.count}
+                with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as mapping:
+                    if memory_loops.read_all(mapping) != following.words:
+                        raise AssertionError("the reader read other bytes than were written")
+        return Timed(wrote / self.count, result=self.count, also=also)
+
+    def follow(self, stopped: Event, mapped: bool) -> int:
+        """Read until every block is read, or the writer has failed; the words' exclusive or."""
+        at, end, words = 0, self.count * self.block, 0
+        with opened(self.path, os.O_RDONLY) as fd:
+            while at < end and not stopped.is_set():
+                there = os.fstat(fd).st_size // self.block
+                if there * self.block == at:
+                    sleep(0)
+                    continue
+                if mapped:
+                    words ^= self._sum_mapped(fd, at, there * self.block)
+                else:
+                    positions = sequential(there - at // self.block, self.block) + at
+                    words ^= disk_loops.read_at(fd, self._read, positions, summed=True)
+                at = there * self.block
+        if at != end and not stopped.is_set():
+            raise AssertionError(f"the reader read {at} bytes")
+        return words
+
+    def _sum_mapped(self, fd: int, start: int, stop: int) -> int:
+        """The exclusive or of the words of whole pages."""
+        with mmap.mmap(fd, stop - start, prot=mmap.PROT_READ, offset=start) as mapping:
+            return memory_loops.read_all(mapping)
+
+
+def tails(setting: Setting) -> Iterator[Contest]:
+    """A reader directly behind a writer."""
+    for block in setting.pick((64 * KIB,), (4 * KIB, 64 * KIB), (4 * KIB, 64 * KIB, MIB)):
+        work = Tail(setting, block)
+        yield Contest(
+            name=f"appends of {size_text(block)} and a reader of the tail",
+            calls={
+                "nobody reads": partial(work.written, read=False),
+                "pread behind": partial(work.written, read=True),
+                "mmap behind": partial(work.written, read=True, mapped=True),
+            },
+            amount=block,
+            size=block,
+            ceiling="nobody reads",
+            bars=(("pread behind", "nobody reads", None), ("mmap behind", "nobody reads", None)),
+            rounds=setting.pick(3, 7, 15),
+        )
+
+
+WORKLOADS = (
+    Workload(
+        group="page-cache",
+        name="warm",
+        about="reading a cached file: pread, preadv, mmap on first touch and again",
+        ceiling="reading every byte of an existing mapping",
+        shows="4 KiB; 64 KiB; 1 MiB; pread; preadv; mmap, mapped before; mmap, first touch; "
+        "MAP_POPULATE; MADV_HUGEPAGE; in no order",
+        sizes=(64 * MIB, 256 * MIB, 1024 * MIB),
+        contests=warm_reads,
+        count=(4, 5, 6),
+        weight=1.5,
+    ),
+    Workload(
+        group="page-cache",
+        name="cold",
+        about="reading an uncached file, with every advice, and past the cache",
+        ceiling="the best method of the run",
+        shows="pread of 1 MiB; FADV_SEQUENTIAL; FADV_WILLNEED; mmap; MADV_SEQUENTIAL; "
+        "MADV_WILLNEED; O_DIRECT",
+        sizes=(64 * MIB, 256 * MIB, 1024 * MIB),
+        contests=cold_reads,
+        count=(1, 1, 1),
+        weight=1.5,
+    ),
+    Workload(
+        group="page-cache",
+        name="tail",
+        about="a reader behind a writer: how much each slows the other",
+        ceiling="the writer alone",
+        shows="nobody reads; pread behind; mmap behind; reader",
+        sizes=(64 * MIB, 256 * MIB, 1024 * MIB),
+        contests=tails,
+        count=(1, 2, 3),
+    ),
+)

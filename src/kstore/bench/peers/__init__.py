@@ -1,0 +1,1 @@
+"""Who is measured beside kstore: optional packages, Apache Kafka, brokers, key-value stores."""

@@ -1,0 +1,174 @@
+"""The JSON file of a run: its contents, and how it is written and read.
+
+Times are seconds for one piece of the work, one figure per round. A contestant's ``of_ceiling`` is
+the median of its fractions of the ceiling in the same round (1.0: as fast), with its interval.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from itertools import count as numbers
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kstore.bench.report import text_table
+from kstore.bench.runner.estimate import TINY, Estimate, curve, estimate, paired, percentiles
+from kstore.bench.runner.rounds import Outcome
+from kstore.errors import KStoreError
+
+FORMAT = 1
+Tree = dict[str, Any]
+
+
+def as_tree(group: str, workload: str, outcome: Outcome) -> Tree:
+    """The results of one contest; ``workload`` is the title of its workload."""
+    contest, ceiling = outcome.contest, outcome.ceiling
+    contestants = []
+    for name, seconds in outcome.times.items():
+        owner = outcome.owner(name)
+        entry: Tree = {"name": name, "contestant": owner, "seconds": seconds}
+        entry |= _interval("median", estimate(seconds))
+        if contest.amount and name == owner:
+            entry["rate"] = contest.amount / max(entry["median"], TINY)
+        if not text_table.is_absolute(name) and len(seconds) == len(outcome.times[ceiling]):
+            entry["of_ceiling"] = _interval("median", paired(outcome.times[ceiling], seconds))
+        if name in outcome.samples:
+            samples = outcome.samples[name]
+            entry["latency_ns"] = percentiles(samples)
+            entry["curve"] = curve(samples)
+            entry["hdr"] = hdr(samples)
+        contestants.append(entry)
+    return {
+        "group": group,
+        "workload": workload,
+        "contest": contest.name,
+        "unit": contest.unit,
+        "amount": contest.amount,
+        "size": contest.size,
+        "axis": contest.axis,
+        "unchecked": sorted(contest.unchecked),
+        "ceiling": ceiling,
+        "rounds": len(outcome.times[ceiling]),
+        "rounds_wanted": outcome.wanted,
+        "seconds": round(outcome.seconds, 3),
+        "contestants": contestants,
+        "bars": [
+            {
+                "ours": ours,
+                "peer": peer,
+                "target": peer in contest.targets,
+                "wanted": wanted,
+                **_interval("ratio", paired(outcome.times[peer], outcome.times[ours])),
+            }
+            for ours, peer, wanted in contest.bars
+            if ours in outcome.times and peer in outcome.times
+        ],
+    }
+
+
+def _interval(name: str, found: Estimate) -> dict[str, float]:
+    return {name: found.median, "low": found.low, "high": found.high}
+
+
+def hdr(samples: list[Any]) -> str | None:
+    """The samples as an encoded HdrHistogram (1 ns to a minute, three digits) for other tools; None
+    if the package hdrhistogram is not installed."""
+    try:
+        module = import_module("hdrh.histogram")
+    except ImportError:
+        return None
+    histogram = module.HdrHistogram(1, 60_000_000_000, 3)
+    values, counts = np.unique(np.concatenate(samples), return_counts=True)
+    for value, count in zip(values.tolist(), counts.tolist(), strict=True):
+        histogram.record_value(value, count)
+    return str(histogram.encode().decode("ascii"))
+
+
+def text(tree: Mapping[str, Any]) -> str:
+    """The contents of a run's JSON file."""
+    return json.dumps(tree, indent=1) + "\n"
+
+
+def write(path: Path, tree: Mapping[str, Any], *, replace: bool = False) -> Path:
+    """Write a run's JSON file as :func:`put` does; returns its path."""
+    return put(path, text(tree), replace=replace)
+
+
+def put(path: Path, content: str, *, replace: bool = False) -> Path:
+    """Write a new file and return its path: ``a.1.json`` if ``a.json`` exists by now.
+
+    ``replace``: write over an existing file instead.
+    """
+    if replace:
+        path.write_text(content, encoding="utf-8")
+        return path
+    for number in numbers():
+        there = path.with_stem(f"{path.stem}.{number}") if number else path
+        try:
+            with there.open("x", encoding="utf-8") as file:
+                file.write(content)
+        except FileExistsError:
+            continue
+        break
+    return there
+
+
+def read(path: Path) -> Tree:
+    """Read a file of :func:`write`; KStoreError if it is another file or cannot be read."""
+    try:
+        tree = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise KStoreError(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise KStoreError(f"{path} is no result of 'kstore bench --json': {error}") from None
+    if not isinstance(tree, dict) or tree.get("kstore_bench") != FORMAT:
+        raise KStoreError(f"{path} is no result of this version of 'kstore bench --json'")
+    for what, is_right in _SHAPE.items():
+        if not is_right(tree.get(what)):
+            raise KStoreError(f"{path} is no result of 'kstore bench --json': odd {what!r}")
+    return tree
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and isfinite(value) and value >= 0
+
+
+def _are(value: object, kind: Callable[[Any], bool]) -> bool:
+    return isinstance(value, list) and all(kind(each) for each in value)
+
+
+def _has_texts(value: object, *names: str) -> bool:
+    return isinstance(value, dict) and all(isinstance(value.get(name), str) for name in names)
+
+
+def _is_contestant(value: Any) -> bool:
+    return (
+        _has_texts(value, "name", "contestant")
+        and bool(value.get("seconds"))
+        and _are(value["seconds"], _is_number)
+    )
+
+
+def _is_result(value: Any) -> bool:
+    return (
+        _has_texts(value, "workload", "contest", "ceiling")
+        and _are(value.get("contestants"), _is_contestant)
+        and all(_is_number(value.get(name, 1.0)) for name in ("scale", "part"))
+    )
+
+
+# Checks of the keys that ``compare`` uses.
+_SHAPE: dict[str, Callable[[Any], bool]] = {
+    "level": lambda value: isinstance(value, str),
+    "environment": lambda value: (
+        isinstance(value, dict) and all(isinstance(each, dict) for each in value.values())
+    ),
+    "noise": lambda value: (
+        isinstance(value, dict) and all(_is_number(each) for each in value.values())
+    ),
+    "results": lambda value: _are(value, _is_result),
+    "failed": lambda value: _are(value, lambda each: _has_texts(each, "workload", "reason")),
+}

@@ -1,0 +1,101 @@
+"""Medians with bootstrap intervals, and percentiles."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+RESAMPLES = 2000
+CONFIDENCE = 0.95
+TINY = 1e-12  # seconds, below every measured figure
+PERCENTILES = (50.0, 90.0, 99.0, 99.9, 99.99)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A median with its 95 % confidence interval.
+
+    The interval is a percentile bootstrap with a fixed seed, so that the same figures have the
+    same interval. Of fewer than five values it is their range.
+    """
+
+    median: float
+    low: float
+    high: float
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """The median of the rounds."""
+    found = np.asarray(values, float)
+    if found.size < 5:
+        return Estimate(float(np.median(found)), float(found.min()), float(found.max()))
+    low, high = np.quantile(_medians(found, 1), _tails())
+    return Estimate(float(np.median(found)), float(low), float(high))
+
+
+def quotient(over: Sequence[float], under: Sequence[float]) -> Estimate:
+    """The ratio of the medians of two runs that were not interleaved."""
+    a, b = at_least_tiny(over), at_least_tiny(under)
+    middle = float(np.median(a) / np.median(b))
+    if min(a.size, b.size) < 5:
+        return Estimate(middle, float(a.min() / b.max()), float(a.max() / b.min()))
+    low, high = np.quantile(_medians(a, 1) / _medians(b, 2), _tails())
+    return Estimate(middle, float(low), float(high))
+
+
+def paired(over: Sequence[float], under: Sequence[float]) -> Estimate:
+    """The median of the rounds' ratios of two contestants of one run."""
+    if len(over) != len(under):
+        raise ValueError(f"{len(over)} rounds cannot be paired with {len(under)}")
+    return estimate((at_least_tiny(over) / at_least_tiny(under)).tolist())
+
+
+def at_least_tiny(values: Sequence[float]) -> NDArray[np.float64]:
+    """Figures as divisors: at least a picosecond, also for a delay of zero."""
+    return np.asarray(np.maximum(np.asarray(values, float), TINY), float)
+
+
+def _medians(values: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
+    drawn = np.random.default_rng(seed).integers(0, values.size, (RESAMPLES, values.size))
+    return np.asarray(np.median(values[drawn], axis=1), float)
+
+
+def _tails() -> tuple[float, float]:
+    tail = (1 - CONFIDENCE) / 2
+    return tail, 1 - tail
+
+
+def percentiles(samples: Sequence[ArrayLike]) -> dict[str, float]:
+    """Exact p50 to p99.99 and maximum of the nanoseconds of all rounds.
+
+    A percentile with fewer than ten samples beyond it is left out.
+    """
+    together = np.concatenate([np.asarray(some, np.int64) for some in samples])
+    found = {
+        f"p{share:g}": float(np.percentile(together, share, method="higher"))
+        for share in PERCENTILES
+        if has_tail(together.size, share) or share == 50.0
+    }
+    return found | {"max": float(together.max())}
+
+
+def has_tail(count: int, share: float) -> bool:
+    """Whether at least ten of ``count`` samples lie beyond a percentile."""
+    return round(count * (100 - share), 6) >= 1000
+
+
+def percentile(samples: ArrayLike, share: float) -> float:
+    """One exact percentile of some samples."""
+    return float(np.percentile(np.asarray(samples, np.int64), share, method="higher"))
+
+
+def curve(samples: Sequence[ArrayLike], points: int = 200) -> list[tuple[float, float]]:
+    """Percentiles and nanoseconds for a plot, spaced by nines as in an HDR histogram."""
+    together = np.sort(np.concatenate([np.asarray(some, np.int64) for some in samples]))
+    beyond = np.geomspace(1, max(1 / together.size, 1e-6), points)
+    at = np.minimum((together.size * (1 - beyond)).astype(int), together.size - 1)
+    return [
+        (round(100 * (1 - float(share)), 6), float(together[index]))
+        for share, index in zip(beyond, at, strict=True)
+    ]

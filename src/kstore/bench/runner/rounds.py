@@ -1,0 +1,216 @@
+"""Run a contest: check the results first, then time interleaved rounds.
+
+On a shared machine a figure alone says little, since the clock speed changes between two runs. So
+every round calls each contestant in turn, and a ratio is the median of the rounds' ratios.
+
+A time limit holds however slow the machine is: fewer rounds are made, and at the least the first
+calls, which check the results, are the only round.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from kstore.bench.contest import Contest, Timed, describe_error
+from kstore.bench.runner.estimate import has_tail, paired, percentile
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+LEAST_SECONDS = 0.002  # a faster contestant is called several times per round
+LONG_SECONDS = 1.0  # a contestant whose first call took longer is called once per round
+LEAST_ROUNDS = 3  # made even if they exceed the contest's own time
+TAILS = (99.0, 99.9)  # percentiles of each round that has enough samples
+NO_TIME = "left out: the time was up"
+
+
+@dataclass
+class Outcome:
+    """The figures of a contest.
+
+    Attributes
+    ----------
+    times
+        Seconds of a piece of the work, one figure per round, by contestant; further figures as
+        ``"contestant name"``. Contestants that failed are not included.
+    samples
+        Nanoseconds of single pieces in all rounds, of contestants that timed them.
+    failed, left_out
+        Contestants that failed, and that were not started for lack of time, with the reason.
+    wanted, seconds
+        How many rounds were planned, and how long the contest took.
+    """
+
+    contest: Contest
+    times: dict[str, list[float]]
+    samples: "dict[str, list[Sequence[int] | NDArray[np.int64]]]" = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    wanted: int = 0
+    seconds: float = 0.0
+
+    @property
+    def ceiling(self) -> str:
+        """The contestant of which the others are shown as a fraction."""
+        if self.contest.ceiling in self.times:
+            return self.contest.ceiling
+        measured = [name for name in self.contest.calls if name in self.times]
+        real = [name for name in measured if name not in self.contest.targets]
+        return min(real or measured, key=lambda name: median(self.times[name]))
+
+    def ratio(self, ours: str, peer: str) -> float:
+        """How many times as fast as ``peer``: the median of the rounds' ratios."""
+        return paired(self.times[peer], self.times[ours]).median
+
+    def note(self, name: str, seconds: float, result: object) -> None:
+        """Record the result of a contestant's call in a round."""
+        own = self.times.setdefault(name, [])
+        if isinstance(result, Timed):
+            seconds = result.seconds
+            for what, more in result.also.items():
+                self.times.setdefault(f"{name} {what}", []).append(more)
+            if len(result.samples):
+                self._sample(name, result.samples)
+            for what, waited in result.waits.items():
+                if len(waited):
+                    half = percentile(waited, 50) / 1e9
+                    self.times.setdefault(f"{name} {what}", []).append(half)
+                    self._sample(f"{name} {what}", waited)
+        own.append(seconds)
+
+    def _sample(self, figure: str, samples: "Sequence[int] | NDArray[np.int64]") -> None:
+        self.samples.setdefault(figure, []).append(samples)
+        for share in TAILS:
+            if has_tail(len(samples), share):
+                tail = percentile(samples, share) / 1e9
+                self.times.setdefault(f"{figure} p{share:g}", []).append(tail)
+
+    def drop(self, name: str) -> None:
+        """Remove the figures of a contestant that failed."""
+        for each in [each for each in self.times if self.owner(each) == name]:
+            del self.times[each]
+            self.samples.pop(each, None)
+
+    def owner(self, figure: str) -> str:
+        """The contestant of a figure: ``kstore`` for ``kstore p99``."""
+        names = sorted(self.contest.calls, key=len, reverse=True)
+        return next(name for name in names if figure == name or figure.startswith(f"{name} "))
+
+
+def _calls_for(call: Callable[[], object]) -> int:
+    calls = 1
+    while True:
+        started = perf_counter()
+        for _ in range(calls):
+            call()
+        if perf_counter() - started >= LEAST_SECONDS or calls >= 1 << 20:
+            return calls
+        calls *= 4
+
+
+def run(
+    contest: Contest,
+    *,
+    rounds: int | None = None,
+    seconds: float | None = None,
+    most: float | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+    keep_going: bool = False,
+) -> Outcome:
+    """Check every result, then time the rounds.
+
+    Parameters
+    ----------
+    rounds
+        How many, instead of the contest's own number.
+    seconds
+        How long the contest should take, checks included: no round starts that would end later,
+        except the second and third.
+    most
+        How long it may take: no round starts that would end later. If not even one fits, the
+        first calls are the round, and contestants whose first call would start later are left out.
+    on_progress
+        Called with the number of rounds done and planned.
+    keep_going
+        Whether the others continue when a contestant fails; RuntimeError if none is left.
+    """
+    began = perf_counter()
+    outcome = Outcome(contest, {}, wanted=contest.rounds if rounds is None else rounds)
+    first = _first_calls(outcome, most, keep_going)
+    a_round = sum(taken for taken, _ in first.values())
+    if most is not None and perf_counter() - began + a_round > most:
+        for name, (taken, result) in first.items():
+            outcome.note(name, taken, result)
+    else:
+        calls = _how_often(outcome, first, keep_going)
+        for number in range(outcome.wanted):
+            if on_progress is not None:
+                on_progress(number, outcome.wanted)
+            started = perf_counter()
+            for name in _in_turn(list(calls), number):
+                _round(outcome, name, calls, keep_going)
+            now = perf_counter()
+            limits = (most, seconds if number + 1 >= LEAST_ROUNDS else None)
+            next_end = now - began + (now - started)
+            if any(limit is not None and next_end > limit for limit in limits):
+                break
+    if not outcome.times:
+        raise RuntimeError("; ".join(f"{name}: {why}" for name, why in outcome.failed.items()))
+    outcome.seconds = perf_counter() - began
+    return outcome
+
+
+def _first_calls(
+    outcome: Outcome, most: float | None, keep_going: bool
+) -> dict[str, tuple[float, object]]:
+    """The seconds and the result of each contestant's first call."""
+    began = perf_counter()
+    first: dict[str, tuple[float, object]] = {}
+    for name, taken, result in outcome.contest.first_calls(outcome.failed if keep_going else None):
+        first[name] = (taken, result)
+        if most is not None and perf_counter() - began > most:
+            late = [each for each in outcome.contest.calls if each not in first]
+            outcome.left_out = {each: NO_TIME for each in late if each not in outcome.failed}
+            break
+    return first
+
+
+def _how_often(
+    outcome: Outcome, first: dict[str, tuple[float, object]], keep_going: bool
+) -> dict[str, int]:
+    """How often to call each contestant per round; once if it times itself."""
+    calls = {}
+    for name, (taken, result) in first.items():
+        try:
+            once = isinstance(result, Timed) or taken > LONG_SECONDS
+            calls[name] = 1 if once else _calls_for(outcome.contest.calls[name])
+        except Exception as error:
+            if not keep_going:
+                raise
+            outcome.failed[name] = describe_error(error)
+    return calls
+
+
+def _in_turn(names: list[str], number: int) -> list[str]:
+    """Start each round with another contestant: each leaves dirty pages or a warm cache behind."""
+    first = number % len(names) if names else 0
+    return names[first:] + names[:first]
+
+
+def _round(outcome: Outcome, name: str, calls: dict[str, int], keep_going: bool) -> None:
+    call, repeat = outcome.contest.calls[name], range(calls[name])
+    result: object = None
+    try:
+        started = perf_counter()
+        for _ in repeat:
+            result = call()
+        outcome.note(name, (perf_counter() - started) / calls[name], result)
+    except Exception as error:
+        if not keep_going:
+            raise
+        outcome.failed[name] = describe_error(error)
+        outcome.drop(name)
+        del calls[name]

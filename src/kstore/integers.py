@@ -1,0 +1,50 @@
+"""Whole numbers that a caller passes in: offsets, timestamps, sizes, counts, epochs.
+
+Kafka stores each in a field of fixed width. A number that does not fit is the caller's mistake,
+and is refused here, before it reaches a struct or a kernel.
+"""
+
+import operator
+from typing import SupportsIndex, cast
+
+from kstore.errors import InvalidConfigError
+
+INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+_PRINTABLE_BITS = 128
+
+
+def check_integer(name: str, value: object, low: int = INT64_MIN, high: int = INT64_MAX) -> int:
+    """The ``int`` of an argument that is a whole number from low to high, NumPy's included.
+
+    Raises TypeError for bools, floats and whatever else has no ``__index__``, and
+    InvalidConfigError, a ValueError, for a number out of bounds; both name the argument.
+    """
+    if type(value) is int:  # isinstance with a protocol costs some hundred times as much
+        number = value
+    elif isinstance(value, bool) or not hasattr(type(value), "__index__"):
+        raise TypeError(f"{name} must be a whole number, not {type(value).__name__}")
+    else:
+        number = operator.index(cast(SupportsIndex, value))
+    if not low <= number <= high:
+        raise InvalidConfigError(
+            f"{name} must be a whole number from {low} to {high}, not {show_value(number)}"
+        )
+    return number
+
+
+def check_integer_setting(name: str, value: object, low: int, high: int = INT64_MAX) -> int:
+    """As :func:`check_integer`, for a setting: InvalidConfigError also where it is no integer."""
+    try:
+        return check_integer(name, value, low, high)
+    except TypeError:
+        raise InvalidConfigError(
+            f"{name} must be a whole number from {low} to {high}, not {show_value(value)}"
+        ) from None
+
+
+def show_value(value: object) -> str:
+    """A caller's value for a message: Python prints no int of more than 4,300 digits."""
+    if isinstance(value, int) and value.bit_length() > _PRINTABLE_BITS:
+        return f"a number of {value.bit_length()} bits"
+    return repr(value)

@@ -1,0 +1,403 @@
+"""The active segment: its open files, what the append kernel asks for, rolling to the next one.
+
+The append kernel (:mod:`kstore._native.append.record_appender`) does the steady state and calls
+back here when a decision is due: its files have to be opened, a segment has to be rolled, an index
+written.
+
+Every step leaves the log usable when it is interrupted: files of a segment that never was
+published are removed at once, or, where the disk refuses that too, before the next write.
+"""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from random import randrange
+
+from kstore._native.append.record_appender import RecordAppender
+from kstore._native.read.segment_view import SegmentList, SegmentView
+from kstore.config import LogConfig, codec_of_batches
+from kstore.errors import CorruptRecordError, StorageError
+from kstore.log import filenames, validator
+from kstore.log import segment as segments_on_disk
+from kstore.log.segment_access import SegmentAccess
+from kstore.log.writer_state import WriterState
+from kstore.record import codec
+
+
+class ActiveSegment:
+    """Opens, rolls, trims and closes the segment that is appended to.
+
+    The caller holds the log's lock, except for :meth:`configure` and :meth:`roll`.
+
+    Attributes
+    ----------
+    opened
+        Descriptors of the active segment's files, or of the segment that was active before; None
+        while they are closed.
+    on_open
+        Called when files were opened (a store closes those of the log least recently used).
+    """
+
+    def __init__(self, state: WriterState, access: SegmentAccess, jitter: int) -> None:
+        self._state = state
+        self._access = access
+        self._jitter = jitter
+        self.opened: segments_on_disk.WritableFiles | None = None
+        self.on_open: Callable[[], None] | None = None
+        self._is_trimmed = False  # zeros were cut off the log file, perhaps not yet on disk
+        self._unfinished: int | None = None  # base offset of a segment that is being made
+        appender = state.appender
+        self._configure(appender, jitter)
+        appender.prepare = self.prepare
+        appender.roll = self.roll_at
+        appender.on_index_write = self._on_index_write
+        appender.epoch_begins = self._begin_epoch
+        appender.aborted = self._write_aborted
+        appender.refuse = validator.refuse
+        appender.refuse_producer = validator.refuse_producer
+        appender.refuse_own = validator.refuse_own
+        appender.prewrite = self._prewrite
+        appender.reset(state.active)
+
+    # --- settings ---------------------------------------------------------------------------
+
+    def configure(self, config: LogConfig) -> None:
+        """Take other settings over, from the next append on."""
+        state = self._state
+        with state.lock:
+            state.config = config
+            state.producers.expiration_ms = config.producer_id_expiration_ms
+            self._configure(state.appender, min(self._jitter, config.segment_jitter_ms))
+            if self.opened is not None and self.opened.prewritten != config.preallocate:
+                state.appender.ready = False  # the active segment is to be opened another way
+            state.appender.flush_at = state.next_flush_offset()
+
+    def _configure(self, appender: RecordAppender, jitter: int) -> None:
+        config = self._state.config
+        if filenames.is_of_internal_topic(self._state.directory):
+            config = replace(config, compression_type="producer")  # keep the coordinator's bytes
+        segment_ms = config.segment_ms
+        if "compact" in config.cleanup_policy:  # what is to be compacted must not stay active
+            segment_ms = min(segment_ms, config.max_compaction_lag_ms)
+        appender.configure(
+            segment_bytes=config.segment_bytes,
+            roll_ms=max(0, segment_ms - jitter),
+            index_interval_bytes=config.index_interval_bytes,
+            segment_index_bytes=config.segment_index_bytes,
+            max_message_bytes=config.max_message_bytes,
+            batch_size=config.batch_size,
+            before_max_ms=config.message_timestamp_before_max_ms,
+            after_max_ms=config.message_timestamp_after_max_ms,
+            log_append_time=config.message_timestamp_type == "LogAppendTime",
+            key_required="compact" in config.cleanup_policy,
+            codec=codec.codec_id(codec_of_batches(config)),
+            target_codec=_target_codec(config.compression_type),
+            message_magic=config.message_magic,
+            compress=codec.compress,
+            decompress=codec.decompress,
+            recompress=validator.recompress,
+            clock=self._state.clock,
+        )
+
+    # --- opening ----------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Make the appender ready. Undoes what an interrupted roll or append began."""
+        state, appender = self._state, self._state.appender
+        state.check_usable()
+        if appender.broken:
+            state.fail(
+                StorageError("an unfinished append could not be cut off", path=state.directory)
+            )
+            state.check_usable()
+        self.finish_cut()
+        self.check_in_place()
+        state.check_usable()
+        active = state.active
+        self.discard_unfinished()
+        if appender.epochs_ahead:  # their file knows some of an append that failed, or more
+            state.epochs.truncate_from_end(active.next_offset)
+            state.save_epochs(True)
+            appender.epochs_ahead = False
+        fd = self._open(active).log_fd
+        state.producers.attach(state.segments, state.now_ms())
+        # kstore never raises an epoch, it only begins the first; messages v0 and v1 have none.
+        if state.epochs.latest is None and state.config.message_magic == 2:
+            state.save_epochs(state.epochs.assign(0, active.next_offset))
+        appender.leader_epoch = state.latest_epoch()
+        appender.created_ms = state.now_ms()
+        appender.rolling_timestamp = segments_on_disk.first_timestamp(state.files, active)
+        assert self.opened is not None
+        self._attach(active, state.files.size(fd) if self.opened.prewritten else -1)
+        if self.on_open is not None:
+            self.on_open()
+
+    def _open(self, active: SegmentView) -> segments_on_disk.WritableFiles:
+        """The active segment's files, opened as the settings want it."""
+        state, opened = self._state, self.opened
+        if opened is not None and self._is_opened_for(opened, active):
+            return opened
+        if opened is not None:
+            if opened.base_offset == active.base_offset:
+                self._trim(opened)
+            opened.close(state.files)
+            self.opened = None
+        self.cut_unpublished()
+        self.opened = segments_on_disk.open_for_append(
+            state.files, state.directory, active, state.config
+        )
+        return self.opened
+
+    def _is_opened_for(self, opened: segments_on_disk.WritableFiles, active: SegmentView) -> bool:
+        return (
+            opened.base_offset == active.base_offset
+            and opened.prewritten == self._state.config.preallocate
+        )
+
+    def _attach(self, active: SegmentView, file_size: int) -> None:
+        assert self.opened is not None
+        opened, appender = self.opened, self._state.appender
+        appender.flush_at = self._state.next_flush_offset()
+        appender.attach(active, opened.log_fd, opened.index_fd, opened.time_fd, file_size)
+
+    def check_in_place(self) -> None:
+        """Take the log offline where the active segment's file is no longer at its name.
+
+        Whoever removed, moved or replaced the directory would lose what is appended: the open
+        descriptor goes on writing into a file without a name. Kafka notices at its next roll.
+        The next append or flush raises LogDirOfflineError.
+        """
+        state = self._state
+        if state.failure is not None or state.pending_cut is not None:
+            return
+        active, opened = state.active, self.opened
+        found = state.files.identity_of(active.path)
+        if found is not None and opened is not None and opened.base_offset == active.base_offset:
+            if opened.inode < 0:
+                opened.inode = state.files.stamp(opened.log_fd)[0]
+            if found[0] == opened.inode:
+                return
+        elif found is not None:
+            return
+        state.fail_directory_gone()
+
+    def _on_index_write(self) -> None:
+        """Called by an append each time 64 index entries are written, so once in 256 KiB with the
+        default ``index.interval.bytes``: a look at each append would be a system call more.
+
+        The append that is under way has happened; the next one finds out, and raises.
+        """
+        files, opened = self._state.files, self.opened
+        with suppress(StorageError):  # the next append asks again
+            found = files.identity_of(self._state.active.path)
+            if opened is not None and opened.inode < 0:
+                opened.inode = files.stamp(opened.log_fd)[0]
+            if opened is None or found is None or found[0] != opened.inode:
+                self._state.appender.detach()
+
+    # --- undoing what was interrupted -------------------------------------------------------
+
+    def finish_cut(self) -> None:
+        """Bring a truncation's files in line with the segments; again after an interrupt."""
+        state = self._state
+        cut = state.pending_cut
+        if cut is None:
+            return
+        if cut.view is state.active:  # else it was interrupted before it counted
+            state.directory_changes += 1
+            with state.names_lock:
+                segments_on_disk.finish_cut(state.files, state.directory, cut, state.config)
+            if cut.view.mapped:
+                state.maps.add(cut.view)
+        state.pending_cut = None
+
+    def cut_unpublished(self) -> None:
+        """Cut bytes beyond the published end: an append was interrupted before it counted."""
+        files, active = self._state.files, self._state.active
+        size = files.size_of(active.path)
+        if size < active.size:
+            raise CorruptRecordError(
+                f"the file was cut by somebody else: {active.size} bytes were in it; "
+                "close the store, and open it again to recover what is there",
+                path=active.path,
+                position=size,
+            )
+        if size > active.size:
+            fd = files.open(active.path, os.O_WRONLY)
+            try:
+                self._state.appender.ready = False  # it may count on zeros that are cut here
+                files.truncate(fd, active.size)
+            finally:
+                files.close(fd)
+
+    def discard_unfinished(self) -> None:
+        """Remove the files of a segment that an interrupted roll began."""
+        state, base = self._state, self._unfinished
+        if base is not None and base != state.active.base_offset:
+            state.directory_changes += 1
+            segments_on_disk.remove_files(state.files, state.directory, base)
+        self._unfinished = None
+
+    # --- zeros written ahead (preallocate) --------------------------------------------------
+
+    def allow_prewriting(self, is_allowed: bool) -> None:
+        """Whether zeros may be written ahead of the log end from now on."""
+        self._state.appender.prewrite = self._prewrite if is_allowed else None
+
+    def _prewrite(self, start: int, end: int) -> bool:
+        assert self.opened is not None
+        return segments_on_disk.prewrite(self._state.files, self.opened, start, end)
+
+    def _trim(self, opened: segments_on_disk.WritableFiles) -> None:
+        """Cut a prewritten active segment to what was appended; not yet on disk."""
+        if opened.prewritten:
+            self._is_trimmed = True
+            self._state.appender.ready = False
+            segments_on_disk.trim_log(self._state.files, self._state.active, opened)
+
+    def _trim_and_sync(self, opened: segments_on_disk.WritableFiles) -> None:
+        """The same, on disk: a segment that others follow ends with its last batch.
+
+        Else a power cut could leave zeros in front of later segments, which a loader must take
+        for damage, and Kafka's consumers stop at. A log that is not prewritten pays nothing.
+        """
+        self._trim(opened)
+        try:
+            self._state.files.fdatasync(opened.log_fd)
+        except BaseException as error:
+            self._state.fail(error)
+            raise
+        self._is_trimmed = False
+
+    # --- epochs and aborted transactions ----------------------------------------------------
+
+    def _begin_epoch(self, epoch: int, start_offset: int) -> None:
+        state = self._state
+        state.save_epochs(state.epochs.assign(epoch, start_offset))
+        state.appender.leader_epoch = state.latest_epoch()
+
+    def _write_aborted(self) -> None:
+        """Write the entry of a transaction that was just aborted.
+
+        A failure is not the append's: the entry stays in memory and is tried again, at the
+        latest when the segment is sealed.
+        """
+        with suppress(StorageError):
+            self._state.directory_changes += self._state.producers.write_aborted()
+
+    # --- rolling ----------------------------------------------------------------------------
+
+    def roll(self) -> None:
+        """Seal the active segment and start a new one at the log end; nothing if it is empty."""
+        state = self._state
+        with state.lock:
+            state.appender.make_ready()
+            if state.active.size > 0:
+                self.roll_at(state.appender.next_offset)
+
+    def roll_at(self, first_offset: int) -> None:
+        """Start a segment at max(first_offset, log end) (Kafka's roll)."""
+        state = self._state
+        base = max(first_offset, state.appender.next_offset)
+        if base == state.active.base_offset:
+            return  # the active segment is empty and already stands there
+        self.begin(
+            base,
+            lambda: segments_on_disk.create(state.files, state.directory, base, state.config),
+        )
+
+    def begin(self, base: int, make: Callable[[], SegmentView]) -> None:
+        """Seal the active segment; the one that is made of base, behind it, is active then."""
+        state = self._state
+        old, old_files = state.active, self.opened
+        assert old_files is not None
+        state.appender.ready = False  # until attached again, every path leads through prepare
+        self._unfinished = base
+        view, opened = self._make_next(base, make, old_files)
+        state.directory_changes += 1
+        state.unsynced_segments.append(old)
+        state.segments = SegmentList((*state.segments.views, view), state.segments.start_offset)
+        self.opened = opened
+        state.producers.seal(old, base)
+        old.sealed = True
+        if state.config.segment_jitter_ms:  # drawn for each segment, as in Kafka
+            self._jitter = draw_jitter(state.config)
+            self._configure(state.appender, self._jitter)
+        self._unfinished = None
+        state.appender.created_ms = state.now_ms()
+        state.appender.rolling_timestamp = -1
+        self._attach(view, view.size if opened.prewritten else -1)
+        old_files.close(state.files)
+
+    def _make_next(
+        self,
+        base: int,
+        make: Callable[[], SegmentView],
+        old_files: segments_on_disk.WritableFiles,
+    ) -> tuple[SegmentView, segments_on_disk.WritableFiles]:
+        """The next segment with its files open, and the old one's indexes and producers on disk.
+
+        Nothing is published yet: where a step fails, the new files are removed.
+        """
+        state, old = self._state, self._state.active
+        opened: segments_on_disk.WritableFiles | None = None
+        try:
+            if old_files.prewritten or self._is_trimmed:
+                self._trim_and_sync(old_files)
+            view = make()
+            view.opener = self._access.map
+            opened = segments_on_disk.open_for_append(
+                state.files, state.directory, view, state.config
+            )
+            old.close_time_index()
+            segments_on_disk.trim_indexes(state.files, old, old_files)
+            state.producers.write_aborted()
+            state.producers.expire(state.now_ms())
+            state.producers.take_snapshot(base)
+        except BaseException:
+            # Now, not before the next write: what was made may have batches in it already.
+            with suppress(StorageError):  # the first error is the one to report
+                self.discard_unfinished()
+            if opened is not None:
+                with suppress(StorageError):
+                    opened.close(state.files)
+            raise
+        return view, opened
+
+    # --- closing ----------------------------------------------------------------------------
+
+    def close_files(self) -> None:
+        """Trim the active indexes and close; the appender asks for them again when needed."""
+        state = self._state
+        state.appender.ready = False
+        if self.opened is not None and state.failure is None:
+            active = state.active
+            if self.opened.base_offset == active.base_offset:
+                active.close_time_index()
+                self._trim(self.opened)
+                segments_on_disk.trim_indexes(state.files, active, self.opened)
+                state.directory_changes += state.producers.write_aborted()
+        self.drop_files()
+
+    def drop_files(self) -> None:
+        """Close the files as they are."""
+        self._state.appender.detach()
+        opened, self.opened = self.opened, None
+        if opened is not None:
+            opened.close(self._state.files)
+
+
+def draw_jitter(config: LogConfig) -> int:
+    """By how many ms a segment rolls earlier than ``segment.ms`` says, lest all roll at once.
+
+    Kafka's LogConfig.randomSegmentJitter: below ``segment.jitter.ms``, or ``segment.ms``.
+    """
+    return randrange(min(config.segment_jitter_ms, config.segment_ms) or 1)
+
+
+def _target_codec(compression_type: str) -> int:
+    """The codec that ``compression.type`` asks for; -1 for the producer's own."""
+    if compression_type == "producer":
+        return -1
+    return codec.codec_id("none" if compression_type == "uncompressed" else compression_type)

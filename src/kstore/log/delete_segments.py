@@ -1,0 +1,72 @@
+"""Deleting a log's oldest segments, and raising its start (Kafka's LocalLog.deleteSegments).
+
+Segments leave the log at once. Their files are renamed to ``.deleted`` and removed after
+``file.delete.delay.ms``, so that readers that know them by name still find them.
+"""
+
+from heapq import heappop, heappush
+
+from kstore._native.read.segment_view import SegmentList
+from kstore.log import segment as segments_on_disk
+from kstore.log.active_segment import ActiveSegment
+from kstore.log.writer_state import WriterState
+
+
+class SegmentDeleter:
+    """Raises the log start and deletes the oldest segments. Thread safe."""
+
+    def __init__(self, state: WriterState, active: ActiveSegment) -> None:
+        self._state = state
+        self._active = active
+
+    def raise_start(self, offset: int) -> None:
+        """Make offset the log start; segments wholly below it are dropped (Kafka's rule A)."""
+        state = self._state
+        with state.lock:
+            state.check_usable()
+            if offset > state.segments.start_offset:
+                state.segments = SegmentList(state.segments.views, offset)
+                state.save_epochs(state.epochs.truncate_from_start(offset))
+            views = state.segments.views
+            below = 0
+            while below + 1 < len(views) and views[below + 1].base_offset <= offset:
+                below += 1
+            self.drop_oldest(below)
+
+    def drop_oldest(self, count: int) -> None:
+        """Retire the oldest segments: out of the log now, files gone after file.delete.delay.ms."""
+        state = self._state
+        with state.lock:
+            if count == 0:
+                return
+            if count == len(state.segments.views):
+                self._active.roll()
+            views = state.segments.views
+            gone, kept = views[:count], views[count:]
+            start = max(state.segments.start_offset, kept[0].base_offset)
+            state.segments = SegmentList(kept, start)  # the start first, then the files
+            gone_views = frozenset(gone)
+            state.unsynced_segments = [
+                view for view in state.unsynced_segments if view not in gone_views
+            ]
+            state.save_epochs(state.epochs.truncate_from_start(start))
+            due = state.now_ms() + state.config.file_delete_delay_ms
+            for number, view in enumerate(gone):
+                if number:  # a power cut may keep any of two renames: not the later one alone
+                    state.files.sync_directory(state.directory)
+                heappush(state.retired, (due, view.base_offset))
+                with state.names_lock:
+                    state.maps.forget(view)
+                    segments_on_disk.retire(state.files, state.directory, view.base_offset)
+            state.directory_changes += 1
+            self.remove_retired()
+
+    def remove_retired(self) -> None:
+        """Remove files of retired segments whose delay is over."""
+        state = self._state
+        with state.lock:
+            now = state.now_ms()
+            while state.retired and state.retired[0][0] <= now:
+                base = state.retired[0][1]
+                segments_on_disk.remove(state.files, state.directory, base, ".deleted")
+                heappop(state.retired)

@@ -1,0 +1,48 @@
+"""File descriptors, of which a process has a limited number (``ulimit -n``)."""
+
+import errno
+import os
+import resource
+from contextlib import suppress
+
+from kstore._native.files.owned_descriptor import OwnedDescriptor
+from kstore.errors import TooManyOpenFilesError
+
+
+def lacks_descriptors(error: OSError) -> bool:
+    """Whether a call failed only because no descriptor was free: the disk was not asked."""
+    return error.errno in (errno.EMFILE, errno.ENFILE)
+
+
+def too_many_open_files(
+    doing: str, error: OSError, path: str | os.PathLike[str] | None
+) -> TooManyOpenFilesError:
+    """The error that says which limit to raise."""
+    if error.errno == errno.ENFILE:
+        advice = "the whole system has too many open files: raise the sysctl fs.file-max"
+    else:
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        advice = (
+            f"this process may have {limit} open files, and has as many: raise its limit "
+            "(`ulimit -n`, RLIMIT_NOFILE), or lower StoreConfig(max_open_logs=...), "
+            "of which each takes three"
+        )
+    return TooManyOpenFilesError(f"{doing}: {advice}", errno=error.errno, path=path)
+
+
+class SpareDescriptors:
+    """Descriptors that nobody uses, so that a close that needs some finds them free.
+
+    They refer to no file. Closed by :meth:`release`, at the latest with this object. Without
+    free descriptors there are fewer.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._owned: list[OwnedDescriptor] = []
+        with suppress(OSError):
+            for _ in range(count):
+                self._owned.append(OwnedDescriptor(os.eventfd(0, os.EFD_CLOEXEC)))
+
+    def release(self) -> None:
+        """Close them; again is harmless."""
+        self._owned.clear()

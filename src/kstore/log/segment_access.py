@@ -1,0 +1,161 @@
+"""Reads of a writer's segments, while truncation, retention and compaction change the log.
+
+A segment that left the log may have lost its name to another one's file: so a file is opened by
+name under ``names_lock`` only, and never for a segment that is not in the log any more. A read
+that fails on such a segment is repeated with the segments of that moment.
+"""
+
+import os
+from collections.abc import Callable
+from errno import ENOENT
+from functools import partial
+from typing import TypeVar
+
+from kstore._native.read.segment_view import SegmentList, SegmentView, Slice
+from kstore.errors import CorruptRecordError, StorageError
+from kstore.log import segment as segments_on_disk
+from kstore.log.lost_segments import LostRecords
+from kstore.log.producer_state import collect_aborted
+from kstore.log.transaction_index import AbortedTransaction
+from kstore.log.writer_state import WriterState
+
+Result = TypeVar("Result")
+
+
+class SegmentAccess:
+    """Maps and reads the segments of a log that is open for writing. Thread safe."""
+
+    def __init__(self, state: WriterState) -> None:
+        self._state = state
+        for view in state.segments.views:
+            view.opener = self.map
+
+    @property
+    def lost(self) -> LostRecords:
+        """Records that were gone when the log was opened."""
+        return self._state.lost
+
+    def map(self, view: SegmentView) -> None:
+        """Map a segment on its first read; where the log has just moved, from where it is now."""
+        try:
+            self._map_current(view)
+        except StorageError:
+            if os.path.dirname(view.path) == self._state.directory:
+                raise
+            view.opener(view)
+
+    def _map_current(self, view: SegmentView) -> None:
+        """Map a segment of the log; the active one with room to grow.
+
+        Not while a compaction swaps files: the name would lead an old view to a new file.
+        """
+        state = self._state
+        with state.names_lock:
+            if view.holds_log:
+                return
+            self._check_current(view)
+            reserve = 0
+            if view is state.active:
+                reserve = max(state.config.segment_bytes, view.size)
+            elif view.index_count == 0:
+                segments_on_disk.load_indexes(state.files, state.directory, view)
+            segments_on_disk.map_log(state.files, view, reserve)
+            state.maps.add(view)
+
+    def follow_move(self, old: SegmentView, path: str) -> None:
+        """The log moves: a segment of the list from before it is mapped from ``path``."""
+        old.opener = partial(self._map_elsewhere, path)
+        self._state.maps.forget(old)
+
+    def _map_elsewhere(self, path: str, view: SegmentView) -> None:
+        state = self._state
+        if view.index_count == 0:
+            segments_on_disk.load_indexes(state.files, state.directory, view)
+        segments_on_disk.map_log(state.files, view, 0, path=path)
+        state.maps.add(view)
+
+    def keep_mapped(self, view: SegmentView) -> None:
+        """Map a segment for as long as anybody holds its view: its name is about to go."""
+        maps = self._state.maps
+        while view.size > 0 and not view.holds_log:
+            self.map(view)
+            maps.release(view)
+        maps.release(view)
+
+    def unmap_all(self) -> None:
+        """Give the mappings back; a segment is mapped again when it is read."""
+        for view in self._state.segments.views:
+            self._state.maps.forget(view)
+
+    def _check_current(self, view: SegmentView) -> None:
+        """Raise StorageError for a segment that left the log: its name may lead to another one.
+
+        For whoever holds ``names_lock``, under which segments leave.
+        """
+        segments = self._state.segments
+        if segments.views[max(segments.floor(view.base_offset), 0)] is not view:
+            raise StorageError(
+                "the segment is not part of the log any more", errno=ENOENT, path=view.path
+            )
+
+    # --- reading ----------------------------------------------------------------------------
+
+    def on_current_segments(self, use: Callable[[SegmentList], Result]) -> Result:
+        """Call a function with the segments; again if it fails while some leave the log."""
+        while True:
+            segments = self._state.segments
+            try:
+                return use(segments)
+            except (StorageError, CorruptRecordError):
+                if self._state.segments is segments:
+                    raise
+
+    def read_current(self, offset: int, max_bytes: int) -> Slice | None:
+        """As SegmentList.read, and again where it fails while segments leave the log.
+
+        Raises OffsetOutOfRangeError outside the log.
+        """
+        state = self._state
+        try:
+            return self.on_current_segments(lambda segments: segments.read(offset, max_bytes))
+        except LookupError:
+            raise segments_on_disk.out_of_range(state.directory, state.segments, offset) from None
+
+    def load_entries(self, view: SegmentView) -> None:
+        """Have the index entries of a segment in memory; StorageError where it left the log."""
+        if view.sealed and view.index_count == view.time_index_count == 0:
+            state = self._state
+            with state.names_lock:
+                self._check_current(view)
+                segments_on_disk.load_indexes(state.files, state.directory, view)
+                state.maps.add(view)
+
+    def learn_times(self, view: SegmentView) -> None:
+        """Learn a segment's largest timestamp; StorageError where it left the log."""
+        if view.is_largest_known:
+            return
+        state = self._state
+        files = state.files
+        with state.names_lock:
+            self._check_current(view)
+            opened = segments_on_disk.open_times(files, state.directory, view)
+        segments_on_disk.learn_times(files, view, *opened)
+
+    def read_segment(self, view: SegmentView, offset: int, max_bytes: int) -> Slice | None:
+        """As SegmentList.read, within one segment: its batches from the one that reaches offset.
+
+        A mapping is read even where the segment left the log; else StorageError is raised.
+        """
+        return SegmentList((view,), view.base_offset).read(
+            max(view.base_offset, min(offset, view.next_offset)), max_bytes
+        )
+
+    def check_lost(self, start: int, stop: int | None, ms: int) -> None:
+        """Raise CorruptRecordError if lost records in [start, stop) may be at or after ms."""
+        self._state.lost.check_time(start, stop, ms)
+
+    def collect_aborted(self, start: int, stop: int) -> list[AbortedTransaction]:
+        """Aborted transactions in [start, stop); no segment leaves the log meanwhile."""
+        state = self._state
+        with state.names_lock:
+            return collect_aborted(state.producers, state.segments, start, stop)

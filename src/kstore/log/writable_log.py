@@ -1,0 +1,234 @@
+"""A log that is open for writing: :class:`kstore.Log` on a :class:`kstore.log.writer.LogWriter`.
+
+The append methods are functions of the append kernel
+(:mod:`kstore._native.append.record_appender`), without a frame of Python in between
+(docs/decisions/0025-log-and-writer.md).
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from kstore._native.append import record_appender as append_kernel
+from kstore._native.read.segment_view import SegmentList, SegmentView, Slice
+from kstore.config import LogConfig
+from kstore.errors import (
+    CorruptRecordError,
+    OffsetOutOfRangeError,
+    PolicyViolationError,
+    StorageError,
+)
+from kstore.integers import check_integer
+from kstore.log import retention, search
+from kstore.log.cleaner_offsets import lower_cleaner_offset
+from kstore.log.extending import DoesNotFitError, append_chunk, split_into_chunks
+from kstore.log.files import Files
+from kstore.log.log import AppendInfo, Log, SegmentSource, Timestamp
+from kstore.log.producer_snapshot import ProducerEntry
+from kstore.log.segment import out_of_range
+from kstore.log.transaction_index import AbortedTransaction
+from kstore.log.transactions import StableEnd
+from kstore.log.writer import LogWriter
+from kstore.record import Record
+
+if TYPE_CHECKING:
+    from kstore.log.cleaner import CompactionReport
+    from kstore.log.recovery_report import RecoveryReport
+
+
+class WritableLog(Log):
+    """One partition, as the process sees it that writes it. Thread safe."""
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        *,
+        path: str,
+        config: LogConfig,
+        files: Files,
+        writer: LogWriter,
+        recovery: "RecoveryReport | None" = None,
+    ) -> None:
+        super().__init__(topic, partition, path=path, config=config, files=files, recovery=recovery)
+        self._writer = writer
+        self._state = writer.state
+        self._is_extending = False
+        self._stable_end = StableEnd(self, files)
+        writer.state.appender.answer_with(AppendInfo)
+        self._appender = writer.state.appender
+
+    # --- where it begins and ends ----------------------------------------------------------
+
+    @property
+    def segments(self) -> SegmentList:
+        return self._state.segments
+
+    @property
+    def last_stable_offset(self) -> int:
+        producers = self._state.producers
+        if producers.stale:
+            return self._stable_end.offset()
+        return producers.last_stable_offset(self._state.segments)
+
+    @property
+    def recovery_point(self) -> int:
+        return self._state.recovery_point
+
+    @property
+    def writable(self) -> bool:
+        return True
+
+    @property
+    def closed(self) -> bool:
+        return self._state.is_closed
+
+    # --- appending -------------------------------------------------------------------------
+
+    append = append_kernel.append
+    append_as_leader = append_kernel.append_as_leader
+    append_as_coordinator = append_kernel.append_as_coordinator
+    append_end_marker = append_kernel.append_end_marker
+    append_as_follower = append_kernel.append_as_follower
+
+    def extend(
+        self, values: Iterable[bytes | Record | None], *, timestamp: Timestamp = None
+    ) -> range:
+        self._require_writer()
+        appender = self._appender
+        with self._state.lock:
+            if self._is_extending:
+                raise RuntimeError("the source of an extend must not append to the same log")
+            try:
+                self._is_extending = True
+                appender.make_ready()
+                first = appender.next_offset
+                for chunk in split_into_chunks(values):
+                    append_chunk(appender, chunk, timestamp)
+                last = appender.next_offset
+                due = last >= appender.flush_at
+            except DoesNotFitError as error:
+                raise error.describe(first, appender.next_offset) from None
+            finally:
+                self._is_extending = False
+        if due:
+            self._writer.flusher.flush()
+        return range(first, last)
+
+    # --- reading ---------------------------------------------------------------------------
+
+    def read(self, offset: int, max_bytes: int = 1 << 20) -> Slice | None:
+        try:
+            return self._state.segments.read(offset, max_bytes)
+        except (TypeError, OverflowError):
+            numbers = check_integer("offset", offset), check_integer("max_bytes", max_bytes)
+            if type(offset) is type(max_bytes) is int:
+                raise
+            return self.read(*numbers)
+        except LookupError:
+            raise out_of_range(self.path, self.segments, offset) from None
+        except (StorageError, CorruptRecordError):  # of a segment that just left the log?
+            return self._writer.access.read_current(offset, max_bytes)
+
+    def wait_beyond(self, offset: int, timeout: float | None = None) -> bool:
+        return self._state.wait_beyond(check_integer("offset", offset), timeout)
+
+    # --- producers and transactions -----------------------------------------------------------
+
+    def producers(self) -> list[ProducerEntry]:
+        state = self._state
+        with state.lock:
+            state.producers.refresh(state.segments, state.now_ms())
+            entries = state.producers.table.entries()
+        return [ProducerEntry(*entry) for entry in entries]
+
+    def aborted_transactions(self, start: int, stop: int) -> list[AbortedTransaction]:
+        start, stop = check_integer("start", start), check_integer("stop", stop)
+        return self._writer.access.collect_aborted(start, stop)
+
+    def expire_producers(self) -> int:
+        state = self._require_writer().state
+        with state.lock:
+            return state.producers.expire(state.now_ms())
+
+    # --- upkeep ----------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        self._require_writer().flusher.flush()
+
+    def roll(self) -> None:
+        self._require_writer().active_segment.roll()
+
+    def truncate_to(self, offset: int) -> None:
+        self._require_writer().truncator.truncate_to(check_integer("offset", offset))
+        if "compact" in self.config.cleanup_policy:
+            base = self.segments.views[-1].base_offset
+            lower_cleaner_offset(self._files, self.path, (self.topic, self.partition), base)
+
+    def delete_records(self, before_offset: int) -> int:
+        deleter = self._require_writer().deleter
+        before_offset = check_integer("before_offset", before_offset)
+        if "delete" not in self.config.cleanup_policy:
+            raise PolicyViolationError("records of a compacted topic cannot be deleted by offset")
+        with self._state.lock:
+            end = self.end_offset
+            offset = end if before_offset == -1 else before_offset
+            if not 0 <= offset <= end:
+                raise OffsetOutOfRangeError(
+                    "delete_records takes an offset from 0 to the log end",
+                    path=self.path,
+                    offset=before_offset,
+                )
+            deleter.raise_start(offset)
+        return self.start_offset
+
+    def apply_retention(self) -> int:
+        writer = self._require_writer()
+        with writer.state.cleaning.attempt() as idle:  # if it is being compacted: next time
+            return self._delete_expired(writer) if idle else 0
+
+    def _delete_expired(self, writer: LogWriter) -> int:
+        with writer.state.lock:
+            doomed = retention.segments_to_delete(
+                search.segment_facts(self, self._files),
+                self.config,
+                log_start_offset=self.start_offset,
+                end_offset=self.end_offset,
+                now_ms=writer.state.now_ms(),
+            )
+            writer.deleter.drop_oldest(len(doomed))
+        return len(doomed)
+
+    def compact(self, **options: Any) -> "CompactionReport":
+        from kstore.log import cleaner
+
+        return cleaner.compact(self, self._require_writer(), self._files, **options)
+
+    def seal(self) -> int:
+        return self._require_writer().flusher.seal_all()
+
+    def configure(self, config: LogConfig) -> None:
+        self._require_writer().active_segment.configure(config)
+        self.config = config
+
+    def remove_retired(self) -> None:
+        self._require_writer().deleter.remove_retired()
+
+    def park(self) -> bool:
+        return self._writer.park()
+
+    def close(self) -> bool:
+        return self._writer.close()
+
+    # --- for the engine ----------------------------------------------------------------------
+
+    @property
+    def _source(self) -> SegmentSource:
+        return self._writer.access
+
+    def _read_whole(self, view: SegmentView) -> Slice:
+        return view.whole()
+
+    def _require_writer(self) -> LogWriter:
+        if not self._appender.ready:
+            self._state.check_usable()
+        return self._writer

@@ -1,0 +1,240 @@
+"""What the parts of a log's writer share: its segments, its locks, and whether it may write.
+
+:class:`kstore.log.writer.LogWriter` makes one of these and gives it to every component. The
+appender is the kernel (:mod:`kstore._native.append.record_appender`) that does the steady state of
+an append.
+
+Every change of a log leaves it usable when it is interrupted: a segment counts from the moment
+the :class:`SegmentList` with it is assigned to ``segments``.
+"""
+
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from errno import ENOENT
+
+from kstore._native.append.record_appender import RecordAppender
+from kstore._native.append.reentrant_lock import ReentrantLock
+from kstore._native.read.segment_view import SegmentList, SegmentView
+from kstore.config import LogConfig
+from kstore.errors import (
+    ClosedError,
+    ForkedError,
+    LogDirOfflineError,
+    LogFailedError,
+)
+from kstore.integers import INT64_MAX
+from kstore.log import filenames
+from kstore.log.files import Files
+from kstore.log.leader_epochs import LeaderEpochs
+from kstore.log.loader import LoadedLog
+from kstore.log.lost_segments import LostRecords
+from kstore.log.maps import MapBudget
+from kstore.log.segment import Cut
+from kstore.record import timestamp
+
+_STATES: "weakref.WeakSet[WriterState]" = weakref.WeakSet()
+
+
+class WriterState:
+    """State of one log that is open for writing. Its components change it under ``lock``.
+
+    Lock order: ``cleaning``, ``flush_lock``, ``lock``, ``names_lock``. Readers take none but
+    the last one, and that only for a segment that is not mapped yet.
+
+    Attributes
+    ----------
+    segments
+        The published segments: assigned whole, never changed.
+    lost
+        Records that were gone when the log was opened.
+    recovery_point
+        Everything below this offset is on disk.
+    flush_lock
+        Held by whoever syncs, truncates or replaces segments; appends go on meanwhile.
+    names_lock
+        Held while files of sealed segments change their names.
+    cleaning
+        Held while the log is compacted.
+    directory_changes, directory_synced
+        Names that were made, renamed or removed, and how many of them are on disk.
+    unsynced_segments
+        Rolled, and not on disk yet.
+    pending_cut
+        A truncation whose files do not follow the segments yet.
+    retired
+        A heap of (when the files may go, base offset).
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        loaded: LoadedLog,
+        *,
+        config: LogConfig,
+        files: Files,
+        maps: MapBudget,
+        clock: Callable[[], int] | None = None,
+    ) -> None:
+        self.directory = directory
+        self.config = config
+        self.files = files
+        self.maps = maps
+        self.clock = clock
+        self.lock = ReentrantLock()
+        self.flush_lock = ReentrantLock()
+        self.names_lock = threading.RLock()
+        self.cleaning = ReentrantLock()
+        self.segments: SegmentList = loaded.segments
+        self.recovery_point = loaded.recovery_point
+        self.epochs: LeaderEpochs = loaded.epochs
+        self.producers = loaded.producers
+        self.lost = LostRecords(directory, loaded.lost)
+        self.unsynced_segments: list[SegmentView] = []
+        self.directory_changes = 0
+        self.directory_synced = 0
+        self.pending_cut: Cut | None = None
+        self.retired: list[tuple[int, int]] = []
+        self.is_closing = False  # a compaction under way ends soon
+        self.is_closed = False
+        self.is_forked = False
+        self.failure: BaseException | None = None
+        self.directory_gone: LogDirOfflineError | None = None
+        # (offset after the last batch, log end), where nothing was appended since they differed.
+        self._gap = (loaded.data_end, self.segments.end_offset)
+        self._wakers = threading.Condition(self.lock)  # type: ignore[arg-type]  # an RLock to it
+        self.appender = RecordAppender(self.lock, files, timestamp.to_record_timestamp, directory)
+        self.appender.usable = self.check_usable
+        self.appender.wake = self.wake
+        self.appender.producers = self.producers.table
+        _STATES.add(self)
+
+    @property
+    def active(self) -> SegmentView:
+        return self.segments.views[-1]
+
+    def now_ms(self) -> int:
+        return self.clock() if self.clock is not None else time.time_ns() // 1_000_000
+
+    # --- whether it may write ---------------------------------------------------------------
+
+    def check_usable(self) -> None:
+        """Raise if nothing may be written: closed, forked, or failed."""
+        if self.is_forked:
+            raise ForkedError(
+                "this store was opened before the process forked; open a new one in the child",
+                path=self.directory,
+            )
+        if self.is_closed:
+            raise ClosedError("the log is closed", path=self.directory)
+        if isinstance(self.failure, LogDirOfflineError):
+            raise LogDirOfflineError(
+                self.failure.reason, errno=self.failure.errno, path=self.directory
+            ) from self.failure
+        if self.failure is not None:
+            raise LogFailedError(
+                f"the log failed ({self.failure}) and is read-only until it is reopened: "
+                "nobody knows what is on disk",
+                path=self.directory,
+            ) from self.failure
+
+    def fail(self, error: BaseException) -> None:
+        """Take no more appends until the log is reopened: its files cannot be trusted."""
+        with self.lock:
+            if not isinstance(self.failure, LogDirOfflineError):  # which says more
+                self.failure = error
+            self.appender.detach()
+
+    def go_offline(self, error: LogDirOfflineError) -> None:
+        """The disk of the directory failed: refuse from the next append on.
+
+        Takes no lock: whoever sees a disk fail may hold any.
+        """
+        if self.failure is None:
+            self.failure = error
+        self.appender.ready = False
+
+    def fail_directory_gone(self) -> None:
+        """Take the log offline: the active segment's file is not at its name any more."""
+        self.directory_gone = LogDirOfflineError(
+            "the file of the active segment is no longer at its name: somebody removed, moved or "
+            "replaced the directory of the log while it was open. Nothing more is appended, and "
+            f"records from offset {self.recovery_point} on, which were not flushed, may be lost: "
+            "close the store, restore the directory, and open it again",
+            errno=ENOENT,
+            path=self.active.path,
+        )
+        self.fail(self.directory_gone)
+
+    # --- offsets and epochs -----------------------------------------------------------------
+
+    @property
+    def data_end(self) -> int:
+        """The offset after the last batch, which truncating and deleting may leave below the end.
+
+        A recovery point beyond it would make the torn append of a kill look like lost data.
+        """
+        data_end, end = self._gap
+        now = self.segments.end_offset
+        return data_end if now == end else now
+
+    def note_data_end(self, data_end: int, end: int) -> None:
+        """The log ends at ``end`` now, and its last batch at ``data_end``."""
+        self._gap = (data_end, end)
+
+    def next_flush_offset(self) -> int:
+        """The log end at which ``flush.messages`` asks for a flush."""
+        every = self.config.flush_messages
+        return INT64_MAX if every == INT64_MAX else min(self.recovery_point + every, INT64_MAX)
+
+    def latest_epoch(self) -> int:
+        latest = self.epochs.latest
+        return 0 if latest is None else latest.epoch
+
+    def save_epochs(self, is_changed: bool) -> None:
+        """Write the leader epoch checkpoint, if the epochs have changed."""
+        if is_changed:
+            self.epochs.save(self.files, os.path.join(self.directory, filenames.LEADER_EPOCHS))
+
+    # --- waking followers -------------------------------------------------------------------
+
+    def wake(self) -> None:
+        with self._wakers:
+            self._wakers.notify_all()
+
+    def wait_beyond(self, offset: int, timeout: float | None) -> bool:
+        """Sleep until the log end lies beyond offset, which is returned; or until the time is
+        over, the log closes, or its end goes back."""
+        if self.is_forked:
+            self.check_usable()
+        with self._wakers:
+            end = self.segments.end_offset
+            self.appender.waiters += 1
+            try:
+                self._wakers.wait_for(
+                    lambda: self.is_closed or not end <= self.segments.end_offset <= offset,
+                    timeout,
+                )
+                return self.segments.end_offset > offset
+            finally:
+                self.appender.waiters -= 1
+
+    def after_fork(self) -> None:
+        """In a forked child: refuse everything, and free the lock another thread may have held."""
+        self.is_forked = True
+        self.lock._at_fork_reinit()
+        self.flush_lock = ReentrantLock()
+        self.cleaning = ReentrantLock()
+        self.names_lock = threading.RLock()
+        self._wakers = threading.Condition(self.lock)  # type: ignore[arg-type]  # an RLock to it
+        self.appender.detach()
+
+
+def _disable_in_child() -> None:
+    for state in list(_STATES):
+        state.after_fork()
+
+
+os.register_at_fork(after_in_child=_disable_in_child)

@@ -1,0 +1,54 @@
+"""The choice of the partition that a record goes to: murmur2 of the key, else sticky (KIP-794)."""
+
+from collections.abc import Callable
+from random import randrange
+
+from kstore._native.format.murmur2 import partition_for_key
+from kstore.errors import UnknownTopicOrPartitionError
+
+# (key, value, number of partitions) -> partition
+Partitioner = Callable[[bytes | None, bytes | None, int], int]
+
+
+class StickyPartitioner:
+    """Java's default: murmur2 of the key; without a key, one partition for a while.
+
+    A record without a key goes where the last one went, until ``batch_size`` bytes are there;
+    then another partition is drawn at random (KIP-794, without its weighing by queue length,
+    which a local directory has no use for). Safe to share between threads: at worst a switch
+    comes a record early or late.
+    """
+
+    def __init__(self, batch_size: int) -> None:
+        self._batch_size = batch_size
+        self._partition = -1
+        self._left = 0
+
+    def __call__(self, key: bytes | None, value: bytes | None, count: int) -> int:
+        if key is not None:
+            if isinstance(key, str):
+                raise TypeError("a key is bytes, not str: encode it first, key.encode()")
+            return partition_for_key(key, count)
+        partition = self._partition
+        if self._left <= 0 or partition >= count:
+            partition = self._partition = _other(partition, count)
+            self._left = self._batch_size
+        self._left -= 1 if value is None else len(value) + 1
+        return partition
+
+
+def _other(partition: int, count: int) -> int:
+    if count <= 1 or not 0 <= partition < count:
+        return randrange(count)
+    drawn = randrange(count - 1)
+    return drawn + 1 if drawn >= partition else drawn
+
+
+def choose(partitioner: Partitioner, key: bytes | None, value: bytes | None, count: int) -> int:
+    """Ask a partitioner, and hold it to its range."""
+    partition = partitioner(key, value, count)
+    if not isinstance(partition, int) or not 0 <= partition < count:
+        raise UnknownTopicOrPartitionError(
+            f"the partitioner chose {partition!r}; there are partitions 0 to {count - 1}"
+        )
+    return int(partition)  # of a comparison, too

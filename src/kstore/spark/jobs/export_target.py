@@ -1,0 +1,258 @@
+"""What an export has done, kept in its target: nothing twice, nothing lost, wherever it stops.
+
+Everything of the export's own is in one folder that readers pass over, ``_kstore_export``:
+``progress.json`` (which offsets of which partitions are exported, which files are about to be put
+in place, and the topics' settings), ``staged/`` (files of tasks, under names of their attempts) and
+``lock``. A task's files are finished and on disk before the progress file names them; that replaces
+the old one atomically, and only then are they renamed. Whoever opens the target next finishes the
+renaming.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from kstore.errors import InvalidConfigError, StorageError, StoreLockedError
+from kstore.log.files import DISK, Files
+from kstore.spark.jobs.parquet_files import Written
+
+FOLDER = "_kstore_export"
+VERSION = 1
+Interval = tuple[int, int]
+Place = tuple[str, int]
+
+
+def add_interval(done: Sequence[Interval], start: int, stop: int) -> list[Interval]:
+    """Disjoint [start, stop) in order, with one more of them; neighbours become one."""
+    merged: list[Interval] = []
+    for low, high in sorted([*done, (start, stop)]):
+        if merged and low <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], high))
+        elif low < high:
+            merged.append((low, high))
+    return merged
+
+
+def subtract(start: int, stop: int, done: Iterable[Interval]) -> list[Interval]:
+    """What of [start, stop) is in none of the disjoint, ordered intervals."""
+    left: list[Interval] = []
+    for low, high in done:
+        if start < min(low, stop):
+            left.append((start, min(low, stop)))
+        start = max(start, high)
+    if start < stop:
+        left.append((start, stop))
+    return left
+
+
+class Exported:
+    """What a target has already, as its progress file tells; changes nothing."""
+
+    def __init__(
+        self, path: str, files: Files = DISK, *, isolation: str = "read_uncommitted"
+    ) -> None:
+        self.path = path
+        self._files = files
+        self._isolation = isolation
+        self._folder = os.path.join(path, FOLDER)
+        self._progress = os.path.join(self._folder, "progress.json")
+        self._done: dict[Place, list[Interval]] = {}
+        self._ids: dict[str, str | None] = {}
+        self._settings: dict[str, dict[str, str]] = {}
+        self._pending: list[tuple[str, str]] = []  # staged, name below the target
+        if files.exists(self._progress):
+            self._load()
+
+    def left(self, topic: str, topic_id: str | None, partition: int, wanted: Interval, end: int
+             ) -> list[Interval]:  # fmt: skip
+        """What of the wanted offsets is not exported yet.
+
+        Raises InvalidConfigError where what was exported is of another log than this one.
+        """
+        done = self._done.get((topic, partition), [])
+        known = self._ids.get(topic)
+        if done and known is not None and topic_id is not None and known != topic_id:
+            raise InvalidConfigError(
+                f"{self.path} has records of another topic {topic!r} (id {known}, now {topic_id}): "
+                "it was made anew; export it into another directory"
+            )
+        if done and done[-1][1] > end:
+            raise InvalidConfigError(
+                f"{self.path} has {topic}-{partition} up to offset {done[-1][1]}, but the log ends "
+                f"at {end}: it was made anew or truncated; export it into another directory"
+            )
+        return subtract(*wanted, done)
+
+    def _load(self) -> None:
+        try:
+            tree: dict[str, Any] = json.loads(self._files.read(self._progress))
+            if tree["version"] != VERSION:
+                raise ValueError(f"version {tree['version']}")
+            isolation = str(tree["isolation"])
+            self._ids = {str(topic): each for topic, each in tree["topics"].items()}
+            self._settings = _settings_in(tree)
+            self._done = {
+                (topic, int(partition)): [(int(low), int(high)) for low, high in intervals]
+                for topic, partitions in tree["done"].items()
+                for partition, intervals in partitions.items()
+            }
+            self._pending = [(str(staged), str(name)) for staged, name in tree["pending"]]
+            for staged, name in self._pending:
+                if os.path.basename(staged) != staged or not _is_below(name):
+                    raise ValueError(f"{name!r} is no place below the target")
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            OverflowError,
+            RecursionError,
+        ) as error:
+            raise InvalidConfigError(
+                f"{self._progress} is not of an export that this version knows ({error}): "
+                "export into another directory"
+            ) from None
+        if self._done and isolation != self._isolation:
+            raise InvalidConfigError(
+                f"{self.path} has records exported as {isolation}, and this run is "
+                f"{self._isolation}: use that isolation, or export into another directory"
+            )
+
+
+class Target(Exported):
+    """An export's target directory, locked for this export; a context manager."""
+
+    def __init__(
+        self, path: str, files: Files = DISK, *, isolation: str = "read_uncommitted"
+    ) -> None:
+        self._has_news = False  # that is not in the progress file
+        self.staged = os.path.join(path, FOLDER, "staged")
+        _make_directories(files, self.staged)
+        try:
+            self._lock = files.lock(os.path.join(path, FOLDER, "lock"))
+        except StoreLockedError:
+            raise StorageError("another export writes here now", path=path) from None
+        try:
+            super().__init__(path, files, isolation=isolation)
+            self._put_in_place()
+            self._clean()
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def __enter__(self) -> "Target":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def publish(
+        self, ranges: Iterable[tuple[str, str | None, int, int, int]], written: Sequence[Written]
+    ) -> None:
+        """A task's work becomes visible: (topic, its id, partition, start, stop) and its files.
+
+        Raises StorageError, and notes nothing, where a file is not here as the task wrote it.
+        """
+        self._check(written)
+        for topic, topic_id, partition, start, stop in ranges:
+            done = self._done.get((topic, partition), [])
+            self._done[topic, partition] = add_interval(done, start, stop)
+            if topic_id is not None:
+                self._ids[topic] = topic_id
+        self._pending = [(os.path.basename(each.staged), each.name) for each in written]
+        self._files.sync_directory(self.staged)
+        self._save()
+        self._put_in_place()
+
+    def note_settings(self, topic: str, settings: dict[str, str]) -> None:
+        """Keep a topic's settings, for a restore; on disk with the next work or the end."""
+        if self._settings.get(topic) != settings:
+            self._settings[topic] = settings
+            self._has_news = True
+
+    def finish(self) -> None:
+        """Write down that nothing is left to be put in place."""
+        if self._pending or self._has_news:
+            self._pending = []
+            self._save()
+
+    def _check(self, written: Iterable[Written]) -> None:
+        """An executor's path may be another host's own directory, which nobody sees from here."""
+        for each in written:
+            path = os.path.join(self.staged, os.path.basename(each.staged))
+            size = self._files.size_of(path) if self._files.exists(path) else None
+            if size != each.size:
+                found = "is not here" if size is None else f"has {size} bytes here"
+                raise StorageError(
+                    f"{each.name}, written as {each.size} bytes by a task on host "
+                    f"{each.host or 'unknown'}, {found}: the target is one directory that the "
+                    "driver and all executors share",
+                    path=path,
+                )
+
+    def _save(self) -> None:
+        done: dict[str, dict[str, list[Interval]]] = {}
+        for (topic, partition), intervals in sorted(self._done.items()):
+            done.setdefault(topic, {})[str(partition)] = intervals
+        tree = {
+            "version": VERSION,
+            "isolation": self._isolation,
+            "topics": self._ids,
+            "settings": self._settings,
+            "done": done,
+            "pending": self._pending,
+        }
+        self._files.write_atomically(self._progress, json.dumps(tree).encode())
+
+    def _put_in_place(self) -> None:
+        """Rename what the progress file names; what is not staged any more is there already."""
+        folders = set()
+        for staged, name in self._pending:
+            source, target = os.path.join(self.staged, staged), os.path.join(self.path, name)
+            if self._files.exists(source):
+                folders.add(os.path.dirname(target))
+                _make_directories(self._files, os.path.dirname(target))
+                self._files.rename(source, target)
+        for folder in sorted(folders):
+            self._files.sync_directory(folder)
+
+    def _clean(self) -> None:
+        """Remove what tasks of earlier runs have left, which no progress names."""
+        for name in self._files.listdir(self.staged):
+            self._files.remove(os.path.join(self.staged, name))
+
+
+def read_settings(files: Files, path: str) -> dict[str, dict[str, str]]:
+    """The topics' settings that a target keeps; none where no export was made there.
+
+    Raises InvalidConfigError for a progress file that is none.
+    """
+    progress = os.path.join(path, FOLDER, "progress.json")
+    if not files.exists(progress):
+        return {}
+    try:
+        return _settings_in(json.loads(files.read(progress)))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise InvalidConfigError(f"{progress} is not of an export ({error})") from None
+
+
+def _settings_in(tree: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """The settings in a progress file; an older kstore kept none."""
+    return {
+        str(topic): {str(name): str(value) for name, value in each.items()}
+        for topic, each in tree.get("settings", {}).items()
+    }
+
+
+def _is_below(name: str) -> bool:
+    return not os.path.isabs(name) and os.path.normpath(name).split(os.sep)[0] != os.pardir
+
+
+def _make_directories(files: Files, path: str) -> None:
+    if files.kind(path) is None:
+        parent = os.path.dirname(path)
+        if parent != path:
+            _make_directories(files, parent)
+        files.make_directory(path)
+        files.sync_directory(parent)

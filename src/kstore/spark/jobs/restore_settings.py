@@ -1,0 +1,115 @@
+"""Topic settings of a restore's source, and the target's topics made with them."""
+
+import logging
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+
+from kstore.config import LogConfig
+from kstore.errors import CorruptRecordError, InvalidConfigError
+from kstore.log.cluster_metadata import read_cluster_metadata
+from kstore.log.filenames import CLUSTER_METADATA
+from kstore.log.files import DISK
+from kstore.spark.jobs.export_target import FOLDER, read_settings
+from kstore.store import Store
+
+_LOGGER = logging.getLogger("kstore")
+_KNOWN = frozenset(field.name.replace("_", ".") for field in fields(LogConfig))
+
+Settings = Mapping[str, str]  # Kafka's names
+
+
+def settings_of_log_dirs(
+    store: Store, paths: Sequence[str], topics: Iterable[str]
+) -> dict[str, Settings]:
+    """The settings of topics as ``kstore.topics`` has them, or the cluster's metadata log.
+
+    A topic is left out whose settings neither knows: Kafka keeps them in no other file.
+    """
+    found: dict[str, Settings] = {}
+    missing = []
+    for name in topics:
+        if store._catalog.is_own(name):
+            found[name] = store[name].config.to_properties()
+        else:
+            missing.append(name)
+    for path in paths if missing else ():
+        folder = os.path.join(path, CLUSTER_METADATA)
+        if DISK.kind(folder) != "directory":
+            continue
+        try:
+            metadata = read_cluster_metadata(DISK, folder)
+        except CorruptRecordError as error:
+            _LOGGER.warning("the settings of topics cannot be read: %s", error)
+            continue
+        for name in missing:
+            if name in metadata.topic_ids:
+                found.setdefault(name, metadata.settings.get(name, {}))
+    return found
+
+
+def settings_of_exports(paths: Sequence[str]) -> dict[str, Settings]:
+    """The settings that exports have kept beside their Parquet files, by topic."""
+    found: dict[str, Settings] = {}
+    for path in paths:
+        place = path
+        # One folder of an export, or one file, may be named, too.
+        while DISK.kind(os.path.join(place, FOLDER)) is None and os.path.dirname(place) != place:
+            if not (place == path or "=" in os.path.basename(place)):
+                break
+            place = os.path.dirname(place)
+        for name, settings in read_settings(DISK, place).items():
+            found.setdefault(name, settings)
+    return found
+
+
+def create_topics(
+    store: Store,
+    counts: Mapping[str, int],
+    settings: Mapping[str, Settings],
+    given: Settings,
+) -> None:
+    """Make the topics that are missing, with the source's settings and those that are given.
+
+    A topic that is there keeps its own; what differs is logged. Raises InvalidConfigError where
+    it has too few partitions, or for a setting that is none.
+    """
+    for name, count in counts.items():
+        known = settings.get(name)
+        config = None if known is None and not given else _config(name, known or {}, given)
+        if name not in store:
+            if known is None:
+                _LOGGER.warning(
+                    "the source does not say which settings %s has: it is made with %s",
+                    name,
+                    "those that are given" if given else "the defaults",
+                )
+            store.create_topic(name, count, config=config)
+        elif len(store[name]) < count:
+            raise InvalidConfigError(
+                f"{name} has {len(store[name])} partitions, and {count} are to be restored"
+            )
+        elif config is not None and (different := _differences(store[name].config, config)):
+            _LOGGER.warning("%s is there already and keeps its settings: %s", name, different)
+
+
+def _config(name: str, known: Settings, given: Settings) -> LogConfig:
+    unknown = sorted(known.keys() - _KNOWN)
+    if unknown:
+        _LOGGER.warning(
+            "%s: settings that kstore does not have are left out: %s", name, ", ".join(unknown)
+        )
+    config = LogConfig.from_properties({key: known[key] for key in known if key in _KNOWN})
+    config = config.with_properties(given)
+    if config.message_magic != 2:  # record batches v2 are restored, whatever the source had
+        config = replace(config, message_format_version=LogConfig().message_format_version)
+    return config
+
+
+def _differences(there: LogConfig, wanted: LogConfig) -> str:
+    return ", ".join(
+        f"{field.name.replace('_', '.')}={getattr(there, field.name)}, in the source "
+        f"{getattr(wanted, field.name)}"
+        for field in fields(LogConfig)
+        if getattr(there, field.name) != getattr(wanted, field.name)
+    )

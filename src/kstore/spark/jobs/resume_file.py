@@ -1,0 +1,201 @@
+"""A file to resume from: reports of partitions that are done, and what each was made from."""
+
+import errno
+import json
+import os
+import time
+import zlib
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any, Generic, TypeVar
+
+from kstore.errors import InvalidConfigError, StorageError
+from kstore.log.filenames import log_name
+from kstore.log.files import DISK, Files
+from kstore.log.identity import read_topic_id
+from kstore.log.log import Log
+
+_LARGEST = 1 << 40  # bytes of a file to resume from
+_INTERVAL = 1.0  # seconds between two writes of what is done
+
+Report = TypeVar("Report")
+
+
+def fingerprint_segments(files: Files, log: Log) -> dict[str, Any]:
+    """What ``--resume`` compares where only log files count: topic id, log start, segments.
+
+    A file that was changed in place has another modification time, or at least another ctime,
+    which no program can set.
+    """
+    names = [log_name(view.base_offset) for view in log.segments.views]
+    sizes = [view.size for view in log.segments.views]
+    return {
+        "topic_id": read_topic_id(files, log.path),
+        "start": log.start_offset,
+        "segments": [
+            [*_stamp(files, log.path, name), size] for name, size in zip(names, sizes, strict=True)
+        ],
+    }
+
+
+def fingerprint_folder(files: Files, path: str) -> list[list[Any]]:
+    """What ``--resume`` compares where every file of a partition's folder counts."""
+    return [_stamp(files, path, name) for name in sorted(files.listdir(path))]
+
+
+def _stamp(files: Files, folder: str, name: str) -> list[Any]:
+    """Name, size, inode and times of a file; the name alone where it was removed meanwhile."""
+    try:
+        about = files.about(os.path.join(folder, name))
+    except StorageError as error:
+        if error.errno != errno.ENOENT:
+            raise
+        return [name]
+    return [name, about.st_size, about.st_ino, about.st_mtime_ns, about.st_ctime_ns]
+
+
+class ResumeFile(Generic[Report]):
+    """Reports of what is done, by path; those of an earlier run too, where a file keeps them.
+
+    ``what`` names job and options: a file of another job, or of other options, is refused. So is
+    one that cannot be read, but for a last line that was not written whole. Its first line names
+    the job, each other one is what was done since the one before it: the file grows, and is not
+    written anew.
+    """
+
+    def __init__(
+        self,
+        path: str | None,
+        what: dict[str, Any],
+        load: Callable[[dict[str, Any]], Report],
+        dump: Callable[[Report], dict[str, Any]] = asdict,  # type: ignore[assignment]
+        files: Files = DISK,
+    ) -> None:
+        self._path = path
+        self._files = files
+        self._dump = dump
+        self._what = json.loads(json.dumps(what))
+        self._next = 0.0
+        self._size: int | None = None  # of the whole lines; None: there is no file
+        self._waiting: dict[str, dict[str, Any]] = {}  # not in the file
+        self._reports: dict[str, Report] = {}
+        self._of: dict[str, Any] = {}
+        self._at: dict[str, str] = {}
+        if path is not None and files.exists(path):
+            self._read(path, load)
+
+    def _read(self, path: str, load: Callable[[dict[str, Any]], Report]) -> None:
+        try:
+            first, *rest = self._files.read(path, limit=_LARGEST).split(b"\n")
+            what = json.loads(first)["job"]
+            if what == self._what:
+                for line in rest[:-1]:
+                    self._take(json.loads(line), load)
+        except _BROKEN as error:
+            raise InvalidConfigError(
+                f"{path} is no file to resume from ({error!r}): remove it, or name another file"
+            ) from None
+        if what != self._what:
+            raise InvalidConfigError(
+                f"{path} is of another job, {what}, and this one is {self._what}: remove it, or "
+                "name another file"
+            )
+        self._size = len(first) + 1 + sum(len(line) + 1 for line in rest[:-1]) if rest else None
+
+    def _take(self, entry: dict[str, Any], load: Callable[[dict[str, Any]], Report]) -> None:
+        for key, tree in entry["done"].items():
+            self._reports[key] = load(dict(tree))
+            self._of[key] = entry["of"].get(key)
+            self._at[key] = str(entry["at"])
+
+    def forget_changed(self, of: dict[str, Any]) -> None:
+        """Leave out each report that was made of something else than there is now, by key."""
+        for key, now in of.items():
+            if key in self._reports and self._of[key] != json.loads(json.dumps(now)):
+                del self._reports[key]
+
+    def forget(self, key: str) -> None:
+        """Leave out one report: its partition is to be done again."""
+        self._reports.pop(key, None)
+
+    def taken_at(self, key: str) -> str | None:
+        """When an earlier run noted a report, ISO 8601; None for one of this run."""
+        return self._at.get(key) if key in self._reports else None
+
+    def get(self, key: str) -> Report | None:
+        return self._reports.get(key)
+
+    def __getitem__(self, key: str) -> Report:
+        return self._reports[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._reports
+
+    def items(self) -> list[tuple[str, Report]]:
+        return list(self._reports.items())
+
+    def add_all(self, reports: dict[str, Report]) -> None:
+        """Note some reports: the file gets all of them at once."""
+        for key, report in reports.items():
+            self._note(key, report, None)
+        self.close()
+
+    def add(self, key: str, report: Report, *, final: bool = True, of: Any = None) -> None:
+        """Note a report, and what it was made of; one that is not final is done again."""
+        if not final:
+            self._reports[key] = report
+            self._at.pop(key, None)
+            return
+        self._note(key, report, of)
+        if time.monotonic() > self._next:
+            self.close()
+            self._next = time.monotonic() + _INTERVAL
+
+    def _note(self, key: str, report: Report, of: Any) -> None:
+        self._reports[key] = report
+        self._at.pop(key, None)
+        if self._path is not None:
+            self._waiting[key] = {"report": self._dump(report), "of": of}
+
+    def end(self) -> None:
+        """Everything is done: the file goes, lest a later run takes it for its own."""
+        self._waiting, self._size = {}, None
+        if self._path is not None and self._files.exists(self._path):
+            self._files.remove(self._path)
+
+    def close(self) -> None:
+        """Write down what is done."""
+        if self._path is None or not self._waiting:
+            return
+        if self._size is None:
+            line = json.dumps({"job": self._what}).encode() + b"\n"
+            self._files.write_atomically(self._path, line)
+            self._size = len(line)
+        entry = {
+            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "done": {key: each["report"] for key, each in self._waiting.items()},
+            "of": {key: each["of"] for key, each in self._waiting.items() if each["of"]},
+        }
+        line = json.dumps(entry).encode() + b"\n"
+        fd = self._files.open(self._path, os.O_WRONLY | os.O_APPEND)
+        try:
+            self._files.truncate(fd, self._size)  # behind it: a line that was not written whole
+            self._files.write(fd, line)
+            self._files.fdatasync(fd)
+        finally:
+            self._files.close(fd)
+        self._size += len(line)
+        self._waiting = {}
+
+
+# What a file that is damaged, or was never of this kind, may raise where it is read.
+_BROKEN = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+    zlib.error,
+)

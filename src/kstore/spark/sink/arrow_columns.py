@@ -1,0 +1,54 @@
+"""Columns of Arrow batches as the kernels take them that make records of rows."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kstore._native.spark.arrow_batches import ArrowBinary, ArrowHeaders
+from kstore.errors import InvalidRecordError
+
+_NO_TIME = -(1 << 63)
+
+
+def given_times(batch: Any, times: Any) -> Any:
+    """The times of rows that have one; the least int64 for one that is stamped as it is staged."""
+    if "timestamp" not in batch.schema.names:
+        return np.full(batch.num_rows, _NO_TIME, np.int64)
+    column = batch.column("timestamp")
+    if not column.null_count:
+        return times
+    return np.where(column.is_null().to_numpy(zero_copy_only=False), _NO_TIME, times)
+
+
+def as_binary(column: Any) -> Any:
+    """The column itself where its buffers are a bitmap, offsets and data; else cast to that."""
+    kind = column.type
+    if pa.types.is_binary(kind) or pa.types.is_string(kind):
+        return column
+    if pa.types.is_large_binary(kind) or pa.types.is_large_string(kind):
+        return column
+    return column.cast(pa.binary())
+
+
+def binary_column(column: Any) -> ArrowBinary:
+    """A column of bytes or text by its buffers."""
+    column = as_binary(column)
+    validity, offsets, data = column.buffers()
+    wide = pa.types.is_large_binary(column.type) or pa.types.is_large_string(column.type)
+    if column.null_count == 0:
+        validity = None
+    return ArrowBinary(len(column), column.offset, validity, offsets, data, wide)
+
+
+def header_column(column: Any) -> ArrowHeaders | None:
+    """A column of headers by its buffers; None where every row has none."""
+    if column.null_count == len(column):
+        return None
+    pairs = column.values
+    if pairs.null_count:
+        raise InvalidRecordError("a header is null: leave it out of the row's array")
+    validity, offsets = column.buffers()[:2]
+    wide = pa.types.is_large_list(column.type)
+    lists = ArrowBinary(len(column), column.offset, validity, offsets, None, wide)
+    return ArrowHeaders(lists, binary_column(pairs.field(0)), binary_column(pairs.field(1)))

@@ -1,0 +1,583 @@
+"""The task's side of the sink: Arrow batches to record batches v2 in a staged file.
+
+Files are named for their job and their attempt alone, lie in the first log directory as plain
+``kstore.staged.*`` files, and are nobody's until a commit publishes them: what Spark thinks of an
+attempt shows only there, for a killed or cancelled one ends like any other.
+
+A partition's first batches go to a file that all partitions of the attempt share. What follows,
+where there is much, gets files of its own, no larger than a segment: such a one can become a
+segment without being copied, so it is brought to the disk here, while the task goes on.
+"""
+
+import os
+import random
+import socket
+import time
+import uuid
+from collections.abc import Iterable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kstore._native.append.encode import BatchBuffer
+from kstore._native.format.checksum import crc32
+from kstore._native.format.murmur2 import partitions_for_keys
+from kstore._native.spark.arrow_batches import ArrowBinary, ArrowHeaders, put_rows, sum_row_hashes
+from kstore.config import LogConfig, codec_of_batches
+from kstore.errors import (
+    InvalidConfigError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    MessageTooLargeError,
+    StorageError,
+    UnknownTopicOrPartitionError,
+)
+from kstore.log.files import DISK, Files
+from kstore.log.publication import Piece
+from kstore.record import codec
+from kstore.record.split import Data, count_of, split_to_fit
+from kstore.record.timestamp import LAST_RECORD_TIMESTAMP, unit_advice
+from kstore.spark.sink.arrow_columns import as_binary, binary_column, given_times, header_column
+from kstore.spark.sink.options import (
+    ABSENT,
+    STAGED,
+    SinkOptions,
+    Staged,
+    StagedPart,
+    refuse_internal,
+)
+from kstore.spark.source.range_reader import open_store
+
+_PIECE = 1 << 20  # bytes of a partition's batches that are written together
+_HELD = 64 << 20  # bytes of all partitions' batches that wait for it
+_SMALL = 64 << 10  # bytes of a partition's that are left to wait while others have more
+_KEPT = 16  # partitions whose memory is kept for their next batches
+_SYNCS = 4  # files that are synced at a time
+_ALONE = 64  # partitions that have files of their own at a time
+_SYNCED = 32 << 20  # bytes of such a file that the disk is told to write at a time
+
+
+@dataclass(slots=True)
+class _Target:
+    """A topic as a task has to know it."""
+
+    partitions: tuple[int, ...]
+    count: int
+    config: LogConfig
+    codec: int
+    batch_size: int
+    identity: str | None  # id or creation stamp; None: it has neither; or ABSENT
+    sticky: int = -1  # where records without a key go at the moment
+    filled: int = 0  # bytes that went there
+
+
+class _OwnFile:
+    """A file with batches of one partition only; the disk writes it while it grows."""
+
+    def __init__(self, files: Files, directory: str, name: str) -> None:
+        self.name = name
+        self.size = 0
+        self._files = files
+        self._unsynced = 0
+        self._syncing: Future[None] | None = None
+        path = os.path.join(directory, name)
+        self._fd = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+
+    def write(self, data: memoryview, threads: Executor) -> Piece:
+        self._files.write(self._fd, data)
+        piece = Piece(self.name, self.size, len(data), crc32(data), alone=True)
+        self.size += len(data)
+        self._unsynced += len(data)
+        if self._unsynced >= _SYNCED and (self._syncing is None or self._syncing.done()):
+            self._unsynced = 0
+            self._wait()
+            self._syncing = threads.submit(self._files.fdatasync, self._fd)
+        return piece
+
+    def finish(self, threads: Executor) -> "Future[None]":
+        """Bring the rest to the disk and close; what is returned is done then."""
+        return threads.submit(self._finish)
+
+    def _finish(self) -> None:
+        try:
+            self._wait()
+            self._files.fdatasync(self._fd)
+        finally:
+            self._files.close(self._fd)
+
+    def _wait(self) -> None:
+        syncing, self._syncing = self._syncing, None
+        if syncing is not None:
+            syncing.result()
+
+    def discard(self) -> None:
+        with suppress(StorageError, OSError):
+            self._wait()
+        self._files.close(self._fd)
+
+
+class _Stream:
+    """One partition's batches: the one under construction, and whole ones that wait."""
+
+    def __init__(self, topic: str, partition: int, target: _Target) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.target = target
+        self.buffer = BatchBuffer()
+        self.waiting = bytearray()  # its first bytes count, and its memory is used again
+        self.filled = 0
+        self.pieces: list[Piece] = []
+        self.count = 0
+        self.largest = 0  # bytes of a batch
+        self.keyless = False  # whether some record may have no key
+        self.own: _OwnFile | None = None
+        config = target.config
+        self.piece = min(_PIECE, max(config.segment_bytes // 4, 1))
+        self.adoptable = config.message_timestamp_type != "LogAppendTime"
+
+    def seal(self) -> None:
+        """Make the records so far a batch."""
+        buffer, config, compression = self.buffer, self.target.config, self.target.codec
+        count = len(buffer)
+        if not count:
+            return
+        if compression:
+            with buffer.records as records:
+                packed = codec.compress(compression, 2, records)
+            buffer.replace_records(packed)
+        with buffer.sealed(attributes=compression) as batch:
+            most = min(config.max_message_bytes, config.segment_bytes)
+            if len(batch) <= most:
+                self._keep(batch)
+            else:
+                for part in split_to_fit(batch, most):
+                    self._check_size(len(part), most)
+                    self._keep(part)
+                    self.count += count_of(part)
+                count = 0
+        self.count += count
+        buffer.reset()
+
+    def _keep(self, batch: Data) -> None:
+        self.largest = max(self.largest, len(batch))
+        end = self.filled + len(batch)
+        self.waiting[self.filled : end] = batch
+        self.filled = end
+
+    def _check_size(self, size: int, most: int) -> None:
+        if size > most:
+            raise MessageTooLargeError(
+                f"record {self.count} that this task has for {self.topic}-{self.partition} takes "
+                f"{size} bytes as a batch of its own, and the topic takes {most} "
+                "(max.message.bytes, segment.bytes): raise that, or leave the record out; nothing "
+                "of the job is published"
+            )
+
+
+class Stager:
+    """Takes Arrow batches of one task; ``finish`` gives what was staged."""
+
+    def __init__(
+        self,
+        options: SinkOptions,
+        job: str,
+        task: str,
+        files: Files = DISK,
+        *,
+        with_checksum: bool = False,
+    ) -> None:
+        self.checksum = 0 if with_checksum else None
+        self.file = f"{STAGED}{job}.{task}.{uuid.uuid4().hex[:12]}"
+        self._options = options
+        self._files = files
+        self._path = os.path.join(options.paths[0], self.file)
+        self._fd = -1
+        self._size = 0
+        self._held = 0
+        self._targets: dict[str, _Target] = {}
+        self._streams: dict[tuple[str, int], _Stream] = {}
+        self._threads: ThreadPoolExecutor | None = None
+        self._finishing: list[Future[None]] = []
+        self._own_count = 0  # files for one partition only, ever
+        self._alone = 0  # of them open
+
+    # --- rows to partitions -----------------------------------------------------------------
+
+    def add(self, batch: Any) -> None:
+        """Encode the rows of a ``pyarrow.RecordBatch``."""
+        if batch.num_rows == 0:
+            return
+        names = batch.schema.names
+        keys = binary_column(batch.column("key")) if "key" in names else None
+        keyless = keys is None or batch.column("key").null_count > 0
+        values = binary_column(batch.column("value"))
+        headers = header_column(batch.column("headers")) if "headers" in names else None
+        times = self._timestamps(batch)
+        lengths = np.empty(batch.num_rows, np.int32)
+        positions = np.empty(batch.num_rows, np.int64)
+        values.places(positions, lengths)
+        sizes = np.maximum(lengths, 0) + 1
+        chosen = self._partitions(batch, keys, sizes)
+        for topic, rows in self._by_topic(batch):
+            target = self._target(topic)
+            self._check_times(topic, target, times if rows is None else times[rows])
+            if self.checksum is not None:
+                given = given_times(batch, times)
+                added = sum_row_hashes(topic.encode(), rows, given, chosen, keys, values, headers)
+                self.checksum = (self.checksum + added) % (1 << 64)
+            numbers = self._place(topic, target, chosen, rows, sizes, keys, batch)
+            for number, here in _grouped(numbers, rows):
+                stream = self._stream(topic, number, target)
+                stream.keyless = stream.keyless or keyless
+                self._encode(stream, here, times, keys, values, headers)
+                if self._held > _HELD:
+                    self._write_out()
+
+    def _by_topic(self, batch: Any) -> Iterable[tuple[str, Any]]:
+        if self._options.topic is not None:
+            return [(self._options.topic, None)]
+        column = batch.column("topic")
+        if column.null_count:
+            raise InvalidRecordError(
+                "a row has a null topic: fill the column, or set the option 'topic'"
+            )
+        coded = pc.dictionary_encode(column)
+        codes = coded.indices.to_numpy(zero_copy_only=False)
+        topics = coded.dictionary.to_pylist()
+        if len(topics) == 1:
+            return [(topics[0], None)]
+        return [(topic, np.flatnonzero(codes == n)) for n, topic in enumerate(topics)]
+
+    def _partitions(self, batch: Any, keys: ArrowBinary | None, sizes: Any) -> Any:
+        """The partition column, -1 where it says nothing; None where there is none."""
+        if "partition" not in batch.schema.names:
+            return None
+        column = batch.column("partition")
+        if pc.any(pc.less(column, 0)).as_py():
+            raise UnknownTopicOrPartitionError("a row has a partition below 0")
+        numbers = pc.fill_null(column, -1).to_numpy(zero_copy_only=False)
+        return np.ascontiguousarray(numbers, np.int32)
+
+    def _place(
+        self, topic: str, target: _Target, chosen: Any, rows: Any, sizes: Any,
+        keys: ArrowBinary | None, batch: Any,
+    ) -> Any:  # fmt: skip
+        """The partition of each row: as it says, else by its key, else one for a while."""
+        count = len(sizes) if rows is None else len(rows)
+        if keys is None:
+            numbers = np.full(count, -1, np.int32)
+        else:
+            numbers = self._hashed(batch, keys, target.count)
+            numbers = numbers if rows is None else numbers[rows]
+        if chosen is not None:
+            said = chosen if rows is None else chosen[rows]
+            numbers = np.where(said >= 0, said, numbers).astype(np.int32)
+        loose = np.flatnonzero(numbers < 0)
+        if len(loose):
+            taken = sizes if rows is None else sizes[rows]
+            numbers[loose] = _stick(target, np.cumsum(taken[loose], dtype=np.int64))
+        wrong = np.flatnonzero(~np.isin(numbers, target.partitions))
+        if len(wrong):
+            raise UnknownTopicOrPartitionError(
+                f"{topic} has no partition {numbers[wrong[0]]} here; there are "
+                f"{', '.join(map(str, target.partitions[:20]))}",
+                path=self._options.paths[0],
+            )
+        return numbers
+
+    def _hashed(self, batch: Any, keys: ArrowBinary, count: int) -> Any:
+        """Kafka's murmur2 partition of every row; -1 without a key."""
+        positions: Any = np.empty(keys.count, np.int64)
+        lengths: Any = np.empty(keys.count, np.int32)
+        keys.places(positions, lengths)
+        numbers: Any = np.empty(keys.count, np.int32)
+        data: Any = as_binary(batch.column("key")).buffers()[2] or b""
+        partitions_for_keys(data, positions, lengths, count, numbers)
+        return numbers
+
+    def _target(self, topic: str) -> _Target:
+        target = self._targets.get(topic)
+        if target is None:
+            refuse_internal(topic)
+            store = open_store(self._options.paths)
+            options = self._options
+            if not self._targets:
+                iter(store)  # looks at the directories again: an earlier task left it open
+            if topic in store:
+                found = store[topic]
+                identity = store._manager.identities.identity_of(topic)
+                numbers, count, config = found.partitions, len(found), found.config
+            elif options.num_partitions:
+                count = options.num_partitions
+                numbers, config = tuple(range(count)), store.config.log
+                identity = ABSENT
+            else:
+                raise UnknownTopicOrPartitionError(
+                    f"there is no topic {topic!r}: make it (`kstore topics --create`), or set the "
+                    "option numPartitions, with which the sink makes the topics that are missing",
+                    path=options.paths[0],
+                )
+            if config.message_magic != 2:
+                raise InvalidConfigError(
+                    f"{topic} has message.format.version {config.message_format_version}; the "
+                    "sink writes record batches v2: set it to 0.11.0 or later"
+                )
+            target = _Target(
+                numbers,
+                count,
+                config,
+                codec.codec_id(codec_of_batches(config, options.compression)),
+                min(
+                    options.batch_size or config.batch_size,
+                    config.max_message_bytes,
+                    config.segment_bytes,
+                ),
+                identity,
+            )
+            self._targets[topic] = target
+        return target
+
+    def _stream(self, topic: str, number: int, target: _Target) -> _Stream:
+        stream = self._streams.get((topic, number))
+        if stream is None:
+            stream = self._streams[topic, number] = _Stream(topic, number, target)
+        return stream
+
+    # --- times ------------------------------------------------------------------------------
+
+    def _timestamps(self, batch: Any) -> Any:
+        """Milliseconds of each row; now where it has none, as a producer would say."""
+        if "timestamp" not in batch.schema.names:
+            return np.full(batch.num_rows, _now(), np.int64)
+        column = batch.column("timestamp")
+        micros = pc.fill_null(column.cast(pa.int64()), _now() * 1000)
+        times: Any = np.floor_divide(micros.to_numpy(zero_copy_only=False), 1000)
+        return np.ascontiguousarray(times, np.int64)
+
+    def _check_times(self, topic: str, target: _Target, times: Any) -> None:
+        """What a leader would say of the times (Kafka's LogValidator)."""
+        if not len(times):
+            return
+        low, high = int(times.min()), int(times.max())
+        config, now = target.config, _now()
+        if low < 0:
+            raise InvalidTimestampError(f"a row for {topic} has a timestamp before 1970: {low} ms")
+        if high > LAST_RECORD_TIMESTAMP:
+            raise InvalidTimestampError(
+                f"a row for {topic} has a timestamp beyond the year 9999: {high} ms"
+                f"{unit_advice(high)} before it is cast to a timestamp"
+            )
+        if config.message_timestamp_type == "LogAppendTime":
+            return
+        if now - low > config.message_timestamp_before_max_ms:
+            raise InvalidTimestampError(
+                f"a row for {topic} has timestamp {low}, more than "
+                f"{config.message_timestamp_before_max_ms} ms ago: raise the topic's "
+                "message.timestamp.before.max.ms"
+            )
+        if high - now > config.message_timestamp_after_max_ms:
+            raise InvalidTimestampError(
+                f"a row for {topic} has timestamp {high}, more than "
+                f"{config.message_timestamp_after_max_ms} ms ahead: raise the topic's "
+                "message.timestamp.after.max.ms"
+            )
+
+    # --- rows to bytes ----------------------------------------------------------------------
+
+    def _encode(
+        self, stream: _Stream, rows: Any, times: Any, keys: ArrowBinary | None,
+        values: ArrowBinary, headers: ArrowHeaders | None,
+    ) -> None:  # fmt: skip
+        if "compact" in stream.target.config.cleanup_policy:
+            _check_keys(stream.topic, keys, rows)
+        done = 0
+        while done < len(rows):
+            done += put_rows(
+                stream.buffer, rows, times, keys, values, headers, start=done,
+                size_limit=stream.target.batch_size,
+            )  # fmt: skip
+            if done < len(rows) or stream.buffer.byte_size >= stream.target.batch_size:
+                before = stream.filled
+                stream.seal()
+                self._held += stream.filled - before
+                if stream.filled >= stream.piece:
+                    self._write(stream)
+
+    def _write(self, stream: _Stream) -> None:
+        size = stream.filled
+        if not size:
+            return
+        own = self._own_file(stream, size)
+        with memoryview(stream.waiting) as held, held[:size] as data:
+            if own is not None:
+                assert self._threads is not None
+                stream.pieces.append(own.write(data, self._threads))
+            else:
+                if self._fd < 0:
+                    self._fd = self._files.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+                self._files.write(self._fd, data)
+                stream.pieces.append(Piece(self.file, self._size, size, crc32(data)))
+                self._size += size
+        self._held -= size
+        stream.filled = 0
+        if len(self._streams) > _KEPT:
+            stream.waiting = bytearray()
+
+    def _own_file(self, stream: _Stream, size: int) -> _OwnFile | None:
+        """Where a partition's next bytes go that are not its first; None: to the shared file.
+
+        The segment that a file becomes keeps room for the first piece of another one.
+        """
+        most = stream.target.config.segment_bytes - stream.piece
+        own = stream.own
+        if own is not None and own.size + size > most:
+            stream.own = None
+            self._finish_own(own)
+            own = None
+        if own is None and stream.pieces and stream.adoptable and stream.piece <= size <= most:
+            if self._alone >= _ALONE:
+                return None
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(_SYNCS, "kstore-sync")
+            self._own_count += 1
+            self._alone += 1
+            name = f"{self.file}.{self._own_count}"
+            stream.own = own = _OwnFile(self._files, self._options.paths[0], name)
+        return own
+
+    def _finish_own(self, own: _OwnFile) -> None:
+        assert self._threads is not None
+        self._finishing.append(own.finish(self._threads))
+        self._alone -= 1
+
+    def _write_out(self) -> None:
+        """Write what waits: where that is enough without the small rest, else with it."""
+        for least in (_SMALL, 1):
+            for stream in self._streams.values():
+                if stream.filled >= least:
+                    self._write(stream)
+            if self._held <= _HELD // 2:
+                return
+
+    def finish(self) -> tuple[StagedPart, ...]:
+        """Seal and write the rest; returns what there is of each partition."""
+        for stream in self._streams.values():
+            stream.seal()
+            self._write(stream)
+            if stream.own is not None:
+                self._finish_own(stream.own)
+                stream.own = None
+        self._close()
+        for each in self._finishing:
+            each.result()
+        if self._threads is not None:
+            self._files.sync_directory(self._options.paths[0])
+        return tuple(
+            StagedPart(
+                stream.topic,
+                stream.partition,
+                tuple(stream.pieces),
+                stream.count,
+                stream.target.identity,
+                stream.largest,
+                stream.keyless,
+                stream.target.codec,
+            )
+            for stream in self._streams.values()
+            if stream.pieces
+        )
+
+    def discard(self) -> None:
+        """Remove the files of an attempt that failed."""
+        for stream in self._streams.values():
+            if stream.own is not None:
+                stream.own.discard()
+        self._close()
+        wait(self._finishing)
+        for name in self._names():
+            path = os.path.join(self._options.paths[0], name)
+            if self._files.kind(path) is not None:
+                self._files.remove(path)
+
+    def _names(self) -> list[str]:
+        return [self.file, *(f"{self.file}.{n + 1}" for n in range(self._own_count))]
+
+    def _close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            self._files.close(fd)
+        if self._threads is not None:
+            self._threads.shutdown()
+
+
+def stage(
+    options: SinkOptions,
+    job: str,
+    batches: Iterable[Any],
+    *,
+    task: int = 0,
+    attempt: int = 0,
+    query: str | None = None,
+    run: str | None = None,
+    with_checksum: bool = False,
+) -> Staged:
+    """What runs in a task: stage all batches of an attempt, under names that no other one has."""
+    stager = Stager(options, job, f"{task}.{attempt}", with_checksum=with_checksum)
+    try:
+        for batch in batches:
+            stager.add(batch)
+        parts = stager.finish()
+    except BaseException:
+        stager.discard()
+        raise
+    host = socket.gethostname()
+    return Staged(task, attempt, query, stager.file, host, parts, run, stager.checksum)
+
+
+# --- helpers --------------------------------------------------------------------------------
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _grouped(numbers: Any, rows: Any) -> Iterable[tuple[int, Any]]:
+    """(partition, its rows in order) for each partition."""
+    first = int(numbers[0])
+    if (numbers == first).all():
+        yield first, np.arange(len(numbers), dtype=np.int64) if rows is None else rows
+        return
+    small = numbers.astype(np.uint16) if numbers.max() < 65536 else numbers  # sorts by radix
+    order = np.argsort(small, kind="stable")
+    cuts = np.flatnonzero(np.diff(numbers[order])) + 1
+    for part in np.split(order, cuts):
+        yield int(numbers[part[0]]), np.ascontiguousarray(part if rows is None else rows[part])
+
+
+def _stick(target: _Target, sizes: Any) -> Any:
+    """Partitions of rows without a key, by their running sizes: another one every batch."""
+    if target.sticky < 0:
+        target.sticky = random.choice(target.partitions)
+    steps = (target.filled + sizes) // target.batch_size
+    drawn = [target.sticky]
+    for _ in range(int(steps[-1])):
+        others = [each for each in target.partitions if each != drawn[-1]]
+        drawn.append(random.choice(others) if others else drawn[-1])
+    target.sticky = drawn[-1]
+    target.filled = int((target.filled + sizes[-1]) % target.batch_size)
+    return np.asarray(drawn, np.int32)[steps]
+
+
+def _check_keys(topic: str, keys: ArrowBinary | None, rows: Any) -> None:
+    """A compacted topic takes no record without a key (Kafka's LogValidator)."""
+    if keys is not None:
+        positions, lengths = np.empty(keys.count, np.int64), np.empty(keys.count, np.int32)
+        keys.places(positions, lengths)
+        if (lengths[rows] >= 0).all():
+            return
+    raise InvalidRecordError(f"a row for {topic}, which is compacted, has no key")

@@ -1,0 +1,353 @@
+"""Whose records a commit publishes, and whether they are published already.
+
+The identity of a stream's micro-batch is its query's id and its number. The identity of a batch
+job with a ``writeId`` is that id, its topics, the number of its rows and a checksum of them that
+does not depend on their order. ``kstore.published.<id>`` keeps what was published last, under the
+``writeId`` or, where a stream has none, under the query's id. What matches it is a repetition and
+is not published again; what differs is refused, so that no rows are left out unnoticed.
+"""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from kstore.errors import InvalidConfigError, LogDirOfflineError
+from kstore.group.offsets import file_name
+from kstore.log.fence import parse, unreadable
+from kstore.log.files import Files
+from kstore.spark.sink.options import ABSENT, SinkOptions, Staged
+from kstore.store import Store
+
+PUBLISHED = "kstore.published."
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Whose records these are.
+
+    ``name`` is the ``writeId``, or the query's id where a stream has none. ``run`` is the id of
+    the query's run where its function (``foreachBatch``) may write more than once in a micro-batch.
+    """
+
+    name: str
+    query: str | None = None  # None: a batch job, known by its records
+    batch: int = 0
+    run: str | None = None
+    rebind: bool = False  # whether the name may be bound to another query, or to other records
+
+    @property
+    def file(self) -> str:
+        """The name of its progress file."""
+        return file_name(self.name, PUBLISHED)
+
+    def path_in(self, directory: str) -> str:
+        return os.path.join(directory, self.file)
+
+    def __str__(self) -> str:
+        if self.query is None:
+            return f"the batch job with writeId {self.name!r}"
+        by_name = "" if self.name == self.query else f" (writeId {self.name!r})"
+        return f"batch {self.batch} of the streaming query {self.query}{by_name}"
+
+
+def of_query(query: str, batch: int) -> Identity:
+    """The identity of a stream's micro-batch that has no ``writeId``."""
+    return Identity(query, query, batch)
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What was staged: topics with identities, rows and, where asked for, the rows' checksum."""
+
+    topics: Mapping[str, str | None]  # None: the topic has none
+    rows: int
+    checksum: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.rows} rows for {', '.join(sorted(self.topics)) or 'no topic'}"
+
+    def describe_difference(self, now: "Content") -> str | None:
+        """How what is staged now differs from this; None where it does not."""
+        if self.rows != now.rows or self.topics.keys() != now.topics.keys():
+            return f"this job has {now}"
+        for topic, topic_id in self.topics.items():
+            current = now.topics[topic]
+            if topic_id and current is not None and current != topic_id:
+                return f"{topic} was deleted since" + (" and made again" if current else "")
+        if None not in (self.checksum, now.checksum) and self.checksum != now.checksum:
+            return "this job's rows are others"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a progress file says; ``is_bound`` is False for one that an older kstore wrote."""
+
+    directory: str
+    document: dict[str, Any]
+    batch: int
+    at_ms: int
+    content: Content
+    query: str | None
+    run: str | None
+    generation: int
+    is_bound: bool
+
+    def has_unknown_owner(self, identity: Identity) -> bool:
+        """Whether the file does not say whose it is; under a query's id it is that query's."""
+        return not self.is_bound and identity.query != identity.name
+
+    def __str__(self) -> str:
+        when = datetime.fromtimestamp(self.at_ms / 1000, UTC).isoformat(timespec="seconds")
+        return f"published at {when} with {self.content}"
+
+
+def identify_micro_batch(
+    options: SinkOptions, messages: Sequence[Staged | None], batch: int
+) -> Identity | None:
+    """The identity of a stream's micro-batch; None where no task staged anything.
+
+    Raises InvalidConfigError where the tasks do not know the query's id.
+    """
+    if not messages:
+        return None
+    query = _query_of(messages)
+    if query is None:
+        raise InvalidConfigError(
+            "no task knows the id of the streaming query (Spark's local property "
+            "sql.streaming.queryId), so that a repetition could not be recognised: nothing was "
+            "published. Write by foreachBatch, with the options writeId, writeBatch and queryId"
+        )
+    return Identity(options.write_id or query, query, batch, None, options.rebind)
+
+
+def identify_job(options: SinkOptions, messages: Sequence[Staged | None]) -> Identity | None:
+    """The identity of a batch job; None without ``writeId``.
+
+    With ``writeBatch`` it is that of a micro-batch, whose query the tasks or the option
+    ``queryId`` name. Raises InvalidConfigError where neither does, or where they differ.
+    """
+    if options.write_id is None:
+        return None
+    if options.write_batch is None:
+        return Identity(options.write_id, rebind=options.rebind)
+    query = _query_of(messages)
+    if options.query_id is not None and query not in (None, options.query_id):
+        raise InvalidConfigError(
+            f"queryId is {options.query_id!r}, but this job runs in the streaming query {query}: "
+            "nothing was published. Leave queryId out"
+        )
+    query = options.query_id or query
+    if query is None:
+        raise InvalidConfigError(
+            "writeBatch numbers the micro-batches of a streaming query, and no query is known "
+            "here: nothing was published. In foreachBatch set the option queryId to the query's "
+            "id; outside of a stream leave writeBatch out and give each job a writeId of its own"
+        )
+    run = next((each.run for each in messages if each is not None and each.run), None)
+    return Identity(options.write_id, query, options.write_batch, run, options.rebind)
+
+
+def _query_of(messages: Sequence[Staged | None]) -> str | None:
+    queries = {each.query for each in messages if each is not None and each.query}
+    if len(queries) > 1:
+        raise InvalidConfigError(
+            f"tasks of one job name several streaming queries, {', '.join(sorted(queries))}: "
+            "nothing was published"
+        )
+    return queries.pop() if queries else None
+
+
+def content_of(messages: Sequence[Staged], store: Store, last: Progress | None = None) -> Content:
+    """What was staged, with the identities that its topics have now.
+
+    That is a topic's id or, where it has none, its creation stamp. One that ``last`` names keeps
+    it where it is the same topic: a broker that is upgraded gives it an id.
+    """
+    identities = store._manager.identities
+    earlier = {} if last is None else last.content.topics
+
+    def identify(name: str) -> str | None:
+        if name not in store:
+            return ABSENT
+        before = earlier.get(name)
+        return (
+            before if before and identities.is_same(name, before) else identities.identity_of(name)
+        )
+
+    rows = sum(part.count for each in messages for part in each.parts)
+    names = sorted({part.topic for each in messages for part in each.parts if part.count})
+    topics = {name: identify(name) for name in names}
+    sums = [each.checksum for each in messages]
+    known = [each for each in sums if each is not None]
+    return Content(topics, rows, sum(known) % (1 << 64) if len(known) == len(sums) else None)
+
+
+# --- progress -------------------------------------------------------------------------------------
+
+
+def find_progress(files: Files, store: Store, identity: Identity) -> Progress | None:
+    """What was published last under an identity's name; None for nothing.
+
+    It is in what was the first directory then: in any, where their order was changed. Raises
+    LogDirOfflineError where a directory that may have it is offline.
+    """
+    live = store._live
+    found = []
+    for directory in live:
+        path = identity.path_in(directory)
+        if files.kind(path) is not None:
+            found.append(read_progress(files, directory, identity.file))
+    if not found and len(live) < len(store.paths):
+        raise LogDirOfflineError(
+            "this log directory is offline, and may be the one that tells what was published "
+            "before: nothing was published",
+            path=next(each for each in store.paths if each not in live),
+        )
+    return max(found, key=lambda each: (each.generation, each.batch), default=None)
+
+
+def read_progress(files: Files, directory: str, name: str) -> Progress:
+    """A progress file; CorruptFileError, NewerFormatError."""
+    path = os.path.join(directory, name)
+    document = parse(files, path)
+    try:
+        is_bound = "rows" in document
+        if is_bound:
+            checksum = document["checksum"]
+            content = Content(
+                dict(document["topics"]),
+                int(document["rows"]),
+                None if checksum is None else int(checksum, 16),
+            )
+        else:
+            content = _unbound_content(document)
+        return Progress(
+            directory,
+            document,
+            int(document["batch"]),
+            int(document.get("at_ms", 0)),
+            content,
+            document.get("query"),
+            document.get("run"),
+            int(document.get("generation", 0)),
+            is_bound,
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise unreadable(path) from None
+
+
+def _unbound_content(document: Mapping[str, Any]) -> Content:
+    """What an older kstore wrote down: how many records each partition got."""
+    parts = [(str(each["topic"]), int(each["count"])) for each in document.get("partitions", ())]
+    topics: dict[str, str | None] = {topic: None for topic, count in parts if count}
+    return Content(topics, sum(count for _, count in parts))
+
+
+def binding(identity: Identity, content: Content, last: Progress | None) -> dict[str, object]:
+    """What a progress file says of an identity beside its name and batch."""
+    return {
+        "query": identity.query,
+        "run": identity.run,
+        "topics": dict(content.topics),
+        "rows": content.rows,
+        "checksum": None if content.checksum is None else f"{content.checksum:016x}",
+        "generation": 1 + (0 if last is None else last.generation),
+    }
+
+
+def bind(files: Files, progress: Progress, identity: Identity, content: Content) -> None:
+    """Write into an older kstore's progress file whose it is."""
+    document = progress.document | binding(identity, content, progress)
+    path = identity.path_in(progress.directory)
+    files.write_atomically(path, json.dumps(document).encode())
+
+
+def note_run(files: Files, progress: Progress, identity: Identity) -> None:
+    """Write down that this run of the query repeated its last batch: its first write of it.
+
+    A second write of the batch in the same run is then compared with what was published.
+    """
+    document = progress.document | {"run": identity.run}
+    path = identity.path_in(progress.directory)
+    files.write_atomically(path, json.dumps(document).encode())
+
+
+def is_repetition(last: Progress, identity: Identity, content: Content) -> bool:
+    """Whether what is staged was published before: then it is not published again.
+
+    Raises InvalidConfigError where the name is bound to another query or to other records, unless
+    ``identity.rebind``.
+    """
+    reason = _difference(last, identity, content)
+    if reason is None and identity.rebind and last.has_unknown_owner(identity):
+        return False
+    if reason is None:
+        return identity.query is None or identity.batch <= last.batch
+    if identity.rebind:
+        return False
+    raise InvalidConfigError(
+        f"{identity} cannot be published: {reason}. Nothing was published. Set a new writeId; or, "
+        f"to bind {identity.name!r} to this write from now on, set the option rebindWriteId to true"
+    )
+
+
+def _difference(last: Progress, identity: Identity, content: Content) -> str | None:
+    """Why progress is not that of an identity, or no such batch may follow; None where it is."""
+    if last.has_unknown_owner(identity):
+        return _difference_from_unbound(last, identity, content)
+    owner = last.query if last.is_bound else identity.name
+    if owner != identity.query:
+        whose = "a batch job" if owner is None else f"the streaming query {owner}"
+        number = "" if owner is None else f" (batch {last.batch})"
+        return f"the writeId is that of {whose}{number}, {last}"
+    if identity.query is None:
+        difference = last.content.describe_difference(content)
+        return None if difference is None else f"it was {last}, and {difference}"
+    if identity.batch == last.batch and identity.run is not None:
+        return _difference_of_run(last, identity, content)
+    return None
+
+
+def _difference_of_run(last: Progress, identity: Identity, content: Content) -> str | None:
+    """Why this is another write of the function of ``foreachBatch`` than the published one.
+
+    The same run calls the function once for each micro-batch. Another run may see other rows, but
+    rows for a topic that got none then are those of another write.
+    """
+    if identity.run == last.run:
+        difference, when = last.content.describe_difference(content), "in this run of the query"
+    else:
+        added = sorted(content.topics.keys() - last.content.topics.keys())
+        difference = f"this write has rows for {', '.join(added)}" if added else None
+        when = "in an earlier run of the query"
+    if difference is None:
+        return None
+    return (
+        f"it was {last} {when}, and {difference}: each write of a micro-batch takes a writeId of "
+        "its own"
+    )
+
+
+def _difference_from_unbound(last: Progress, identity: Identity, content: Content) -> str | None:
+    """The same for a file that does not say whose it is, nor which rows it was.
+
+    A stream's batch of the same number, with as many rows for the same topics, is taken for the
+    same one. Nothing says as much of a batch job.
+    """
+    if identity.query is not None and identity.batch > last.batch:
+        return None
+    if identity.query is not None and identity.batch < last.batch:
+        return f"batch {last.batch} was {last}, by a kstore that did not note the query's id"
+    difference = last.content.describe_difference(replace(content, checksum=None))
+    if difference is not None:
+        return f"it was {last}, and {difference}"
+    if identity.query is None:
+        return (
+            f"it was {last}, by a kstore that did not note which rows these were, so that whether "
+            "this job's are the same is not known (if they are, they are there already)"
+        )
+    return None

@@ -1,0 +1,62 @@
+"""A batch load's plan: what its options name, within its snapshot, as tasks."""
+
+from collections.abc import Mapping
+
+from kstore.errors import InvalidConfigError
+from kstore.spark.source.data_loss import report_data_loss
+from kstore.spark.source.offset_ranges import Plan, plan_ranges
+from kstore.spark.source.offsets import EARLIEST, LATEST, TopicPartition
+from kstore.spark.source.options import SourceOptions
+from kstore.spark.source.range_reader import open_store
+from kstore.spark.source.snapshot import Snapshot, check_extent, check_topic_id, resolve
+
+
+def plan_batch(options: SourceOptions, snapshot: Snapshot, parallelism: int) -> Plan:
+    """The tasks of a load; raises what was lost since the snapshot, unless told to go on."""
+    store = open_store(options.paths)
+    now = {topic: store[topic].topic_id for topic in snapshot.topic_ids if topic in store}
+    gone = find_made_anew(snapshot.topic_ids, now, options.fail_on_data_loss)
+    starts = resolve(store, snapshot, options.starting, options)
+    stops = resolve(store, snapshot, options.ending, options)
+    logs = []
+    for place, extent in snapshot.extents.items():
+        if place[0] in gone:
+            continue
+        _check_order(place, options)
+        start, stop, lost = check_extent(place, starts[place], stops[place], extent)
+        report_data_loss(lost, options.fail_on_data_loss)
+        logs.append((store[place[0]][place[1]], start, stop))
+    return plan_ranges(
+        logs,
+        parallelism=parallelism,
+        most=options.max_partition_bytes,
+        min_tasks=options.min_partitions,
+        most_offsets=options.max_records,
+        topic_ids=snapshot.topic_ids,
+    )
+
+
+def _check_order(place: TopicPartition, options: SourceOptions) -> None:
+    """InvalidConfigError where a query names two offsets, and the first lies behind the second."""
+    if options.starting.is_time or options.ending.is_time:
+        return
+    start = options.starting.offsets.get(place, EARLIEST)
+    stop = options.ending.offsets.get(place, LATEST)
+    if start > stop >= 0:
+        raise InvalidConfigError(
+            f"startingOffsets has {start} for {place[0]}-{place[1]}, beyond the {stop} of "
+            "endingOffsets: nothing can be read between them"
+        )
+
+
+def find_made_anew(
+    topic_ids: Mapping[str, str | None], now: Mapping[str, str | None], fail_on_data_loss: bool
+) -> set[str]:
+    """Topics that are others now than they were, by their ids: their records are lost."""
+    gone = set()
+    for topic, known in topic_ids.items():
+        lost = check_topic_id(topic, known, now.get(topic, known))
+        report_data_loss(lost, fail_on_data_loss)
+        if lost is not None:
+            gone.add(topic)
+    return gone

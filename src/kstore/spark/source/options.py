@@ -1,0 +1,299 @@
+"""Options of the source, as text from Spark, checked: those of Spark's Kafka connector and ours.
+
+Spark hands over names in lower case and values as text. A name that is no option is refused
+with what may have been meant; options for a broker's clients (``kafka.*``) mean nothing to files
+and are ignored with one warning, but for ``kafka.isolation.level``.
+"""
+
+import json
+import logging
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from kstore.errors import InvalidConfigError
+from kstore.log.transactions import UNCOMMITTED, check_isolation
+from kstore.spark.java_pattern import compile_topic_pattern
+from kstore.spark.source.offsets import (
+    EARLIEST,
+    LATEST,
+    Offsets,
+    TopicPartition,
+    parse_offsets,
+    parse_partitions,
+)
+from kstore.spark.source.schema import select_columns
+
+_LOGGER = logging.getLogger("kstore")
+
+# As users write them; Spark's are compared without case.
+SELECTIONS = ("subscribe", "subscribePattern", "assign")
+SOURCE_OPTIONS = (
+    *SELECTIONS, "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp",
+    "startingOffsetsByTimestamp", "endingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy", "minPartitions", "maxRecordsPerPartition",
+    "maxPartitionBytes",
+    "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "failOnDataLoss",
+    "includeHeaders", "isolation", "columns", "mode", "badRecordsPath",
+)  # fmt: skip
+SPARKS_OWN = ("path", "paths", "checkpointLocation")
+BROKERS_ONLY = (
+    "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+)  # fmt: skip
+_PREFIX = "kafka."
+_ISOLATION = "kafka.isolation.level"
+
+FAILFAST, PERMISSIVE, DROPMALFORMED = MODES = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
+MAX_PARTITION_BYTES = 512 << 20
+MAX_TASKS = 100_000  # of a query, that a driver bears: each is an object of Python's and of Java's
+_INT64_MAX = 2**63 - 1
+_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_SIZES = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30,
+          "gb": 1 << 30}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Where reading begins or ends: offsets, or times, for all partitions or for each.
+
+    ``offsets`` has -2 for the earliest and -1 for the latest; ``whole`` is for partitions that
+    are not in it, None where all of them have to be.
+    """
+
+    offsets: Offsets
+    whole: int | None = None
+    is_time: bool = False
+    option: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """What a load asks for."""
+
+    paths: tuple[str, ...]
+    topics: tuple[str, ...]  # by subscribe
+    pattern: str | None
+    partitions: tuple[TopicPartition, ...]  # by assign
+    starting: Bound
+    ending: Bound
+    error_if_no_offset: bool
+    columns: tuple[str, ...]
+    min_partitions: int
+    max_records: int | None  # of a task
+    max_partition_bytes: int
+    max_offsets: int | None
+    min_offsets: int | None
+    max_trigger_delay_ms: int
+    fail_on_data_loss: bool
+    isolation: str
+    mode: str
+    bad_records_path: str | None
+
+    @property
+    def skips_damage(self) -> bool:
+        return self.mode != FAILFAST
+
+
+def parse_paths(options: Mapping[str, str]) -> tuple[str, ...]:
+    """The log directories of a ``load`` or ``save``; InvalidConfigError where there are none."""
+    paths: tuple[str, ...] = ()
+    if "path" in options:
+        paths = (options["path"],)
+    elif "paths" in options:
+        paths = _listed_paths(options["paths"])
+    if not paths or not all(paths):
+        raise InvalidConfigError(
+            "no path: give the log directory, as in "
+            'spark.read.format("kstore").option("subscribe", "orders").load("/data/kafka-logs")'
+        )
+    if any("\0" in path for path in paths):
+        raise InvalidConfigError(f"no path has a NUL: {', '.join(map(repr, paths))[:200]}")
+    # Absolute here, in the driver's directory: an executor works in another one.
+    return tuple(os.path.abspath(path.removeprefix("file://")) for path in paths)
+
+
+def _listed_paths(text: str) -> tuple[str, ...]:
+    """What Spark makes of ``load([...])``."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise InvalidConfigError(
+            'paths takes a JSON list of log directories, as ["/data1", "/data2"], not '
+            f"{text[:200]!r}; one directory alone is path"
+        )
+    return tuple(found)
+
+
+def check_names(options: Mapping[str, str], known: tuple[str, ...]) -> None:
+    """Refuse what is no option, and tell once what is ignored."""
+    names = {name.lower(): name for name in (*known, *SPARKS_OWN)}
+    ignored = {name.lower() for name in BROKERS_ONLY}
+    passed_over = []
+    for name in options:
+        lower = name.lower()
+        if lower in ignored or (lower.startswith(_PREFIX) and lower != _ISOLATION):
+            passed_over.append(name)
+        elif lower not in names and lower != _ISOLATION:
+            close = get_close_matches(lower, names, 1, 0.6)
+            advice = f"is {names[close[0]]!r} meant?" if close else f"there are {', '.join(known)}"
+            raise InvalidConfigError(f"{name!r} is no option of kstore; {advice}")
+    if passed_over:
+        _LOGGER.warning(
+            "ignored, as they are for a broker's clients and here are only files: %s",
+            ", ".join(sorted(passed_over)),
+        )
+
+
+def parse_source(options: Mapping[str, str], *, streaming: bool = False) -> SourceOptions:
+    """Everything a load asks for; InvalidConfigError says what is wrong and what to write."""
+    given = {name.lower(): value for name, value in options.items()}
+    topics, pattern, partitions = _selection(given)
+    isolation = given.get("isolation", given.get(_ISOLATION, UNCOMMITTED))
+    check_isolation(isolation)
+    strategy = _choice(given, "startingOffsetsByTimestampStrategy", ("error", "latest"), "error")
+    max_offsets = _whole(given, "maxOffsetsPerTrigger", None, 1)
+    min_offsets = _whole(given, "minOffsetsPerTrigger", None, 1)
+    if max_offsets is not None and min_offsets is not None and min_offsets > max_offsets:
+        raise InvalidConfigError(
+            f"minOffsetsPerTrigger, {min_offsets}, is above maxOffsetsPerTrigger, {max_offsets}"
+        )
+    mode = _choice(given, "mode", MODES, FAILFAST)
+    if mode == FAILFAST and "badrecordspath" in given:
+        raise InvalidConfigError(
+            "badRecordsPath has no effect with mode=FAILFAST (the default), where the first "
+            "damaged batch ends the query: set mode to PERMISSIVE, or leave badRecordsPath out"
+        )
+    if streaming:
+        for name in ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"):
+            if name.lower() in given:
+                raise InvalidConfigError(f"{name} is for batch queries: a stream has no end")
+    return SourceOptions(
+        paths=parse_paths(given),
+        topics=topics,
+        pattern=pattern,
+        partitions=partitions,
+        starting=_bound(given, "starting", LATEST if streaming else EARLIEST, streaming),
+        ending=_bound(given, "ending", LATEST, streaming),
+        error_if_no_offset=strategy == "error",
+        columns=select_columns(given.get("columns"), _flag(given, "includeHeaders", False)),
+        min_partitions=_whole(given, "minPartitions", 0, 1, MAX_TASKS) or 0,
+        max_records=_whole(given, "maxRecordsPerPartition", None, 1),
+        max_partition_bytes=_size(given, "maxPartitionBytes", MAX_PARTITION_BYTES),
+        max_offsets=max_offsets,
+        min_offsets=min_offsets,
+        max_trigger_delay_ms=_duration(given, "maxTriggerDelay", 15 * 60_000),
+        fail_on_data_loss=_flag(given, "failOnDataLoss", True),
+        isolation=isolation,
+        mode=mode,
+        bad_records_path=given.get("badrecordspath"),
+    )
+
+
+def _selection(
+    given: Mapping[str, str],
+) -> tuple[tuple[str, ...], str | None, tuple[TopicPartition, ...]]:
+    chosen = [name for name in SELECTIONS if name.lower() in given]
+    if len(chosen) != 1:
+        raise InvalidConfigError(
+            f"give one of {', '.join(SELECTIONS)}"
+            + (f"; here are {' and '.join(chosen)}" if chosen else ": which topics to read")
+        )
+    text = given[chosen[0].lower()]
+    if chosen[0] == "assign":
+        return (), None, parse_partitions(text, "assign")
+    if chosen[0] == "subscribePattern":
+        try:
+            compile_topic_pattern(text)
+        except InvalidConfigError as error:
+            raise InvalidConfigError(f"subscribePattern: {error.reason}") from None
+        return (), text, ()
+    topics = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not topics:
+        raise InvalidConfigError("subscribe names no topic")
+    return topics, None, ()
+
+
+def _bound(given: Mapping[str, str], side: str, default: int, streaming: bool) -> Bound:
+    """The connector's order: one time for all, times of partitions, offsets."""
+    single, each, plain = f"{side}Timestamp", f"{side}OffsetsByTimestamp", f"{side}Offsets"
+    if single.lower() in given:
+        return Bound({}, _whole(given, single, None, 0), True, single)
+    if each.lower() in given:
+        times = parse_offsets(given[each.lower()], each)
+        if any(when < 0 for when in times.values()):
+            raise InvalidConfigError(f"{each} takes milliseconds since 1970, none below 0")
+        return Bound(times, None, True, each)
+    text = given.get(plain.lower(), "").strip()
+    names = {"earliest": EARLIEST, "latest": LATEST}
+    excluded = None if streaming else LATEST if side == "starting" else EARLIEST
+    if not text.startswith("{"):
+        offset = names.get(text.lower()) if text else default
+        if offset is None or offset == excluded:
+            allowed = [f"'{name}'" for name, value in names.items() if value != excluded]
+            raise InvalidConfigError(
+                f"{plain} is {' or '.join(allowed)} or JSON such as "
+                f'{{"orders": {{"0": 23}}}}, not {text!r}'
+            )
+        return Bound({}, offset, False, plain)
+    offsets = parse_offsets(text, plain)
+    for (topic, partition), offset in offsets.items():
+        if offset == excluded:
+            raise InvalidConfigError(
+                f"{plain} of a batch query: {offset} for {topic}-{partition} "
+                + ("(latest) leaves nothing to read" if offset == LATEST else "(earliest) is empty")
+            )
+    return Bound(offsets, None, False, plain)
+
+
+def _whole(
+    given: Mapping[str, str], name: str, default: int | None, least: int, most: int = _INT64_MAX
+) -> int | None:
+    text = given.get(name.lower())
+    if text is None:
+        return default
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if not least <= value <= most:
+        limits = f"of at least {least}" if most == _INT64_MAX else f"from {least} to {most}"
+        raise InvalidConfigError(f"{name} is a whole number {limits}, not {text[:80]!r}")
+    return value
+
+
+def _flag(given: Mapping[str, str], name: str, default: bool) -> bool:
+    return _choice(given, name, ("true", "false"), str(default).lower()) == "true"
+
+
+def _choice(given: Mapping[str, str], name: str, allowed: tuple[str, ...], default: str) -> str:
+    text = given.get(name.lower(), default)
+    for each in allowed:
+        if each.lower() == text.strip().lower():
+            return each
+    raise InvalidConfigError(f"{name} is one of {', '.join(allowed)}, not {text!r}")
+
+
+def _size(given: Mapping[str, str], name: str, default: int) -> int:
+    return _amount(given, name, default, _SIZES, "134217728 or 128m")
+
+
+def _duration(given: Mapping[str, str], name: str, default: int) -> int:
+    return _amount(given, name, default, _UNITS, "90s or 15m")
+
+
+def _amount(
+    given: Mapping[str, str], name: str, default: int, units: Mapping[str, int], example: str
+) -> int:
+    text = given.get(name.lower())
+    if text is None:
+        return default
+    found = re.fullmatch(r"\s*(\d{1,18})\s*([a-zA-Z]*)\s*", text)
+    unit = units.get(found[2].lower()) if found else None
+    if found is None or unit is None or int(found[1]) == 0:
+        raise InvalidConfigError(f"{name} is an amount such as {example}, not {text!r}")
+    return int(found[1]) * unit

@@ -1,0 +1,100 @@
+"""``Log`` is an interface: a writer's log and a reader's log are two classes that fill it in."""
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kstore import Log
+from kstore.config import LogConfig
+from kstore.errors import ReadOnlyError
+from kstore.log.read_only_log import ReadOnlyLog
+from kstore.log.writable_log import WritableLog
+from kstore.log.writer import LogWriter
+from support.logs import open_log, read_log
+
+IMPLEMENTATIONS = (WritableLog, ReadOnlyLog)
+CHANGES: dict[str, Callable[[Any], object]] = {
+    "append": lambda log: log.append(b"value"),
+    "extend": lambda log: log.extend([b"value"]),
+    "append_as_leader": lambda log: log.append_as_leader(b""),
+    "append_as_coordinator": lambda log: log.append_as_coordinator(b""),
+    "append_as_follower": lambda log: log.append_as_follower(b""),
+    "append_end_marker": lambda log: log.append_end_marker(1, 0, commit=True),
+    "flush": lambda log: log.flush(),
+    "roll": lambda log: log.roll(),
+    "truncate_to": lambda log: log.truncate_to(0),
+    "delete_records": lambda log: log.delete_records(0),
+    "apply_retention": lambda log: log.apply_retention(),
+    "compact": lambda log: log.compact(),
+    "seal": lambda log: log.seal(),
+    "configure": lambda log: log.configure(LogConfig()),
+    "remove_retired": lambda log: log.remove_retired(),
+    "expire_producers": lambda log: log.expire_producers(),
+}
+
+
+@pytest.mark.parametrize("kind", IMPLEMENTATIONS)
+def test_every_method_is_found_on_the_class(kind: type[Log]) -> None:
+    assert not inspect.isabstract(kind)
+    missing = {name for name in Log.__abstractmethods__ if name not in vars(kind)}
+    assert missing == set()
+
+
+@pytest.mark.parametrize("kind", IMPLEMENTATIONS)
+def test_parameters_are_those_of_the_interface(kind: type[Log]) -> None:
+    for name in Log.__abstractmethods__ - {"_source"}:
+        promised, found = getattr(Log, name), getattr(kind, name)
+        if callable(promised):
+            given = [parameters_of(each) for each in (promised, found)]
+            assert given[0] == given[1], name
+
+
+def parameters_of(function: Callable[..., Any]) -> list[tuple[str, Any, Any]]:
+    """Name, kind and default, but for the first one: ``self``."""
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    return [(each.name, each.kind, each.default) for each in parameters]
+
+
+def test_no_instance_replaces_a_method_of_its_class(tmp_path: Path) -> None:
+    writer = open_log(tmp_path)
+    writer.append(b"value")
+    reader = read_log(tmp_path)
+    for log in (writer, reader):
+        assert isinstance(log, Log)
+        assert [name for name in vars(log) if hasattr(type(log), name)] == []
+        assert log[0].value == b"value"
+        log.close()
+
+
+def test_a_log_for_reading_refuses_every_change(tmp_path: Path) -> None:
+    open_log(tmp_path).close()
+    reader = read_log(tmp_path)
+    for change in CHANGES.values():
+        with pytest.raises(ReadOnlyError):
+            change(reader)
+    reader.close()
+
+
+def test_the_changes_are_those_that_a_log_for_reading_lacks() -> None:
+    refused = {
+        name
+        for name, member in vars(ReadOnlyLog).items()
+        if inspect.isfunction(member) and "_refuse" in member.__code__.co_names
+    }
+    assert refused - {"_require_writer"} == CHANGES.keys()
+
+
+def test_a_writer_is_made_of_components_not_of_base_classes() -> None:
+    assert LogWriter.__mro__ == (LogWriter, object)
+
+
+def test_an_append_method_refuses_what_is_no_log() -> None:
+    class Impostor:
+        _appender = None
+
+    for name in ("append", "append_as_leader", "append_as_coordinator", "append_as_follower"):
+        with pytest.raises(TypeError):
+            getattr(WritableLog, name)(Impostor(), b"")

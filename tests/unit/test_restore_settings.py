@@ -1,0 +1,187 @@
+"""A restored topic has the settings that its source had, wherever those are kept."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kstore
+from kstore.cli import main
+from kstore.errors import InvalidConfigError
+from kstore.spark.jobs import export as export_job
+from kstore.spark.jobs import restore as job
+from kstore.spark.jobs import restore_plan
+from support import metadata
+from support.stores import QUIET
+from support.transactions import WHEN
+
+NO_SPARK: Any = None
+CONFIG = kstore.LogConfig(
+    cleanup_policy="compact",
+    segment_bytes=3000,
+    retention_ms=86_400_000,
+    max_message_bytes=500_000,
+    compression_type="zstd",
+    batch_size=512,
+)
+
+
+def run_here(spark: Any, tasks: Any, work: Any, description: str) -> Iterator[Any]:
+    for number, task in enumerate(tasks):
+        yield number, work(task)
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (job, restore_plan, export_job):
+        monkeypatch.setattr(module, "run_tasks", run_here)
+    for module in (job, export_job):
+        monkeypatch.setattr(module, "check_executors", lambda spark, paths: None)
+    monkeypatch.setattr(export_job, "cores", lambda spark: 2)
+
+
+def make(place: Path, **configs: kstore.LogConfig) -> Path:
+    with kstore.open(place, config=QUIET) as store:
+        for name, config in configs.items():
+            log = store.create_topic(name, config=config)[0]
+            for n in range(50):
+                log.append(b"value %d" % n, key=b"%d" % (n % 5), timestamp=WHEN + n)
+    return place
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return make(tmp_path / "source", accounts=CONFIG, plain=kstore.LogConfig())
+
+
+def config_of(place: Path, topic: str = "accounts") -> kstore.LogConfig:
+    with kstore.open(place, "r") as store:
+        return store[topic].config
+
+
+def restore(to: Path, **options: Any) -> None:
+    job.restore(NO_SPARK, to, **options)
+
+
+@pytest.mark.parametrize("keep_offsets", [False, True])
+def test_settings_come_back_from_a_directory(
+    source: Path, tmp_path: Path, keep_offsets: bool
+) -> None:
+    restore(tmp_path / "to", log_dirs=source, keep_offsets=keep_offsets)
+    assert config_of(tmp_path / "to") == CONFIG
+    assert config_of(tmp_path / "to", "plain") == kstore.LogConfig()
+
+
+def test_settings_come_back_from_parquet(source: Path, tmp_path: Path) -> None:
+    """The export keeps them; it is read from its folders and files, too."""
+    lake = tmp_path / "lake"
+    export_job.export(NO_SPARK, source, lake, topic="accounts")
+    (file,) = lake.rglob("*.parquet")
+    for number, path in enumerate((lake, lake / "topic=accounts", file)):
+        restore(tmp_path / f"to{number}", parquet=str(path))
+        assert config_of(tmp_path / f"to{number}") == CONFIG
+    with kstore.open(source, config=QUIET) as store:
+        store.alter_topic("accounts", config={"cleanup.policy": "compact,delete"})
+    assert export_job.export(NO_SPARK, source, lake).records == 50  # of the other topic
+    restore(tmp_path / "later", parquet=str(lake), rename={"accounts": "renamed"})
+    assert config_of(tmp_path / "later", "renamed").cleanup_policy == "compact,delete"
+
+
+def test_an_export_that_has_nothing_new_keeps_new_settings(source: Path, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    export_job.export(NO_SPARK, source, lake)
+    with kstore.open(source, config=QUIET) as store:
+        store.alter_topic("accounts", config={"cleanup.policy": "compact,delete"})
+    assert export_job.export(NO_SPARK, source, lake).records == 0
+    restore(tmp_path / "to", parquet=str(lake))
+    assert config_of(tmp_path / "to").cleanup_policy == "compact,delete"
+
+
+def test_settings_come_back_from_a_cluster_s_metadata(
+    source: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A broker's directory has no kstore.topics; what kstore does not have is named."""
+    (source / "kstore.topics").unlink()
+    topic_id = "AAAAAAAAAAAAAAAAAAABAA"
+    metadata.write(
+        source,
+        metadata.topic("accounts", topic_id),
+        metadata.setting("accounts", "cleanup.policy", "compact"),
+        metadata.setting("accounts", "retention.ms", "5"),
+        metadata.setting("accounts", "retention.ms", None),
+        metadata.setting("accounts", "min.insync.replicas", "2"),
+        metadata.setting("others", "cleanup.policy", "compact"),
+    )
+    restore(tmp_path / "to", log_dirs=source)
+    assert config_of(tmp_path / "to") == kstore.LogConfig(cleanup_policy="compact")
+    assert "does not have are left out: min.insync.replicas" in caplog.text
+    assert "which settings plain has: it is made with the defaults" in caplog.text
+    assert "which settings accounts" not in caplog.text
+
+
+def test_a_source_that_knows_no_settings_says_so(
+    source: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (source / "kstore.topics").unlink()
+    restore(tmp_path / "to", log_dirs=source, topic="accounts")
+    (record,) = [each for each in caplog.records if "does not say which settings" in each.message]
+    assert record.levelno == logging.WARNING
+    restore(
+        tmp_path / "given", log_dirs=source, topic="accounts", config={"cleanup.policy": "compact"}
+    )
+    assert config_of(tmp_path / "given").cleanup_policy == "compact"
+
+
+def test_given_settings_go_before_the_source_s(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Session:
+        def __enter__(self) -> None: ...
+        def __exit__(self, *_: object) -> None: ...
+
+    monkeypatch.setattr(job, "open_session", lambda *_: Session())
+    words = ["spark", "restore", "--from", str(source), "--log-dir", str(tmp_path / "to")]
+    words += ["--topic", "accounts"]
+    assert main([*words, "--config", "retention.ms"]) == 1
+    assert main([*words, "--config", "retention.m=5"]) == 1
+    assert main([*words, "--config", "retention.ms=-1", "--config", "segment.bytes=4000"]) == 0
+    found = config_of(tmp_path / "to")
+    assert (found.retention_ms, found.segment_bytes) == (-1, 4000)
+    assert found.cleanup_policy == "compact"
+
+
+def test_a_topic_that_is_there_keeps_its_settings_and_says_so(
+    source: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with kstore.open(tmp_path / "to", config=QUIET) as store:
+        store.create_topic("accounts")
+    restore(tmp_path / "to", log_dirs=source)
+    assert config_of(tmp_path / "to") == kstore.LogConfig()
+    assert "accounts is there already and keeps its settings" in caplog.text
+    assert "cleanup.policy=delete, in the source compact" in caplog.text
+    with pytest.raises(InvalidConfigError, match="unknown setting"):
+        restore(tmp_path / "other", log_dirs=source, config={"no.such": "1"})
+
+
+@pytest.mark.parametrize("keep_offsets", [False, True])
+def test_records_keep_their_times_where_the_topic_stamps_them(
+    tmp_path: Path, keep_offsets: bool
+) -> None:
+    config = kstore.LogConfig(message_timestamp_type="LogAppendTime")
+    source = make(tmp_path / "source", accounts=config)
+    restore(tmp_path / "to", log_dirs=source, keep_offsets=keep_offsets)
+    assert config_of(tmp_path / "to") == config
+    with kstore.open(source, "r") as store, kstore.open(tmp_path / "to", "r") as copy:
+        times = [record.timestamp for record in store["accounts"][0]]
+        assert [record.timestamp for record in copy["accounts"][0]] == times
+
+
+def test_messages_v1_come_back_as_batches_v2(tmp_path: Path) -> None:
+    source = make(
+        tmp_path / "source",
+        accounts=kstore.LogConfig(message_format_version="0.10.0", cleanup_policy="compact"),
+    )
+    restore(tmp_path / "to", log_dirs=source)
+    assert config_of(tmp_path / "to") == kstore.LogConfig(cleanup_policy="compact")

@@ -1,0 +1,96 @@
+"""Jobs go on from the files to resume from that an older kstore wrote; tasks run here."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kstore
+from kstore.spark.jobs import (
+    compact,
+    convert,
+    partition_job,
+    recompress,
+    reindex,
+    restore,
+    restore_plan,
+    rewrite,
+    stats,
+    verify,
+)
+from kstore.spark.jobs.resume_file import ResumeFile
+from support.spark_state import unpack_spark_state
+from support.stores import QUIET
+
+NO_SPARK: Any = None
+JOBS: dict[str, Callable[..., Any]] = {
+    "verify": verify.verify,
+    "stats": stats.stats,
+    "compact": compact.compact,
+    "reindex": reindex.reindex,
+    "recompress": lambda *given, **more: recompress.recompress(
+        *given, "zstd", topic="accounts", **more
+    ),
+    "convert": lambda *given, **more: convert.convert(*given, topic="accounts", **more),
+}
+
+
+def run_here(spark: Any, tasks: Any, work: Any, description: str) -> Iterator[Any]:
+    for number, task in enumerate(tasks):
+        yield number, work(task)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    modules = (partition_job, compact, reindex, restore, restore_plan, rewrite, stats, verify)
+    for module in modules:
+        monkeypatch.setattr(module, "run_tasks", run_here)
+        if hasattr(module, "check_executors"):
+            monkeypatch.setattr(module, "check_executors", lambda spark, paths: None)
+        if hasattr(module, "cores"):
+            monkeypatch.setattr(module, "cores", lambda spark: 2)
+    return unpack_spark_state(tmp_path)
+
+
+def records(place: Path) -> list[int]:
+    with kstore.open(place, "r") as store:
+        return [sum(1 for _ in log) for log in store["events"]]
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_job_goes_on_from_an_older_file(
+    place: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Reports in it load; partitions are done again, for it has not the times of their files."""
+    monkeypatch.setattr(ResumeFile, "end", ResumeFile.close)
+    state = str(place / f"{name}.json")
+    before = Path(state).read_text()
+    first = JOBS[name](NO_SPARK, place / "store", resume=state)
+    assert first
+    assert [each.from_file for each in first] == [None] * len(first)
+    assert Path(state).read_text().startswith(before)  # it was read, and grows
+    again = JOBS[name](NO_SPARK, place / "store", resume=state)
+    assert all(each.from_file is not None for each in again)
+    assert again == first
+
+
+@pytest.mark.parametrize("name", ["exact", "anew"])
+def test_a_restore_goes_on_from_an_older_file(place: Path, name: str) -> None:
+    def run() -> Any:
+        return restore.restore(
+            NO_SPARK,
+            place / name,
+            log_dirs=place / "store",
+            topic="events",
+            keep_offsets=name == "exact",
+            resume=str(place / f"restore-{name}.json"),
+        )
+
+    before = run()
+    assert [each.records for each in before] == [25, 25]
+    assert records(place / name) == [25, 25]
+    with kstore.open(place / "store", config=QUIET) as store:
+        store["events"][0].append(b"more")
+    assert [each.records for each in run()] == [26, 25]
+    assert records(place / name) == [26, 25]
