@@ -17,9 +17,6 @@ from interop.kafka_jars import CONNECTOR, CONNECTOR_SPARK
 from interop.node import Node
 
 PATIENCE = 120.0  # seconds
-# The port accepts connections shortly before the broker has started; a broker that is stopped in
-# between may hang.
-LEVEL, STARTED = "warn,kafka.server.KafkaRaftServer=info", "Kafka Server started"
 # What kafka-server-start.sh gives the JVM, beside its heap.
 SERVER = (
     "-server",
@@ -48,10 +45,8 @@ def running(root: Path) -> Iterator[Node]:
     root.mkdir(parents=True)
     node = Node(VERSION, root)
     node.jvm = ("-Xms1g", "-Xmx1g")  # as kafka-server-start.sh has it
-    node.level = LEVEL
     try:
         node.start()
-        wait_for_start(node)
         yield node
     finally:
         node.kill()
@@ -75,17 +70,7 @@ def holding(store: Path, topic: str, partitions: int, root: Path) -> Iterator[No
                 os.link(path, node.log_dir / name / path.name)
         (node.log_dir / ".kafka_cleanshutdown").unlink()
         node.start()
-        wait_for_start(node)
         yield node
-
-
-def wait_for_start(node: Node) -> None:
-    """Wait until the broker logs that it has started."""
-    until = monotonic() + PATIENCE
-    while STARTED not in node.said():
-        if monotonic() > until:
-            raise AssertionError(f"the broker has not started:\n{node.said()}")
-        sleep(0.01)
 
 
 class Served:
@@ -102,13 +87,14 @@ class Served:
         """Start, ask for every end offset until all are known, stop: see ``KafkaBroker``."""
         self._node.jvm = (f"-Xms{heap}", f"-Xmx{heap}", *SERVER)
         started = perf_counter()
-        self._node.start(pause=0.005)
+        self._node.launch()
+        self._node.wait_for_port(pause=0.005)
         port = perf_counter() - started
         try:
             ends = self._ends()
             seconds = perf_counter() - started
             memory = most_memory(self._node.pid)
-            wait_for_start(self._node)
+            self._node.wait_until_started()
         finally:
             self._node.stop()
         return {

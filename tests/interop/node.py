@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +17,10 @@ from interop.kafka_jars import JVM, java_command, run
 
 CLUSTER_ID = "a3N0b3JlLWludGVyb3AtMQ"  # 16 bytes in unpadded URL-safe base64
 FIELD, HEADER, LINE, NULL = "\x1f", "\x1d", "\x1e", "\x1c"
+# The broker says this once nothing of its start is left to do. Its port answers a moment before;
+# a SIGTERM in between ends the process without a clean shutdown (`BrokerServer.shutdown` does
+# nothing while the status is STARTING).
+_LIFE_CYCLE, _STARTED = "kafka.server.KafkaRaftServer=info", "Kafka Server started"
 _PRODUCER = {"3": "kafka.tools.ConsoleProducer", "4": "org.apache.kafka.tools.ConsoleProducer"}
 
 
@@ -119,31 +123,52 @@ broker.heartbeat.interval.ms=500
     def address(self) -> str:
         return f"127.0.0.1:{self._port}"
 
-    def start(self, timeout: float = 120, *, pause: float = 0.1) -> None:
-        """Start and wait until the port answers; what the broker said is in the error if not.
+    def start(self, timeout: float = 120) -> None:
+        """Start and wait until the start is complete; the error has the broker's log if it fails.
 
-        It is asked again after each pause.
+        From then on `stop` is a clean stop.
         """
+        self.launch()
+        self.wait_for_port(timeout)
+        self.wait_until_started(timeout)
+
+    def launch(self) -> None:
+        """Start the process and wait for nothing."""
         self._write_properties()
+        level = f"{self.level},{_LIFE_CYCLE}"
         output = self._output.open("wb")
         with output:
             self._process = subprocess.Popen(
                 java_command(
-                    self.version, "kafka.Kafka", self._properties, level=self.level, jvm=self.jvm
+                    self.version, "kafka.Kafka", self._properties, level=level, jvm=self.jvm
                 ),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 preexec_fn=die_with_parent,
             )
+
+    def wait_for_port(self, timeout: float = 120, *, pause: float = 0.1) -> None:
+        """Wait until the port answers, asking again after each pause."""
+        self._wait(self._port_answers, timeout, pause)
+
+    def wait_until_started(self, timeout: float = 120) -> None:
+        """Wait until the broker logs that its start is complete."""
+        self._wait(lambda: _STARTED in self._output.read_text(errors="replace"), timeout, 0.01)
+
+    def _port_answers(self) -> bool:
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection(("127.0.0.1", self._port), timeout=1),
+        ):
+            return True
+        return False
+
+    def _wait(self, is_done: Callable[[], bool], timeout: float, pause: float) -> None:
+        assert self._process is not None
         deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline:
-            if self._process.poll() is not None:
-                break
-            with (
-                contextlib.suppress(OSError),
-                socket.create_connection(("127.0.0.1", self._port), timeout=1),
-            ):
+        while time.monotonic() < deadline and self._process.poll() is None:
+            if is_done():
                 return
             time.sleep(pause)
         self.kill()
