@@ -10,6 +10,7 @@ import kstore
 from kstore.errors import InvalidConfigError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
 from kstore.spark.source import range_reader
 from kstore.spark.source.options import parse_source
+from support.topics_without_id import WAYS, assign_id, forget_stamps, make_topic, make_topic_again
 
 T0 = 1_700_000_000_000
 
@@ -54,7 +55,7 @@ def of_topic(path: Path, *ends: int) -> dict[str, dict[str, int]]:
         return {"t": {str(n): end for n, end in enumerate(ends)}, f"t@{store['t'].topic_id}": {}}
 
 
-def make_anew(path: Path, *counts: int) -> None:
+def make_again(path: Path, *counts: int) -> None:
     with kstore.open(path) as store:
         store.delete_topic("t")
         topic = store.create_topic("t", len(counts))
@@ -202,14 +203,14 @@ def test_the_same_batch_again_after_a_restart(place: Path) -> None:
     assert before == [(0, 3, 60), (1, 0, 4)]
 
 
-def test_a_topic_made_anew_is_lost_data_however_long_it_is(place: Path) -> None:
+def test_a_topic_made_again_is_lost_data_however_long_it_is(place: Path) -> None:
     """Longer than what was read: only its id tells that its records are others."""
     living, careless = stream(place), stream(place, failOnDataLoss=False)
     start = living.latestOffset(living.initialOffset(), unlimited())
     assert careless.latestOffset(start, unlimited()) == start
-    make_anew(place, 500, 20)
+    make_again(place, 500, 20)
     for reader in (living, stream(place, maxOffsetsPerTrigger=50)):
-        with pytest.raises(UnknownTopicOrPartitionError, match="made anew"):
+        with pytest.raises(UnknownTopicOrPartitionError, match="made again"):
             reader.latestOffset(start, reader.getDefaultReadLimit())
     for reader in (careless, stream(place, failOnDataLoss=False)):
         end = reader.latestOffset(start, unlimited())
@@ -223,11 +224,11 @@ def test_a_topic_made_anew_is_lost_data_however_long_it_is(place: Path) -> None:
     assert offsets_of(stream(place).partitions(start, end)) == [(0, 0, 50), (1, 0, 2)]
 
 
-def test_a_topic_made_anew_with_fewer_partitions_and_records(
+def test_a_topic_made_again_with_fewer_partitions_and_records(
     place: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     start = of_topic(place, 100, 10)
-    make_anew(place, 3)
+    make_again(place, 3)
     reader = stream(place, failOnDataLoss=False)
     end = reader.latestOffset(start, unlimited())
     assert end == of_topic(place, 3)
@@ -235,12 +236,12 @@ def test_a_topic_made_anew_with_fewer_partitions_and_records(
     assert offsets_of(reader.partitions(start, end)) == [(0, 0, 3)]
 
 
-def test_a_topic_made_anew_before_its_batch_was_read(
+def test_a_topic_made_again_before_its_batch_was_read(
     place: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     start, end = {"t": {"0": 3, "1": 0}}, of_topic(place, 60, 4)
-    make_anew(place, 500, 20)
-    with pytest.raises(UnknownTopicOrPartitionError, match="made anew"):
+    make_again(place, 500, 20)
+    with pytest.raises(UnknownTopicOrPartitionError, match="made again"):
         stream(place).partitions(start, end)
     careless = stream(place, failOnDataLoss=False)
     assert careless.partitions(start, end) == []
@@ -249,21 +250,15 @@ def test_a_topic_made_anew_before_its_batch_was_read(
     assert offsets_of(careless.partitions(end, after)) == [(0, 0, 500), (1, 0, 20)]
 
 
-def test_without_an_id_nothing_is_compared(place: Path) -> None:
-    """Checkpoints of the connector, and directories of a Kafka that had no topic ids."""
+def test_a_checkpoint_of_the_connector_opens_and_only_its_offsets_are_compared(place: Path) -> None:
+    """It names no topic's identity."""
     plain = {"t": {"0": 3, "1": 0}}
     end = stream(place).latestOffset(plain, unlimited())
     assert end == of_topic(place, 100, 10)
     assert offsets_of(stream(place).partitions(plain, end)) == [(0, 3, 100), (1, 0, 10)]
-    for each in place.glob("t-*/partition.metadata"):
-        each.unlink()
-    assert stream(place).latestOffset(plain, unlimited()) == {"t": {"0": 100, "1": 10}}
-    start = {**plain, "t@AAAAAAAAQACAAAAAAAAAAQ": {}}
-    after = stream(place).latestOffset(start, unlimited())
-    assert offsets_of(stream(place).partitions(start, after)) == [(0, 3, 100), (1, 0, 10)]
 
 
-def test_a_topic_made_anew_while_a_batch_is_planned(
+def test_a_topic_made_again_while_a_batch_is_planned(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The tasks look for the topic that the offsets are of, not for the one that came after."""
@@ -272,10 +267,64 @@ def test_a_topic_made_anew_while_a_batch_is_planned(
 
     def look_and_lose() -> Any:
         found = looked()
-        make_anew(place, 500, 20)
+        make_again(place, 500, 20)
         return found
 
     monkeypatch.setattr(reader, "_look", look_and_lose)
     tasks = reader.partitions({"t": {"0": 3, "1": 0}}, end)
-    ids = {f"t@{each.topic_id}" for task in tasks for each in task.ranges}
+    ids = {f"t@{each.identity.topic_id}" for task in tasks for each in task.ranges}
     assert ids == set(end) - {"t"}
+
+
+# --- topics without an id: the checkpoint has their creation stamp -----------------------------
+
+
+@pytest.mark.parametrize(("has_stamp", "by_kstore"), WAYS)
+def test_a_stream_reports_a_topic_without_id_that_was_made_again(
+    tmp_path: Path, has_stamp: bool, by_kstore: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is longer than what was read: no record of it is read from the middle."""
+    make_topic(tmp_path, 10, 5)
+    if not has_stamp:
+        forget_stamps(tmp_path)
+    living = stream(tmp_path, startingOffsets="earliest")
+    start = living.latestOffset(living.initialOffset(), unlimited())
+    assert living.latestOffset(start, unlimited()) == start
+    make_topic_again(tmp_path, 50, 20, by_kstore=by_kstore)
+    for reader in living, stream(tmp_path):
+        with pytest.raises(UnknownTopicOrPartitionError, match="deleted and made again"):
+            reader.latestOffset(start, unlimited())
+        with pytest.raises(UnknownTopicOrPartitionError, match="deleted and made again"):
+            reader.partitions(living.initialOffset(), start)
+    careless = stream(tmp_path, failOnDataLoss=False)
+    end = careless.latestOffset(start, unlimited())
+    assert "deleted and made again" in caplog.text
+    assert offsets_of(careless.partitions(start, end)) == [(0, 0, 50), (1, 0, 20)]
+    assert offsets_of(stream(tmp_path).partitions(start, end)) == [(0, 0, 50), (1, 0, 20)]
+    assert stream(tmp_path).latestOffset(end, unlimited()) == end
+
+
+def test_a_stream_continues_where_its_topic_gets_a_stamp_and_then_an_id(tmp_path: Path) -> None:
+    make_topic(tmp_path, 10, 5)
+    forget_stamps(tmp_path)
+    reader = stream(tmp_path, startingOffsets="earliest")
+    offsets = [reader.latestOffset(reader.initialOffset(), unlimited())]
+    kstore.open(tmp_path).close()
+    offsets.append(stream(tmp_path).latestOffset(offsets[-1], unlimited()))
+    assign_id(tmp_path)
+    offsets.append(stream(tmp_path).latestOffset(offsets[-1], unlimited()))
+    with kstore.open(tmp_path) as store:
+        store["t"][1].append(b"more")
+    offsets.append(stream(tmp_path).latestOffset(offsets[-1], unlimited()))
+    for n, start in enumerate(offsets[:-1]):
+        assert offsets_of(stream(tmp_path).partitions(start, offsets[-1])) == [(1, 5, 6)], n
+
+
+def test_an_older_checkpoint_of_a_topic_without_id_still_opens(tmp_path: Path) -> None:
+    """It has offsets only; the next batch binds it to the topic that is read."""
+    make_topic(tmp_path, 10, 5)
+    end = stream(tmp_path).latestOffset({"t": {"0": 3, "1": 5}}, unlimited())
+    assert offsets_of(stream(tmp_path).partitions({"t": {"0": 3, "1": 5}}, end)) == [(0, 3, 10)]
+    make_topic_again(tmp_path, 50, 20)
+    with pytest.raises(UnknownTopicOrPartitionError, match="deleted and made again"):
+        stream(tmp_path).latestOffset(end, unlimited())

@@ -160,7 +160,7 @@ def test_a_log_that_was_made_anew_is_no_silent_empty_batch(
     assert found == sorted([*rows(0, 100), *rows(40, 45)])
 
 
-def test_a_topic_that_was_made_anew_is_not_read_from_the_middle(
+def test_a_topic_that_was_made_again_is_not_read_from_the_middle(
     run: Callable[..., tuple[list[Any], Any]], tmp_path: Path
 ) -> None:
     """It is longer than what was read: its offsets alone look as if the log had grown."""
@@ -172,7 +172,7 @@ def test_a_topic_that_was_made_anew_is_not_read_from_the_middle(
     with kstore.open(store) as opened:
         opened.delete_topic("t")
     append(store, numbered(1000, 1150))
-    with pytest.raises(StreamingQueryException, match="deleted and made anew"):
+    with pytest.raises(StreamingQueryException, match="deleted and made again"):
         run(store, startingOffsets="earliest")
     found, _ = run(store, startingOffsets="earliest", failOnDataLoss="false")
     new = [(0, n, str(1000 + n)) for n in range(150)]

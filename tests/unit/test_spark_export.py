@@ -17,6 +17,7 @@ from pyarrow import parquet as pq
 import kstore
 from kstore.errors import InvalidConfigError, StorageError
 from kstore.log.files import DISK, Files
+from kstore.log.topic_identity import TopicIdentity
 from kstore.spark.jobs import parquet_files
 from kstore.spark.jobs.export_target import FOLDER, Exported, Target, add_interval, subtract
 from kstore.spark.source import arrow_batches
@@ -244,7 +245,7 @@ def test_wherever_it_dies_nothing_is_lost_or_there_twice(place: Path, tmp_path: 
                 interval
                 for each in task
                 for interval in target.left(
-                    each.topic, None, each.partition, (each.start, each.stop), each.stop
+                    each.topic, TopicIdentity(), each.partition, (each.start, each.stop), each.stop
                 )
             ]
             if left:
@@ -280,7 +281,9 @@ def test_a_file_that_is_not_here_is_not_exported(place: Path, tmp_path: Path, sp
         assert written[0].staged in str(caught.value)
     with Target(str(out)) as target:
         assert all(
-            target.left(each.topic, None, each.partition, (each.start, each.stop), each.stop)
+            target.left(
+                each.topic, TopicIdentity(), each.partition, (each.start, each.stop), each.stop
+            )
             == [(each.start, each.stop)]
             for each in task
         )
@@ -309,13 +312,14 @@ def test_another_log_under_the_same_name(tmp_path: Path) -> None:
     with Target(str(tmp_path)) as target:
         target.publish([("orders", "id-1", 0, 5, 10)], [])
     seen = Exported(str(tmp_path))
-    assert seen.left("orders", "id-1", 0, (0, 20), 20) == [(0, 5), (10, 20)]
-    assert seen.left("orders", None, 0, (6, 9), 10) == []
-    assert seen.left("orders", "id-1", 1, (0, 3), 3) == [(0, 3)]
-    with pytest.raises(InvalidConfigError, match="another topic"):
-        seen.left("orders", "id-2", 0, (0, 20), 20)
+    same = TopicIdentity("id-1")
+    assert seen.left("orders", same, 0, (0, 20), 20) == [(0, 5), (10, 20)]
+    assert seen.left("orders", same, 1, (0, 3), 3) == [(0, 3)]
+    for other in TopicIdentity("id-2"), TopicIdentity():
+        with pytest.raises(InvalidConfigError, match="another topic"):
+            seen.left("orders", other, 0, (0, 20), 20)
     with pytest.raises(InvalidConfigError, match="truncated"):
-        seen.left("orders", "id-1", 0, (0, 9), 9)
+        seen.left("orders", same, 0, (0, 9), 9)
 
 
 @pytest.mark.parametrize(
@@ -351,7 +355,7 @@ def test_another_isolation_is_refused(tmp_path: Path) -> None:
         with pytest.raises(InvalidConfigError, match=r"as read_committed.* read_uncommitted"):
             kind(str(tmp_path))
     with Target(str(tmp_path), isolation="read_committed") as target:
-        assert target.left("orders", None, 0, (0, 5), 5) == []
+        assert target.left("orders", TopicIdentity(), 0, (0, 5), 5) == []
 
 
 def test_what_is_kept_is_small(tmp_path: Path) -> None:

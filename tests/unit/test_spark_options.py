@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kstore.errors import InvalidConfigError
+from kstore.log.topic_identity import TopicIdentity
 from kstore.spark.jobs import JOBS
 from kstore.spark.sink.options import check_columns, parse_sink
 from kstore.spark.source.metrics import offsets_behind_latest
@@ -16,7 +17,7 @@ from kstore.spark.source.offsets import (
     EARLIEST,
     LATEST,
     from_json,
-    ids_from_json,
+    identities_from_json,
     parse_offsets,
     to_json,
 )
@@ -237,9 +238,11 @@ def test_offsets_as_kafka_s_json_in_one_order() -> None:
     assert from_json(to_json(offsets), "x") == offsets
 
 
-def test_topic_ids_beside_the_offsets() -> None:
-    ids = {"b": "B-_x", "a": None, "c": "C"}
+def test_identities_beside_the_offsets() -> None:
+    known = {"b": "B-_x", "a": None, "c": "C"}
+    ids = {topic: TopicIdentity(identity) for topic, identity in known.items()}
     written = to_json({("b", 0): 5, ("a", 0): 7}, ids)
-    assert str(written) == "{'a': {'0': 7}, 'b': {'0': 5}, 'b@B-_x': {}}"
+    assert str(written) == "{'a': {'0': 7}, 'b': {'0': 5}, 'a@': {}, 'b@B-_x': {}}"
     assert from_json(written, "x") == {("b", 0): 5, ("a", 0): 7}
-    assert ids_from_json(written) == {"b": "B-_x"}
+    assert identities_from_json(written) == {"a": None, "b": "B-_x"}
+    assert identities_from_json({"b": {"0": 5}}) == {}

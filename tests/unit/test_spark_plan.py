@@ -251,7 +251,7 @@ def test_an_index_that_misleads_costs_cuts_only(tmp_path: Path, damage: str) -> 
         assert before.end_position == after.position
 
 
-def test_a_topic_made_anew_since_the_load_is_lost_data(tmp_path: Path) -> None:
+def test_a_topic_made_again_since_the_load_is_lost_data(tmp_path: Path) -> None:
     with kstore.open(tmp_path) as store:
         store.create_topic("orders")[0].extend([b"old"] * 10)
     texts = {"path": str(tmp_path), "subscribe": "orders"}
@@ -261,7 +261,7 @@ def test_a_topic_made_anew_since_the_load_is_lost_data(tmp_path: Path) -> None:
     with kstore.open(tmp_path) as store:
         store.delete_topic("orders")
         store.create_topic("orders")[0].extend([b"NEW"] * 50)
-    with pytest.raises(UnknownTopicOrPartitionError, match="made anew"):
+    with pytest.raises(UnknownTopicOrPartitionError, match="made again"):
         plan_batch(wanted, snapshot, 1)
     careless = parse_source({**texts, "failondataloss": "false"})
     assert plan_batch(careless, snapshot, 1).offsets == 0

@@ -1,6 +1,7 @@
 """What tells a topic from a later one of the same name: its id, or a creation stamp."""
 
 import logging
+from dataclasses import dataclass
 
 from kstore._native.append.reentrant_lock import ReentrantLock
 from kstore.errors import CorruptFileError
@@ -10,6 +11,29 @@ from kstore.log.identity import random_uuid, read_topic_id
 from kstore.log.shared import LogReader
 
 _LOGGER = logging.getLogger("kstore")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicIdentity:
+    """What a topic was known by when this was made: immutable, and can be pickled."""
+
+    topic_id: str | None = None  # Kafka's
+    stamp: str | None = None  # the creation stamp that a topic without an id has, or once had
+    has_id_from_entry: bool = False  # the entry in kstore.topics has the id
+
+    @property
+    def text(self) -> str | None:
+        """The topic id, else the creation stamp; None for a topic with neither."""
+        return self.topic_id or self.stamp
+
+    def is_same(self, known: str | None) -> bool:
+        """Whether this topic is the one whose identity was ``known`` once, None for neither.
+
+        A broker that is upgraded assigns an id to a topic that had none.
+        """
+        if known is None:
+            return self.stamp is not None or not self.has_id_from_entry
+        return known in (self.stamp, self.topic_id)
 
 
 class TopicIdentities:
@@ -33,7 +57,14 @@ class TopicIdentities:
         with self._lock:
             if topic not in self._catalog.places:
                 raise self._catalog.unknown(topic)
-            return self._topic_id_if_any(topic) or self._settings.stamps.get(topic)
+            return self._find(topic).text
+
+    def find(self, topic: str) -> TopicIdentity:
+        """All that a topic is known by now; UnknownTopicOrPartitionError if it does not exist."""
+        with self._lock:
+            if topic not in self._catalog.places:
+                raise self._catalog.unknown(topic)
+            return self._find(topic)
 
     def topic_id_of(self, topic: str) -> str | None:
         """Kafka's id of a topic."""
@@ -41,18 +72,9 @@ class TopicIdentities:
             return self._catalog.topic_id(topic)
 
     def is_same(self, topic: str, known: str | None) -> bool:
-        """Whether a topic is the one that had this identity once; False where it is not here.
-
-        A broker that is upgraded gives an id to a topic that had none.
-        """
+        """Whether a topic is the one that had this identity once; False if it does not exist."""
         with self._lock:
-            if topic not in self._catalog.places:
-                return False
-            stamp = self._settings.stamps.get(topic)
-            if known is None:
-                entry = self._settings.get(topic)
-                return stamp is not None or entry is None or entry.topic_id is None
-            return known in (stamp, self._topic_id_if_any(topic))
+            return topic in self._catalog.places and self._find(topic).is_same(known)
 
     def add_reader(self, key: tuple[str, int], reader: LogReader) -> None:
         """A reader of a partition of a topic as it is now."""
@@ -70,6 +92,13 @@ class TopicIdentities:
             if not (is_here and self.is_same(topic, known)):
                 del self._readers[key]
                 reader.end()
+
+    def _find(self, topic: str) -> TopicIdentity:
+        return TopicIdentity(
+            self._topic_id_if_any(topic),
+            self._settings.stamps.get(topic),
+            self._settings.topic_id(topic) is not None,
+        )
 
     def _topic_id_if_any(self, topic: str) -> str | None:
         if (own := self._settings.topic_id(topic)) is not None:

@@ -4,7 +4,7 @@ import argparse
 import json
 import os
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -137,7 +137,7 @@ def export(
         tasks = [_Task(source, each, store.staged, tag, compression) for each in plan.tasks]
         with closing(run_tasks(spark, tasks, _work, "kstore export")) as results:
             for number, written in results:
-                store.publish(_told(tasks[number].ranges), written)
+                store.publish(_exported(tasks[number].ranges), written)
                 report.add(written)
                 report.log_bytes += _size(tasks[number].ranges)
                 progress(report.log_bytes, plan.size, tasks[number].ranges[0].topic)
@@ -145,8 +145,10 @@ def export(
     return report
 
 
-def _told(ranges: Sequence[OffsetRange]) -> Iterable[tuple[str, str | None, int, int, int]]:
-    return ((each.topic, each.topic_id, each.partition, each.start, each.stop) for each in ranges)
+def _exported(ranges: Sequence[OffsetRange]) -> Iterator[tuple[str, str | None, int, int, int]]:
+    for each in ranges:
+        identity = None if each.identity is None else each.identity.text
+        yield each.topic, identity, each.partition, each.start, each.stop
 
 
 def _size(ranges: Sequence[OffsetRange]) -> int:
@@ -180,13 +182,13 @@ def _plan(source: SourceOptions, exported: Exported, parallelism: int, file_size
     logs: list[tuple[Log, int, int]] = []
     for (topic, partition), (_, end) in snapshot.extents.items():
         wanted = (starts[topic, partition], stops[topic, partition])
-        intervals = exported.left(topic, snapshot.topic_ids[topic], partition, wanted, end)
+        intervals = exported.left(topic, snapshot.identities[topic], partition, wanted, end)
         logs += [(store[topic][partition], low, high) for low, high in intervals]
     return plan_ranges(
         logs,
         parallelism=parallelism,
         most=file_size,
-        topic_ids=snapshot.topic_ids,
+        identities=snapshot.identities,
     )
 
 

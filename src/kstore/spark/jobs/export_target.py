@@ -15,6 +15,7 @@ from typing import Any
 
 from kstore.errors import InvalidConfigError, StorageError, StoreLockedError
 from kstore.log.files import DISK, Files
+from kstore.log.topic_identity import TopicIdentity
 from kstore.spark.jobs.parquet_files import Written
 
 FOLDER = "_kstore_export"
@@ -64,23 +65,25 @@ class Exported:
         if files.exists(self._progress):
             self._load()
 
-    def left(self, topic: str, topic_id: str | None, partition: int, wanted: Interval, end: int
-             ) -> list[Interval]:  # fmt: skip
+    def left(
+        self, topic: str, identity: TopicIdentity, partition: int, wanted: Interval, end: int
+    ) -> list[Interval]:
         """What of the wanted offsets is not exported yet.
 
         Raises InvalidConfigError where what was exported is of another log than this one.
         """
         done = self._done.get((topic, partition), [])
         known = self._ids.get(topic)
-        if done and known is not None and topic_id is not None and known != topic_id:
+        if done and not identity.is_same(known):
             raise InvalidConfigError(
-                f"{self.path} has records of another topic {topic!r} (id {known}, now {topic_id}): "
-                "it was made anew; export it into another directory"
+                f"{self.path} has records of another topic {topic!r} (it was "
+                f"{known or 'without an id'} and is {identity.text or 'without an id'}): it was "
+                "made again; export it into another directory"
             )
         if done and done[-1][1] > end:
             raise InvalidConfigError(
                 f"{self.path} has {topic}-{partition} up to offset {done[-1][1]}, but the log ends "
-                f"at {end}: it was made anew or truncated; export it into another directory"
+                f"at {end}: it was made again or truncated; export it into another directory"
             )
         return subtract(*wanted, done)
 
@@ -150,16 +153,16 @@ class Target(Exported):
     def publish(
         self, ranges: Iterable[tuple[str, str | None, int, int, int]], written: Sequence[Written]
     ) -> None:
-        """A task's work becomes visible: (topic, its id, partition, start, stop) and its files.
+        """A task's work becomes visible: (topic, its identity, partition, start, stop), its files.
 
         Raises StorageError, and notes nothing, where a file is not here as the task wrote it.
         """
         self._check(written)
-        for topic, topic_id, partition, start, stop in ranges:
+        for topic, identity, partition, start, stop in ranges:
             done = self._done.get((topic, partition), [])
             self._done[topic, partition] = add_interval(done, start, stop)
-            if topic_id is not None:
-                self._ids[topic] = topic_id
+            if identity is not None:
+                self._ids[topic] = identity
         self._pending = [(os.path.basename(each.staged), each.name) for each in written]
         self._files.sync_directory(self.staged)
         self._save()

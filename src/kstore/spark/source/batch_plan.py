@@ -3,19 +3,27 @@
 from collections.abc import Mapping
 
 from kstore.errors import InvalidConfigError
+from kstore.log.topic_identity import TopicIdentity
 from kstore.spark.source.data_loss import report_data_loss
 from kstore.spark.source.offset_ranges import Plan, plan_ranges
 from kstore.spark.source.offsets import EARLIEST, LATEST, TopicPartition
 from kstore.spark.source.options import SourceOptions
 from kstore.spark.source.range_reader import open_store
-from kstore.spark.source.snapshot import Snapshot, check_extent, check_topic_id, resolve
+from kstore.spark.source.snapshot import (
+    Snapshot,
+    check_extent,
+    check_identity,
+    find_identity,
+    resolve,
+)
 
 
 def plan_batch(options: SourceOptions, snapshot: Snapshot, parallelism: int) -> Plan:
     """The tasks of a load; raises what was lost since the snapshot, unless told to go on."""
     store = open_store(options.paths)
-    now = {topic: store[topic].topic_id for topic in snapshot.topic_ids if topic in store}
-    gone = find_made_anew(snapshot.topic_ids, now, options.fail_on_data_loss)
+    known = {topic: each.text for topic, each in snapshot.identities.items()}
+    now = {topic: find_identity(store, topic) for topic in known if topic in store}
+    gone = find_made_again(known, now, options.fail_on_data_loss)
     starts = resolve(store, snapshot, options.starting, options)
     stops = resolve(store, snapshot, options.ending, options)
     logs = []
@@ -32,7 +40,7 @@ def plan_batch(options: SourceOptions, snapshot: Snapshot, parallelism: int) -> 
         most=options.max_partition_bytes,
         min_tasks=options.min_partitions,
         most_offsets=options.max_records,
-        topic_ids=snapshot.topic_ids,
+        identities=snapshot.identities,
     )
 
 
@@ -49,13 +57,13 @@ def _check_order(place: TopicPartition, options: SourceOptions) -> None:
         )
 
 
-def find_made_anew(
-    topic_ids: Mapping[str, str | None], now: Mapping[str, str | None], fail_on_data_loss: bool
+def find_made_again(
+    known: Mapping[str, str | None], now: Mapping[str, TopicIdentity], fail_on_data_loss: bool
 ) -> set[str]:
-    """Topics that are others now than they were, by their ids: their records are lost."""
+    """Topics that are others now than those of the known identities: their records are lost."""
     gone = set()
-    for topic, known in topic_ids.items():
-        lost = check_topic_id(topic, known, now.get(topic, known))
+    for topic in known:
+        lost = check_identity(topic, known[topic], now[topic]) if topic in now else None
         report_data_loss(lost, fail_on_data_loss)
         if lost is not None:
             gone.add(topic)

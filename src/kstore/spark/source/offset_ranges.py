@@ -23,6 +23,7 @@ from kstore.log import filenames
 from kstore.log.files import DISK, Files
 from kstore.log.identity import read_meta_properties
 from kstore.log.log import Log
+from kstore.log.topic_identity import TopicIdentity
 from kstore.spark.source.options import MAX_TASKS
 
 HEAD_SIZE = 21  # of a batch: offset, size, epoch, magic and CRC, which tell it from any other
@@ -66,7 +67,7 @@ class OffsetRange:
     start: int
     stop: int
     pieces: tuple[Piece, ...]
-    topic_id: str | None = None  # that a task has to find as well, where the topic has one
+    identity: TopicIdentity | None = None  # that a task has to find as well; None: any
     node: str | None = None  # whose replica it is: the same
 
     @property
@@ -117,14 +118,13 @@ def plan_ranges(
     most: int,
     min_tasks: int = 0,
     most_offsets: int | None = None,
-    topic_ids: Mapping[str, str | None] | None = None,
+    identities: Mapping[str, TopicIdentity] | None = None,
     files: Files = DISK,
 ) -> Plan:
     """Tasks for offsets [start, stop) of each log; where nothing is to be read there are none.
 
     Raises InvalidConfigError where ``most_offsets`` a task make more tasks than a driver bears.
     """
-    ids = topic_ids or {}
     nodes: dict[str, str | None] = {}
     ranges, segments, all_segments, all_bytes = [], 0, 0, 0
     for log, start, stop in logs:
@@ -136,7 +136,7 @@ def plan_ranges(
             place = os.path.dirname(log.path)
             if place not in nodes:
                 nodes[place] = node_of(files, place)
-            whose = ids.get(log.topic), nodes[place]
+            whose = (identities or {}).get(log.topic), nodes[place]
             found = OffsetRange(log.topic, log.partition, start, stop, parts, *whose)
             segments += len(found.pieces)
             ranges.append(found)

@@ -2,15 +2,18 @@
 
 ``{"orders": {"0": 23, "1": -1}}`` is an offset for each partition, ``{"orders": [0, 1]}`` is a
 list of partitions. -2 stands for the earliest offset, -1 for the latest. A stream writes down which
-topic its offsets are of as a topic without partitions, ``{"orders@<topic id>": {}}``: no topic of
-Kafka's may have such a name, and who knows nothing of it (the connector) reads no offset there.
+topic its offsets are of as a topic without partitions, ``{"orders@<identity>": {}}``: no topic of
+Kafka's may have such a name, and who knows nothing of it (the connector) reads no offset there. The
+identity is the topic id, or the creation stamp of a topic without an id, or empty for neither.
 """
 
 import json
 from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from typing import Any
 
 from kstore.errors import InvalidConfigError
+from kstore.log.topic_identity import TopicIdentity
 
 TopicPartition = tuple[str, int]
 Offsets = dict[TopicPartition, int]
@@ -46,25 +49,30 @@ def from_json(found: Any, option: str) -> Offsets:
 
 
 def to_json(
-    offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, str | None] | None = None
+    offsets: Mapping[TopicPartition, int],
+    identities: Mapping[str, TopicIdentity] | None = None,
 ) -> dict[str, dict[str, int]]:
     """The same the other way round, in one order: Spark compares the texts.
 
-    With the ids of those of the topics that have one and an offset.
+    With the identities of those of the topics that have an offset.
     """
     found: dict[str, dict[str, int]] = {}
     for topic, partition in sorted(offsets):
         found.setdefault(topic, {})[str(partition)] = offsets[topic, partition]
-    for topic, topic_id in sorted((topic_ids or {}).items()):
-        if topic_id is not None and topic in found:
-            found[f"{topic}@{topic_id}"] = {}
+    for topic, identity in sorted((identities or {}).items(), key=itemgetter(0)):
+        if topic in found:
+            found[f"{topic}@{identity.text or ''}"] = {}
     return found
 
 
-def ids_from_json(found: Mapping[str, Any]) -> dict[str, str]:
-    """The topic ids that are beside offsets, by topic."""
+def identities_from_json(found: Mapping[str, Any]) -> dict[str, str | None]:
+    """The identities beside offsets, by topic: None for a topic that had neither id nor stamp.
+
+    Without the topics whose identity was not written down (by the connector, or an older kstore
+    for a topic without an id).
+    """
     names = [name.partition("@") for name in found]
-    return {topic: topic_id for topic, _, topic_id in names if topic_id}
+    return {topic: identity or None for topic, separator, identity in names if separator}
 
 
 def parse_partitions(text: str, option: str) -> tuple[TopicPartition, ...]:

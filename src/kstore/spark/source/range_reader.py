@@ -30,6 +30,7 @@ from kstore.log import filenames
 from kstore.log.files import DISK, Files
 from kstore.log.identity import read_topic_id
 from kstore.log.log import Log
+from kstore.log.topic_identity import TopicIdentity
 from kstore.log.transactions import Outcomes, check_isolation
 from kstore.record.columns import Columns, ColumnScan
 from kstore.spark.source.data_loss import report_data_loss
@@ -113,7 +114,7 @@ class RangeReader:
             inode, _, size = self.files.stamp(fd)
             same = inode == piece.inode and size >= piece.end_position
             same = same and self.files.pread(fd, len(piece.head), piece.position) == piece.head
-            # Behind the opening: of a directory that is made anew later, this file is the old.
+            # Behind the opening: of a directory that is made again later, this file is the old.
             if same and (self._confirmed is of or self._is_planned(of, piece)):
                 self._confirmed = of
                 return fd
@@ -125,8 +126,11 @@ class RangeReader:
     def _is_planned(self, of: OffsetRange, piece: Piece) -> bool:
         """Whether the directory says of itself what it said when it was planned, if it did."""
         directory = os.path.dirname(piece.path)
-        if of.topic_id is not None and read_topic_id(self.files, directory) != of.topic_id:
-            return False
+        if of.identity is not None:
+            found = read_topic_id(self.files, directory)
+            is_known_by_id = found is not None and found == of.identity.topic_id
+            if not is_known_by_id and not _is_topic(open_store(self.paths), of.topic, of.identity):
+                return False
         here = None if of.node is None else node_of(self.files, os.path.dirname(directory))
         return here is None or here == of.node
 
@@ -175,11 +179,12 @@ class RangeReader:
 
     def _open(self, of: OffsetRange, start: int, stop: int) -> Log | None:
         try:
-            topic = open_store(self.paths)[of.topic]
-            if of.topic_id is not None and topic.topic_id != of.topic_id:
+            store = open_store(self.paths)
+            topic = store[of.topic]
+            if of.identity is not None and not _is_topic(store, of.topic, of.identity):
                 raise StorageError(
                     f"host {socket.gethostname()} has another topic {of.topic!r} here than the one "
-                    f"that was planned (ids {topic.topic_id} and {of.topic_id}): it was made anew "
+                    f"that was planned ({of.identity.text or 'without an id'}): it was made again "
                     "meanwhile, or this host has a directory of its own under the path instead of "
                     "the shared one",
                     path=self.paths[0],
@@ -296,6 +301,11 @@ class _PieceScan:
         wanted = 12 + int.from_bytes(head[8:12], "big", signed=True)
         fits = size < wanted <= self._piece.end_position - position
         return wanted if fits and wanted <= _LARGEST_BATCH else 0
+
+
+def _is_topic(store: Store, topic: str, planned: TopicIdentity) -> bool:
+    """Whether a topic is the planned one, by its topic id or its creation stamp."""
+    return topic in store and store._manager.identities.is_same(topic, planned.text)
 
 
 def _before(piece: Piece) -> int:

@@ -16,6 +16,7 @@ from kstore.errors import (
 )
 from kstore.log.filenames import INTERNAL_TOPICS
 from kstore.log.log import Log
+from kstore.log.topic_identity import TopicIdentity
 from kstore.log.transactions import check_isolation
 from kstore.spark.java_pattern import compile_topic_pattern
 from kstore.spark.source.offsets import EARLIEST, LATEST, Offsets, TopicPartition, format_names
@@ -32,7 +33,7 @@ class Snapshot:
     extents: dict[TopicPartition, tuple[int, int]]
     missing: tuple[TopicPartition, ...] = ()
     missing_topics: tuple[str, ...] = ()
-    topic_ids: dict[str, str | None] = field(default_factory=dict)  # None: the topic has none
+    identities: dict[str, TopicIdentity] = field(default_factory=dict)  # by topic
 
     @property
     def ends(self) -> Offsets:
@@ -83,15 +84,23 @@ def take_snapshot(store: Store, options: SourceOptions) -> Snapshot:
     """
     found = find_partitions(store, options)
     committed = check_isolation(options.isolation)
-    # Before the offsets: of a topic that is made anew meanwhile these are not taken for its own.
-    topic_ids = {topic: store[topic].topic_id for topic, _ in found.extents}
+    # Before the offsets: of a topic that is made again meanwhile these are not taken for its own.
+    identities = {
+        topic: find_identity(store, topic)
+        for topic in dict.fromkeys(topic for topic, _ in found.extents)
+    }
     extents = {}
     for topic, number in found.extents:
         log = store[topic][number]
         start = log.start_offset
         end = log.last_stable_offset if committed else log.end_offset
         extents[topic, number] = (start, max(end, start))
-    return Snapshot(extents, found.missing, found.missing_topics, topic_ids)
+    return Snapshot(extents, found.missing, found.missing_topics, identities)
+
+
+def find_identity(store: Store, topic: str) -> TopicIdentity:
+    """What a topic is known by, by the last look at the directories."""
+    return store._manager.identities.find(topic)
 
 
 def resolve(store: Store, snapshot: Snapshot, bound: Bound, options: SourceOptions) -> Offsets:
@@ -137,13 +146,14 @@ def _log(store: Store, place: TopicPartition) -> Log:
     return store[place[0]][place[1]]
 
 
-def check_topic_id(topic: str, known: str | None, now: str | None) -> KStoreError | None:
-    """What to say where a topic is not the one that it was; None where it is, or had no id."""
-    if known is None or known == now:
+def check_identity(topic: str, known: str | None, now: TopicIdentity) -> KStoreError | None:
+    """The error for a topic that is not the one that it was; None for the same topic."""
+    if now.is_same(known):
         return None
     return UnknownTopicOrPartitionError(
-        f"topic {topic!r} was deleted and made anew (its id was {known} and is {now}): the "
-        "records that are wanted are gone, and others have their offsets"
+        f"topic {topic!r} was deleted and made again (it was {known or 'without an id'} and is "
+        f"{now.text or 'without an id'}): the records that are wanted are gone, and others have "
+        "their offsets"
     )
 
 

@@ -5,9 +5,9 @@ the first batch it asks for the initial offset again. So that one stays symbolic
 earliest), and the first batch turns it into numbers: from "latest" it reads nothing and writes
 down where the log ended, exactly once.
 
-What is persisted names the topics' ids, too: a topic that was made anew since is lost data, however
-long it is. Where either side has no id (a checkpoint of Spark's Kafka connector, a directory of a
-Kafka before 2.8), offsets are all there is to compare.
+What is persisted names the topics' identities, too (topic ids, or the creation stamps of topics
+without one): a topic that was made again since is lost data, however long it is. In a checkpoint
+of Spark's Kafka connector there are only offsets to compare.
 """
 
 import time
@@ -24,7 +24,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from kstore.errors import OffsetOutOfRangeError, UnknownTopicOrPartitionError
-from kstore.spark.source.batch_plan import find_made_anew
+from kstore.spark.source.batch_plan import find_made_again
 from kstore.spark.source.batch_reader import RangesPartition
 from kstore.spark.source.data_loss import report_data_loss
 from kstore.spark.source.offset_ranges import plan_ranges
@@ -35,7 +35,7 @@ from kstore.spark.source.offsets import (
     TopicPartition,
     format_names,
     from_json,
-    ids_from_json,
+    identities_from_json,
     to_json,
 )
 from kstore.spark.source.options import SourceOptions
@@ -105,7 +105,7 @@ class KStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self, start: dict[str, Any], limit: ReadLimit
     ) -> dict[str, Any]:
         snapshot = self._look()
-        others = self._made_anew(ids_from_json(start), snapshot)
+        others = self._made_again(identities_from_json(start), snapshot)
         before = _without(others, from_json(start, "the offset of the checkpoint"))
         ends = snapshot.ends
         if self._target is not None:
@@ -124,13 +124,13 @@ class KStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if end < begins[place]:
                 self._lose(_shrunk(place, begins[place], end))
         if isinstance(limit, ReadAllAvailable):
-            return to_json(ends, snapshot.topic_ids)
+            return to_json(ends, snapshot.identities)
         if not self._enough(begins, ends):
             return start
         self._last_batch_at = self._clock()
         if self._options.max_offsets is not None:
             ends = share_out(begins, ends, self._options.max_offsets)
-        return to_json(ends, snapshot.topic_ids)
+        return to_json(ends, snapshot.identities)
 
     def _begin(self, place: TopicPartition, before: Offsets, snapshot: Snapshot, end: int) -> int:
         """Where the next batch begins in a partition: a new one from its first record on."""
@@ -154,12 +154,16 @@ class KStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The same offsets for the same arguments, after a restart too; what is gone is lost."""
         snapshot = self._look()
-        then, until = ids_from_json(start), ids_from_json(end)
-        others = {topic for topic, known in then.items() if until.get(topic, known) != known}
+        then, until = identities_from_json(start), identities_from_json(end)
+        others = {
+            topic
+            for topic, known in then.items()
+            if until.get(topic, known) != known and not _is_still(snapshot, topic, known)
+        }
         before = _without(others, from_json(start, "the offset of the checkpoint"))
         stops = from_json(end, "the offset of the checkpoint")
         logs = []
-        for place, stop in _without(self._made_anew(until, snapshot), stops).items():
+        for place, stop in _without(self._made_again(until, snapshot), stops).items():
             extent = snapshot.extents.get(place)
             if extent is None:
                 self._lose(
@@ -181,7 +185,7 @@ class KStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             most=self._options.max_partition_bytes,
             min_tasks=self._options.min_partitions,
             most_offsets=self._options.max_records,
-            topic_ids=snapshot.topic_ids,
+            identities=snapshot.identities,
         )
         return [RangesPartition(task) for task in plan.tasks]
 
@@ -205,13 +209,18 @@ class KStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             iter(self._store)  # lists the directories again
         return take_snapshot(self._store, self._options)
 
-    def _made_anew(self, topic_ids: dict[str, str], snapshot: Snapshot) -> set[str]:
-        """Topics that are others now: an error, or told once and their old offsets are nothing."""
-        now = {topic: found for topic, found in snapshot.topic_ids.items() if found is not None}
-        return find_made_anew(topic_ids, now, self._options.fail_on_data_loss)
+    def _made_again(self, known: dict[str, str | None], snapshot: Snapshot) -> set[str]:
+        """Topics that are others now: an error, or a warning and their old offsets are nothing."""
+        return find_made_again(known, snapshot.identities, self._options.fail_on_data_loss)
 
     def _lose(self, error: OffsetOutOfRangeError | UnknownTopicOrPartitionError) -> None:
         report_data_loss(error, self._options.fail_on_data_loss)
+
+
+def _is_still(snapshot: Snapshot, topic: str, known: str | None) -> bool:
+    """Whether a topic is the one of an identity, also if it has got an id since."""
+    now = snapshot.identities.get(topic)
+    return now is not None and now.is_same(known)
 
 
 def _without(topics: set[str], offsets: Offsets) -> Offsets:
