@@ -48,9 +48,29 @@ def note_gaps(files: Files, directory: str | os.PathLike[str], gaps: Iterable[Ra
         known = read_known_gaps(files, directory)
     except CorruptFileError:
         known = []
-    ranges = sorted({*known, *gaps})
+    _write(files, os.path.join(directory, NAME), sorted({*known, *gaps}))
+
+
+def truncate_gaps(files: Files, directory: str | os.PathLike[str], end: int) -> None:
+    """Leave of the ranges what lies below a new log end: later offsets will be assigned again.
+
+    A file that cannot be read stays as it is: whoever reads it reports that.
+    """
+    try:
+        known = read_known_gaps(files, directory)
+    except (CorruptFileError, NewerFormatError):
+        return
+    kept = [(first, min(last, end)) for first, last in known if first < end]
+    path = os.path.join(directory, NAME)
+    if kept and kept != known:
+        _write(files, path, kept)
+    elif not kept and files.exists(path):
+        files.remove(path)
+
+
+def _write(files: Files, path: str, ranges: Sequence[Range]) -> None:
     document = {"format": FORMAT, "gaps": [list(each) for each in ranges]}
-    files.write_atomically(os.path.join(directory, NAME), json.dumps(document).encode() + b"\n")
+    files.write_atomically(path, json.dumps(document).encode() + b"\n")
 
 
 def merge_ranges(ranges: Iterable[Range]) -> list[Range]:

@@ -20,6 +20,7 @@ from kstore.log.filenames import (
     SNAPSHOT,
 )
 from kstore.log.files import TEMPORARY_SUFFIX, Files
+from kstore.log.known_gaps import truncate_gaps
 from kstore.log.leader_epochs import LeaderEpochs
 from kstore.log.segment_scan import PIECE, scan_segment
 from kstore.log.transaction_index import ENTRY_SIZE
@@ -98,6 +99,7 @@ def apply(files: Files, plan: Plan) -> None:
             _cut_transactions(files, plan, base, scan.next_offset)
     if plan.end_offset is not None:
         _cut_snapshots(files, plan, plan.end_offset)
+        truncate_gaps(files, plan.directory, plan.end_offset)
 
 
 def _cut(files: Files, plan: Plan, scan: SegmentScan, *, is_last: bool) -> None:

@@ -12,7 +12,7 @@ from kstore.log import seal
 from kstore.log import segment as segments_on_disk
 from kstore.log.active_segment import ActiveSegment
 from kstore.log.durability import Flusher
-from kstore.log.known_gaps import note_gaps
+from kstore.log.known_gaps import note_gaps, truncate_gaps
 from kstore.log.loader import load_active
 from kstore.log.segment_access import SegmentAccess
 from kstore.log.writer_state import WriterState
@@ -67,6 +67,7 @@ class Truncator:
                 self._cut_at(offset)
             active.finish_cut()
             state.lost = state.lost.truncate(state.files, state.directory, offset)
+            truncate_gaps(state.files, state.directory, offset)
             state.save_epochs(state.epochs.truncate_from_end(offset))
             state.producers.refresh(state.segments, state.now_ms())
             state.files.sync_directory(state.directory)
