@@ -290,6 +290,10 @@ class NewerFormatError(KStoreError, ValueError):
     """A ``kstore.*`` file was written by a newer kstore."""
 
 
+class MissingSettingsWarning(UserWarning):
+    """A store was opened that has lost ``kstore.topics``: its topics have no settings any more."""
+
+
 class InvalidGroupError(KStoreError, ValueError):
     """A group name that is empty or too long."""
 

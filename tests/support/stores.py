@@ -31,6 +31,15 @@ def make_kafkas_partition(path: Path, topic: str, partition: int = 0) -> Path:
     return folder
 
 
+def leave_to_kafka(path: Path) -> Path:
+    """Make a store's directory look as if a broker had created all that is in it."""
+    (path / "kstore.topics").unlink(missing_ok=True)
+    (path / "meta.properties").write_text(
+        "version=1\nnode.id=1\ncluster.id=AAAAAAAAAAAAAAAAAAABAA\n"
+    )
+    return path
+
+
 def scanned(log: Log) -> int:
     """How many segments recovery had to read."""
     return 0 if log.recovery is None else log.recovery.segments_scanned

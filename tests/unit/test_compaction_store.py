@@ -19,6 +19,7 @@ from kstore.record import Record
 from support.compaction import NOW, batches_of, contents, fill, live_segments, open_compacted
 from support.disks import FaultyDisk, HastyDisk
 from support.logs import read_log
+from support.stores import leave_to_kafka
 
 # --- disks that fail -----------------------------------------------------------------------
 
@@ -231,7 +232,7 @@ def test_a_topic_of_kafkas_is_left_alone(tmp_path):
     default = StoreConfig(background=False, log=COMPACT)
     with kstore.open(tmp_path, config=default) as store:
         fill_topic(store, "a", COMPACT)
-    (tmp_path / "kstore.topics").unlink()
+    leave_to_kafka(tmp_path)
     with kstore.open(tmp_path, config=default) as store:
         manager = store._manager
         assert manager.cleaner.grab_filthiest(manager) is None

@@ -23,7 +23,7 @@ from kstore.log.upkeep import Upkeep
 from kstore.store import Store
 from support.damage import write_damaged
 from support.logs import open_log, read_log
-from support.stores import QUIET
+from support.stores import QUIET, leave_to_kafka
 
 FIRST = "00000000000000000000"
 
@@ -448,7 +448,7 @@ def test_a_foreign_reader_is_not_misled_by_an_index_entry(tmp_path: Path) -> Non
         log.roll()
         log.append(b"later")
         positions = [log.read(n).position for n in range(40)]
-    (tmp_path / "kstore.topics").unlink()  # somebody else's: nothing is mapped
+    leave_to_kafka(tmp_path)  # somebody else's: nothing is mapped
     index = tmp_path / "t-0" / f"{FIRST}.index"
     first, *_ = (index.read_bytes()[n : n + 8] for n in range(0, 8, 8))
     offset = int.from_bytes(first[:4], "big")

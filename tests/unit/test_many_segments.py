@@ -23,7 +23,7 @@ from kstore.log.verify_parts import merge_parts, plan_parts, verify_part
 from support.disks import CountingDisk, HastyDisk
 from support.logs import open_log, read_log
 from support.producers import NOW, sent
-from support.stores import QUIET
+from support.stores import QUIET, leave_to_kafka
 
 FEWEST = 250
 MEMORY = "/dev/shm"  # thousands of files are made and removed: used where there is room
@@ -216,6 +216,8 @@ def reader_scans_what_is_committed(directory: Path) -> Work:
 
 
 def store_lists_topics(directory: Path) -> Work:
+    leave_to_kafka(directory.parent)
+
     def work(disk: CountingDisk) -> None:
         with Store(directory.parent, "r", config=QUIET, files=disk) as store:
             assert list(store) == ["t"]

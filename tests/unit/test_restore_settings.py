@@ -14,7 +14,7 @@ from kstore.spark.jobs import export as export_job
 from kstore.spark.jobs import restore as job
 from kstore.spark.jobs import restore_plan
 from support import metadata
-from support.stores import QUIET
+from support.stores import QUIET, leave_to_kafka
 from support.transactions import WHEN
 
 NO_SPARK: Any = None
@@ -103,7 +103,7 @@ def test_settings_come_back_from_a_cluster_s_metadata(
     source: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A broker's directory has no kstore.topics; what kstore does not have is named."""
-    (source / "kstore.topics").unlink()
+    leave_to_kafka(source)
     topic_id = "AAAAAAAAAAAAAAAAAAABAA"
     metadata.write(
         source,
@@ -124,7 +124,7 @@ def test_settings_come_back_from_a_cluster_s_metadata(
 def test_a_source_that_knows_no_settings_says_so(
     source: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (source / "kstore.topics").unlink()
+    leave_to_kafka(source)
     restore(tmp_path / "to", log_dirs=source, topic="accounts")
     (record,) = [each for each in caplog.records if "does not say which settings" in each.message]
     assert record.levelno == logging.WARNING

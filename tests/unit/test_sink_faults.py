@@ -30,7 +30,7 @@ from kstore.spark.sink.commit import new_job, publish, sweep
 from kstore.spark.sink.options import SinkOptions, Staged, _warn_of_codec, parse_sink, prepare_sink
 from kstore.spark.sink.stager import stage
 from kstore.spark.sink.write_identity import of_query
-from support.stores import make_kafkas_partition
+from support.stores import leave_to_kafka, make_kafkas_partition
 
 
 class Dying(Files):
@@ -122,8 +122,8 @@ def test_a_directory_that_is_offline_is_one_that_is_not_there(
     two: list[Path], tmp_path: Path
 ) -> None:
     one, other = cut_short(two, tmp_path / "copy")
-    for each in (one / "kstore.topics", other / "kstore.topics"):
-        each.unlink()  # as a broker's: nothing tells that there is a partition 1
+    for each in (one, other):
+        leave_to_kafka(each)  # nothing says that the topic has a partition 1
     other.rename(tmp_path / "aside")
     other.touch()
     with pytest.raises(RecoveryNeededError, match="none of them offline"):

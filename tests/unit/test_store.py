@@ -27,7 +27,7 @@ from kstore.errors import (
 )
 from kstore.log import lifetime
 from support.damage import write_damaged
-from support.stores import MARKER, QUIET, Broken, drop, python, scanned, snapshot
+from support.stores import MARKER, QUIET, Broken, drop, leave_to_kafka, python, scanned, snapshot
 
 DAY_MS = 86_400_000
 
@@ -459,7 +459,7 @@ def foreign(path: Path) -> list[int]:
         for number in range(100):
             log.append(b"x" * 100, timestamp=old + number)
         bases = [view.base_offset for view in log.segments.views]
-    (path / "kstore.topics").unlink()
+    leave_to_kafka(path)
     assert len(bases) > 5
     return bases
 

@@ -19,7 +19,7 @@ from strangers import sets
 from support.damage import write_damaged
 from support.logs import open_log
 from support.recording import Recorder
-from support.stores import MARKER, QUIET
+from support.stores import MARKER, QUIET, leave_to_kafka
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 NAME = "orders-0"
@@ -432,6 +432,14 @@ def two(tmp_path: Path) -> Path:
     return path
 
 
+def remove(path: Path, name: str) -> None:
+    """Remove a file; a directory without ``kstore.topics`` is a broker's."""
+    if name == "kstore.topics":
+        leave_to_kafka(path)
+    else:
+        (path / name).unlink()
+
+
 def statuses(root: Path) -> tuple[int, int]:
     """Of verify and of repair."""
     return main(["verify", "--log-dir", str(root)]), main(["repair", "--path", str(root)])
@@ -453,7 +461,7 @@ def test_a_partition_folder_that_only_a_checkpoint_names_is_a_warning(
 ) -> None:
     """A stale checkpoint says the same, of a topic that was deleted."""
     shutil.rmtree(two / NAME)
-    (two / without).unlink()
+    remove(two, without)
     assert statuses(two) == (3, 3)
 
 
@@ -472,7 +480,7 @@ def test_a_directory_whose_only_partition_folder_is_gone_names_the_partition(
     assert statuses(path) == (0, 0)
     shutil.rmtree(path / "orders-0")
     for name in without:
-        (path / name).unlink()
+        remove(path, name)
     capsys.readouterr()
     assert statuses(path) == expected
     out = capsys.readouterr().out
@@ -485,9 +493,37 @@ def test_partitions_that_are_deleted_moving_or_elsewhere_are_not_missing(two: Pa
         folder = (two / NAME).rename(two / f"{NAME}.{'0' * 32}-{state}")
         assert statuses(two) == (0, 0)
         folder.rename(two / NAME)
-    (two / NAME).rename(two.parent / "elsewhere")
+    two.with_name("other").mkdir()
+    (two / NAME).rename(two.with_name("other") / NAME)
     (two / RECOVERY_POINTS).write_text("0\n1\norders 1 30\n")
-    assert statuses(two) == (0, 0)
+    assert main(["verify", "--log-dir", f"{two},{two.with_name('other')}"]) == 0
+
+
+def test_a_partition_folder_that_only_kstore_topics_names_is_a_warning(
+    two: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``repair`` sees one directory of a store: its status does not change."""
+    shutil.rmtree(two / NAME)
+    (two / RECOVERY_POINTS).write_text("0\n1\norders 1 30\n")
+    capsys.readouterr()
+    assert statuses(two) == (3, 0)
+    out = capsys.readouterr().out
+    assert out.count(f"{two / NAME}: there is no such folder, though kstore.topics has") == 2
+    for name in (RECOVERY_POINTS, MARKER):
+        (two / name).unlink()
+        assert statuses(two) == (3, 0)
+    document = json.loads((two / "kstore.topics").read_bytes())
+    for state in ("creating", "deleting"):
+        document["topics"]["orders"]["state"] = state
+        (two / "kstore.topics").write_text(json.dumps(document))
+        assert statuses(two) == (0, 0)
+
+
+def test_the_only_partition_that_only_kstore_topics_names_is_a_warning(two: Path) -> None:
+    for name in ("orders-0", "orders-1"):
+        shutil.rmtree(two / name)
+    (two / RECOVERY_POINTS).unlink()
+    assert main(["verify", "--log-dir", str(two)]) == 3
 
 
 def test_a_directory_that_somebody_has_open_misses_no_partition(two: Path) -> None:

@@ -17,6 +17,7 @@ from kstore.spark.sink.commit import publish
 from kstore.spark.sink.options import SinkOptions, Staged, parse_sink, prepare_sink
 from kstore.spark.sink.stager import stage
 from kstore.spark.sink.write_identity import identify_job, identify_micro_batch
+from support.stores import leave_to_kafka
 
 NEW_KEYS = ("query", "run", "topics", "rows", "checksum", "generation")
 
@@ -164,7 +165,7 @@ def test_a_topic_without_an_id_that_was_made_again_is_another(place: Path) -> No
     """Its creation stamp is noted; a broker's upgrade, which gives it an id, changes nothing."""
     for partition in range(2):
         (place / f"orders-{partition}" / "partition.metadata").unlink()
-    (place / "kstore.topics").unlink()
+    leave_to_kafka(place)
     assert write(place, rows(1, 2, 3), writeId="w")
     assert progress(place)["topics"]["orders"]
     for partition in range(2):

@@ -36,6 +36,7 @@ from kstore.log.log import Log
 from kstore.log.log_cleaner import LogCleaner
 from kstore.log.log_dir import LogDir, LogState
 from kstore.log.maps import MapBudget
+from kstore.log.missing_settings import check_settings
 from kstore.log.moves import MoveInfo, Moves
 from kstore.log.open_logs import OpenLogs
 from kstore.log.opening import open_for_reading, open_for_writing, try_to_peek_end_offset
@@ -112,6 +113,7 @@ class LogManager:
                 self._dirs.append(_open_dir(files, each, writable, alone=len(paths) == 1))
             self.catalog = Catalog(self._dirs, config.log)
             self.identities = TopicIdentities(self.catalog, self.lock)
+            check_settings(self.catalog, writable=writable)
             if writable:
                 self.catalog.resume()
                 self.identities.stamp()

@@ -215,6 +215,8 @@ class _Repair:
         if root == self.path:
             for folder in find_missing_folders(files, [str(root)]):
                 notes = self.report.notes if folder.is_certain else self.report.warnings
+                if folder.recovery_point is None:  # of the store's other directories, perhaps
+                    notes = self.report.left_out
                 notes.append(f"{folder.path}: {folder.sentence}")
         if self.output is not None:
             if root == self.path:
@@ -241,7 +243,8 @@ class _Repair:
             return self.path, found
         parsed = filenames.parse_partition_directory(self.path.name)
         if parsed is None or parsed.state:
-            if find_missing_folders(self.files, [str(self.path)]):
+            missing = find_missing_folders(self.files, [str(self.path)])
+            if any(each.recovery_point is not None for each in missing):
                 return self.path, []  # the report says which partitions are gone
             raise KStoreError(
                 "no partitions here: a log directory holds folders named <topic>-<partition>, "

@@ -84,6 +84,7 @@ class TopicsFile:
         self._generation = 0
         self._documents: dict[str, object] = {}
         self._stamps: dict[str, str] = {}
+        self.is_there = False  # in one directory at least
 
     def load(self) -> None:
         """Read the newest of the files; none at all means no entries.
@@ -92,10 +93,12 @@ class TopicsFile:
         that does not parse.
         """
         self._generation, self._documents, self._stamps = 0, {}, {}
+        self.is_there = False
         for directory in self._directories:
             path = join(directory.path, TOPICS_FILE)
             if directory.offline is not None or not directory.files.exists(path):
                 continue
+            self.is_there = True
             generation, documents, stamps = _parse(directory.files.read(path, MAX_SIZE), path)
             if generation > self._generation:
                 self._generation, self._path = generation, path
@@ -125,6 +128,10 @@ class TopicsFile:
     def stamps(self) -> Mapping[str, str]:
         """The creation stamps of topics that have no id, or had none when they were stamped."""
         return self._stamps
+
+    def create(self) -> None:
+        """Write the file as it is in memory: without entries, where there was none."""
+        self._save(self._documents)
 
     def set_stamps(self, stamps: Mapping[str, str]) -> None:
         """Replace the creation stamps, on disk before in memory."""
@@ -174,6 +181,7 @@ class TopicsFile:
         if not live and self._directories[0].offline is not None:
             raise self._directories[0].offline
         self._generation, self._documents, self._stamps = generation, documents, stamps
+        self.is_there = True
 
 
 def _to_json(entry: TopicEntry) -> dict[str, object]:

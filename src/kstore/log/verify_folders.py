@@ -1,11 +1,12 @@
 """Partitions whose whole folder is gone, by what the log directory says of them.
 
-The recovery-point checkpoint of a directory names the partitions that lay in it: ``kstore.topics``
-is the same in every directory of a store, and alone does not say where a partition is.
+The recovery-point checkpoint of a directory names the partitions that lay in it. ``kstore.topics``
+is the same in every directory of a store and says how many partitions a topic has, not where they
+are: a partition that only this file names may be in a directory that was not given.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kstore.errors import CorruptFileError, KStoreError
@@ -25,11 +26,16 @@ class MissingFolder:
     topic: str
     partition: int
     path: str
-    recovery_point: int
+    recovery_point: int | None  # None: no checkpoint has the partition
     is_certain: bool
 
     @property
     def sentence(self) -> str:
+        if self.recovery_point is None:
+            return (
+                f"there is no such folder, though {TOPICS_FILE} has the partition: it is lost, or "
+                "in a log directory that was not given"
+            )
         so_many = f"the recovery point is {self.recovery_point}"
         if self.is_certain:
             return (
@@ -50,20 +56,23 @@ class MissingFolder:
 
 
 def find_missing_folders(files: Files, directories: Sequence[str]) -> list[MissingFolder]:
-    """The partitions that checkpoints of log directories name, and that are in none of them.
+    """The partitions that log directories name, and that are in none of them.
 
-    It is certain where ``kstore.topics`` has the partition and the directory was closed cleanly;
-    else only a recovery point above 0 counts. A directory that somebody has open is left out, for
-    its writer may be deleting the topic, and so is one that cannot be read. A partition that is
-    being deleted, moved or put aside is not missing.
+    It is certain where ``kstore.topics`` and a checkpoint have the partition and the directory was
+    closed cleanly; else a recovery point above 0 or ``kstore.topics`` alone makes it possible. A
+    directory that somebody has open is left out, for its writer may be deleting the topic, and so
+    is one that cannot be read. A partition that is being deleted, moved or put aside is not
+    missing.
     """
     known: dict[str, dict[tuple[str, int], int]] = {}
     topics: TopicsFile | None = None
     there: set[tuple[str, int]] = set()
+    is_open = False
     for root in directories:  # checkpoints are read before the folders are listed
         if files.kind(root) != "directory":
             return []  # offline: what is missing elsewhere may be here
         if files.probe(os.path.join(root, filenames.LOCK)):
+            is_open = True
             continue
         try:
             known[root] = read_offsets(files, os.path.join(root, filenames.RECOVERY_POINTS))
@@ -90,7 +99,24 @@ def find_missing_folders(files: Files, directories: Sequence[str]) -> list[Missi
             if is_certain or (point > 0 and state in (LIVE, None)):
                 path = os.path.join(root, filenames.partition_directory(*key))
                 missing.append(MissingFolder(*key, path, point, is_certain))
+    if topics is not None and not is_open:
+        named = there.union(*known.values())
+        for key in _partitions_of(topics):
+            if key not in named:
+                path = os.path.join(directories[0], filenames.partition_directory(*key))
+                missing.append(MissingFolder(*key, path, None, False))
     return missing
+
+
+def _partitions_of(topics: TopicsFile) -> Iterator[tuple[str, int]]:
+    """The partitions of the topics that are neither being created nor being deleted."""
+    for topic in sorted(topics.names()):
+        try:
+            entry = topics.get(topic)
+        except CorruptFileError:  # opening the store says what is wrong with it
+            continue
+        if entry is not None and entry.state == LIVE:
+            yield from ((topic, partition) for partition in range(entry.partitions))
 
 
 def _state_of(topics: TopicsFile | None, topic: str, partition: int) -> str | None:
