@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 import kstore
-from kstore.errors import InvalidConfigError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
+from kstore.errors import (
+    CorruptRecordError,
+    InvalidConfigError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+)
 from kstore.spark.source import range_reader
 from kstore.spark.source.options import parse_source
 from support.topics_without_id import WAYS, assign_id, forget_stamps, make_topic, make_topic_again
@@ -328,3 +333,34 @@ def test_an_older_checkpoint_of_a_topic_without_id_still_opens(tmp_path: Path) -
     make_topic_again(tmp_path, 50, 20)
     with pytest.raises(UnknownTopicOrPartitionError, match="deleted and made again"):
         stream(tmp_path).latestOffset(end, unlimited())
+
+
+# --- lost segments -------------------------------------------------------------------------------
+
+
+def test_a_stream_over_a_lost_segment_fails_and_warns_where_it_may_go_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where the first segment is lost, from the earliest offset; not once it is behind."""
+    for number in 0, 2:
+        path = tmp_path / str(number)
+        with kstore.open(path) as store:
+            log = store.create_topic("t")[0]
+            for n in range(50):
+                if n and n % 10 == 0:
+                    log.roll()
+                log.append(b"x")
+        (path / f"t-0/{number * 10:020}.log").unlink()
+        reader = stream(path, startingOffsets="earliest")
+        first = reader.initialOffset()
+        end = reader.latestOffset(first, unlimited())
+        lost = f"offsets {number * 10} to {number * 10 + 9} are lost"
+        with pytest.raises(CorruptRecordError, match=f"{lost}.*set failOnDataLoss to false"):
+            reader.partitions(first, end)
+        caplog.clear()
+        careless = stream(path, failOnDataLoss=False)
+        assert careless.partitions(first, end)
+        assert lost in caplog.text
+        behind = {"t": {"0": number * 10 + 10}}
+        (task,) = reader.partitions(behind, end)
+        assert (task.ranges[0].start, task.ranges[-1].stop) == (number * 10 + 10, 50)

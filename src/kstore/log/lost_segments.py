@@ -72,6 +72,14 @@ class LostRecords:
             if lost.is_certain and lost.first <= offset < lost.end:
                 raise self._error(lost)
 
+    def find_errors(self, start: int, stop: int) -> list[CorruptRecordError]:
+        """An error for each range that is lost for certain and has offsets in [start, stop)."""
+        return [
+            self._error(lost)
+            for lost in self.ranges
+            if lost.is_certain and lost.first < stop and start < lost.end
+        ]
+
     def check_time(self, start: int, stop: int | None, ms: int) -> None:
         """Raise CorruptRecordError if a lost record may be the first at or after ms.
 

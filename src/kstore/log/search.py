@@ -38,8 +38,19 @@ def offset_for_time(log: "Log", ms: int) -> int | None:
     Segments whose records are all older are passed over, by what their own headers say. Raises
     CorruptRecordError where damage may hide the answer.
     """
-    found = log._source.on_current_segments(partial(_find_time, log._source, ms))
-    return None if found is None else found[0]
+    found, lost = find_offset_for_time(log, ms)
+    if lost is not None:
+        raise lost
+    return found
+
+
+def find_offset_for_time(log: "Log", ms: int) -> tuple[int | None, CorruptRecordError | None]:
+    """As :func:`offset_for_time` among the records that are left, and the error if some are lost.
+
+    The error says which lost records may hide the answer; None if none may. Raises
+    CorruptRecordError for other damage.
+    """
+    return log._source.on_current_segments(partial(_find_time, log._source, ms))
 
 
 def newest_offset(log: "Log") -> int | None:
@@ -48,16 +59,22 @@ def newest_offset(log: "Log") -> int | None:
     return None if found is None else found[0]
 
 
-def _find_time(source: "SegmentSource", ms: int, segments: SegmentList) -> _Found | None:
+def _find_time(
+    source: "SegmentSource", ms: int, segments: SegmentList
+) -> tuple[int | None, CorruptRecordError | None]:
     start = segments.start_offset
+    offset = None
     for view in segments.views[max(segments.floor(start), 0) :]:
         if may_reach(source, view, ms):
             found = _find_in_segment(source, view, start, ms)
             if found is not None:
-                source.check_lost(start, found[0], ms)
-                return found
-    source.check_lost(start, None, ms)
-    return None
+                offset = found[0]
+                break
+    try:
+        source.check_lost(start, offset, ms)
+    except CorruptRecordError as lost:
+        return offset, lost
+    return offset, None
 
 
 def _find_newest(source: "SegmentSource", segments: SegmentList) -> _Found | None:

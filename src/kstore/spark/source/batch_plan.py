@@ -1,8 +1,9 @@
 """A batch load's plan: what its options name, within its snapshot, as tasks."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from kstore.errors import InvalidConfigError
+from kstore.log.log import Log
 from kstore.log.topic_identity import TopicIdentity
 from kstore.spark.source.data_loss import report_data_loss
 from kstore.spark.source.offset_ranges import Plan, plan_ranges
@@ -26,15 +27,18 @@ def plan_batch(options: SourceOptions, snapshot: Snapshot, parallelism: int) -> 
     gone = find_made_again(known, now, options.fail_on_data_loss)
     starts = resolve(store, snapshot, options.starting, options)
     stops = resolve(store, snapshot, options.ending, options)
-    logs = []
+    logs: list[tuple[Log, int, int]] = []
+    wanted: list[tuple[Log, int, int]] = []
     for place, extent in snapshot.extents.items():
         if place[0] in gone:
             continue
         _check_order(place, options)
         start, stop, lost = check_extent(place, starts[place], stops[place], extent)
         report_data_loss(lost, options.fail_on_data_loss)
-        logs.append((store[place[0]][place[1]], start, stop))
-    return plan_ranges(
+        log = store[place[0]][place[1]]
+        logs.append((log, start, stop))
+        wanted.append((log, 0 if options.starting.is_earliest(place) else start, stop))
+    found = plan_ranges(
         logs,
         parallelism=parallelism,
         most=options.max_partition_bytes,
@@ -42,6 +46,18 @@ def plan_batch(options: SourceOptions, snapshot: Snapshot, parallelism: int) -> 
         most_offsets=options.max_records,
         identities=snapshot.identities,
     )
+    report_lost_segments(wanted, options.fail_on_data_loss)
+    return found
+
+
+def report_lost_segments(wanted: Iterable[tuple[Log, int, int]], fail_on_data_loss: bool) -> None:
+    """Report offsets [start, stop) of logs whose segments are lost, by the last listing.
+
+    A start of 0 includes what is lost in front of the first segment, where the log starts now.
+    """
+    for log, start, stop in wanted:
+        for lost in log._source.lost.find_errors(start, stop):
+            report_data_loss(lost, fail_on_data_loss)
 
 
 def _check_order(place: TopicPartition, options: SourceOptions) -> None:

@@ -68,6 +68,14 @@ class Bound:
     is_time: bool = False
     option: str = ""
 
+    def value_of(self, place: TopicPartition) -> int:
+        """The offset or time for a partition; KeyError if the bound does not name it."""
+        return self.offsets[place] if self.whole is None else self.whole
+
+    def is_earliest(self, place: TopicPartition) -> bool:
+        """Whether it names the earliest offset of a partition, not a number or a time."""
+        return not self.is_time and self.value_of(place) == EARLIEST
+
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kstore.errors import (
+    CorruptRecordError,
     InvalidConfigError,
     KStoreError,
     OffsetOutOfRangeError,
@@ -16,9 +17,11 @@ from kstore.errors import (
 )
 from kstore.log.filenames import INTERNAL_TOPICS
 from kstore.log.log import Log
+from kstore.log.search import find_offset_for_time
 from kstore.log.topic_identity import TopicIdentity
 from kstore.log.transactions import check_isolation
 from kstore.spark.java_pattern import compile_topic_pattern
+from kstore.spark.source.data_loss import report_data_loss
 from kstore.spark.source.offsets import EARLIEST, LATEST, Offsets, TopicPartition, format_names
 from kstore.spark.source.options import Bound, SourceOptions
 from kstore.store import Store
@@ -121,7 +124,7 @@ def resolve(store: Store, snapshot: Snapshot, bound: Bound, options: SourceOptio
         )
     resolved = {}
     for place, (start, end) in places.items():
-        value = bound.offsets[place] if bound.whole is None else bound.whole
+        value = bound.value_of(place)
         if bound.is_time:
             value = _at_time(store, place, value, end, bound, options)
         resolved[place] = start if value == EARLIEST else end if value == LATEST else value
@@ -131,7 +134,13 @@ def resolve(store: Store, snapshot: Snapshot, bound: Bound, options: SourceOptio
 def _at_time(
     store: Store, place: TopicPartition, when: int, end: int, bound: Bound, options: SourceOptions
 ) -> int:
-    offset = _log(store, place).offset_at(when)
+    log = _log(store, place)
+    try:
+        offset = log.offset_at(when)
+    except CorruptRecordError:
+        found, lost = find_offset_for_time(log, when)
+        report_data_loss(lost, options.fail_on_data_loss)
+        offset = end if found is None else found
     if offset < end:
         return offset
     if bound.option.startswith("starting") and options.error_if_no_offset:

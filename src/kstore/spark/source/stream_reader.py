@@ -24,7 +24,8 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from kstore.errors import OffsetOutOfRangeError, UnknownTopicOrPartitionError
-from kstore.spark.source.batch_plan import find_made_again
+from kstore.log.log import Log
+from kstore.spark.source.batch_plan import find_made_again, report_lost_segments
 from kstore.spark.source.batch_reader import RangesPartition
 from kstore.spark.source.data_loss import report_data_loss
 from kstore.spark.source.offset_ranges import plan_ranges
@@ -162,7 +163,8 @@ class KStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
         before = _without(others, from_json(start, "the offset of the checkpoint"))
         stops = from_json(end, "the offset of the checkpoint")
-        logs = []
+        logs: list[tuple[Log, int, int]] = []
+        wanted: list[tuple[Log, int, int]] = []
         for place, stop in _without(self._made_again(until, snapshot), stops).items():
             extent = snapshot.extents.get(place)
             if extent is None:
@@ -178,7 +180,10 @@ class KStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 continue
             low, high, lost = check_extent(place, begin, stop, extent)
             report_data_loss(lost, self._options.fail_on_data_loss)
-            logs.append((self._store[place[0]][place[1]], low, high))
+            log = self._store[place[0]][place[1]]
+            logs.append((log, low, high))
+            is_from_earliest = before.get(place, EARLIEST) == EARLIEST
+            wanted.append((log, 0 if is_from_earliest else begin, stop))
         plan = plan_ranges(
             logs,
             parallelism=self._parallelism,
@@ -187,6 +192,7 @@ class KStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             most_offsets=self._options.max_records,
             identities=snapshot.identities,
         )
+        report_lost_segments(wanted, self._options.fail_on_data_loss)
         return [RangesPartition(task) for task in plan.tasks]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
