@@ -1,9 +1,11 @@
 """DumpLogSegments over everything that a reindex made anew: it finds nothing wrong."""
 
 from interop.dump import dump_log
+from interop.node import Node
 from kstore.config import LogConfig
 from kstore.log.files import DISK
 from kstore.log.reindex import reindex_partition
+from kstore.log.staged import StagedFiles
 from support.jobs import lose_side_files, make_store
 
 
@@ -30,3 +32,23 @@ def test_indexes_are_sane(kafka, tmp_path):
     assert all("producerId: 100" in shown.files[str(path)].lines[0] for path in aborted)
     assert aborted
     assert dump_log(kafka, sorted(place.rglob("*.snapshot"))).complaints == ""
+
+
+def test_a_broker_starts_beside_what_a_killed_run_staged(kafka, tmp_path):
+    """It takes no staged file for one of its own, whose name would have to begin with an offset."""
+    node = Node(kafka, tmp_path)
+    try:
+        node.start()
+        node.create_topic("orders", 1)
+        node.produce("orders", [("k", "before")])
+        node.stop()
+        folder = node.log_dir / "orders-0"
+        staged = StagedFiles(DISK, folder)
+        for suffix in ("index", "timeindex", "txnindex", "snapshot", "log.cleaned", "log.swap"):
+            staged.write_atomically(f"{staged.directory}/{0:020d}.{suffix}", b"")
+        assert len(staged.listdir(staged.directory)) == 6
+        node.start()
+        assert [each.value for each in node.consume("orders", 1)] == ["before"]
+        node.stop()
+    finally:
+        node.kill()

@@ -155,7 +155,7 @@ def test_staged_names(tmp_path: Path) -> None:
     path = staged.directory + "/00.index"
     staged.write_atomically(path, b"abc")
     assert staged.listdir(staged.directory) == ["00.index"]
-    assert staged.listdir(tmp_path) == sorted(["other", f"{STAGED}{staged.token}.00.index"])
+    assert staged.listdir(tmp_path) == sorted(["other", f"{STAGED}{staged.token}.00.index.staged"])
     assert staged.read(path) == b"abc"
     assert not (tmp_path / (STAGED + staged.token)).exists()
     put_in_place(DISK, str(tmp_path), [])
@@ -185,7 +185,7 @@ def test_every_call_with_a_path_goes_to_the_plain_file(tmp_path: Path) -> None:
         parameters = list(inspect.signature(getattr(Files, name)).parameters.values())[1:]
         given = [values.get(each.name, 0) for each in parameters if each.kind != each.KEYWORD_ONLY]
         getattr(staged, name)(*given)
-        plain = staged.directory + ".00.index"
+        plain = staged.directory + ".00.index.staged"
         assert inside not in str(seen[-1]), name
         assert (plain in str(seen[-1])) == (inside in str(given)), name
 
@@ -201,4 +201,6 @@ def test_lists_of_staged_names(tmp_path: Path) -> None:
     staged.sync_all([], [staged.directory])
     staged.sync_all([], directories=(staged.directory,))
     staged.sync_all([], {staged.directory})
-    assert sorted(os.listdir(tmp_path)) == [f"{STAGED}{staged.token}.{name}" for name in names]
+    assert sorted(os.listdir(tmp_path)) == [
+        f"{STAGED}{staged.token}.{name}.staged" for name in names
+    ]

@@ -2,10 +2,13 @@
 
 Whoever prepares them writes through :class:`StagedFiles` into a directory that is not there,
 ``<partition>/kstore.rewrite.<token>``: each name in it stands for a plain file of the partition's
-own folder, ``kstore.rewrite.<token>.<name>``. So every part of the engine that makes files can make
-them out of sight, on the disk where they will be, and putting one in place is a rename. Every
-attempt has a token of its own; what an attempt left that nobody knows of is removed by
-:func:`remove_staged`.
+own folder, ``kstore.rewrite.<token>.<name>.staged``. The suffix keeps a broker from reading the
+file: Kafka takes the text before the first dot of every ``.index``, ``.snapshot`` or ``.cleaned``
+file for an offset, and fails to load a log with another name (LogLoader).
+
+So every part of the engine that makes files can make them out of sight, on the disk where they
+will be, and a rename puts one in place. Every attempt has a token of its own; what an attempt left
+that nobody knows of is removed by :func:`remove_staged`.
 """
 
 import os
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
 Path = str | os.PathLike[str]
 STAGED = "kstore.rewrite."
+STAGED_SUFFIX = ".staged"
 
 
 class StagedFiles(Files):
@@ -40,7 +44,11 @@ class StagedFiles(Files):
             return self.inner.listdir(path)
         prefix = f"{STAGED}{self.token}."
         names = self.inner.listdir(self.folder)
-        return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
+        return [
+            name.removeprefix(prefix).removesuffix(STAGED_SUFFIX)
+            for name in names
+            if name.startswith(prefix)
+        ]
 
     def real(self, path: Path) -> Path:
         """The path of the plain file that a path in the directory stands for; others as given."""
@@ -48,7 +56,9 @@ class StagedFiles(Files):
         if text == self.directory:
             return self.folder
         begin = self.directory + os.sep
-        return f"{self.directory}.{text.removeprefix(begin)}" if text.startswith(begin) else path
+        if not text.startswith(begin):
+            return path
+        return staged_path(self.folder, self.token, text.removeprefix(begin))
 
     def discard(self) -> None:
         """Remove everything that was staged."""
@@ -194,7 +204,7 @@ class StagedFiles(Files):
 
 def staged_path(folder: str | os.PathLike[str], token: str, name: str) -> str:
     """Where a file is that was staged under a name."""
-    return os.path.join(folder, f"{STAGED}{token}.{name}")
+    return os.path.join(folder, f"{STAGED}{token}.{name}{STAGED_SUFFIX}")
 
 
 def remove_staged(files: Files, folder: str | os.PathLike[str]) -> list[str]:
