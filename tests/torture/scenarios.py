@@ -199,6 +199,36 @@ def compaction(world: World) -> None:
     world.close()
 
 
+def recompress(world: World) -> None:
+    """Segments that shrink, and then grow so that one becomes several."""
+    begin(world)
+    for _ in range(2):
+        world.append(3, 300)
+        world.roll()
+    world.append(1)
+    world.flush()
+    world.recompress("zstd")
+    world.append(2)
+    world.recompress("none", roll=True)
+    world.append(1)
+    world.close()
+
+
+def reindex(world: World) -> None:
+    begin(world)
+    for _ in range(2):
+        world.append(3, 200)
+        world.roll()
+    world.append(2)
+    world.flush()
+    world.reindex(0)
+    world.append(1)
+    world.flush()
+    world.reindex(400)
+    world.append(1)
+    world.close()
+
+
 def transactions(world: World) -> None:
     begin(world, partitions=2)
     world.create("__transaction_state")
@@ -276,6 +306,8 @@ SCENARIOS: dict[str, Scenario] = {
     "topic delete": Scenario(topic_delete),
     "offsets commit": Scenario(offsets_commit),
     "compaction": Scenario(compaction),
+    "recompress": Scenario(recompress),
+    "reindex": Scenario(reindex),
     "transactions": Scenario(transactions),
     "move": Scenario(move),
     "seal": Scenario(seal),

@@ -9,6 +9,7 @@ before it in the log: a hole, a wrong order and a stale record show by themselve
 
 import os
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -353,6 +354,19 @@ class World:
         self.say("compacting", place, superseded)
         if self._try(log.compact)[0]:
             self.say("compacted", place, superseded)
+
+    def recompress(self, codec: str, place: Place = ("t", 0), *, roll: bool = False) -> None:
+        """Every record stays."""
+        log = self.log(place)
+        if log is not None:
+            self._try(lambda: log.recompress(codec, force=True, roll=roll))
+
+    def reindex(self, interval: int, place: Place = ("t", 0)) -> None:
+        """With another ``index.interval.bytes``, so that every index becomes another one."""
+        log = self.log(place)
+        if log is not None:
+            log.configure(replace(log.config, index_interval_bytes=interval))
+            self._try(log.reindex)
 
     def seal(self, place: Place = ("t", 0)) -> None:
         log = self.log(place)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from kstore.log.cleaner import CompactionReport
     from kstore.log.follow import Follower
     from kstore.log.recovery_report import RecoveryReport
+    from kstore.log.reindex import ReindexReport
+    from kstore.log.rewriting import Progress, RewriteReport
     from kstore.log.verify import VerifyReport
     from kstore.log.view import LogView
     from kstore.log.writer import LogWriter
@@ -464,6 +466,74 @@ class Log(metaclass=ABCMeta):
 
         Kafka's log cleaner, at once, while readers and appends go on. The options and errors are
         those of :func:`kstore.log.cleaner.compact`.
+        """
+
+    @abstractmethod
+    def recompress(
+        self,
+        compression: str,
+        *,
+        level: int | None = None,
+        force: bool = False,
+        merge: bool = False,
+        roll: bool = False,
+        progress: "Progress | None" = None,
+    ) -> "RewriteReport":
+        """Rewrite the batches of all segments but the active one with another codec.
+
+        Records keep offset, timestamp and headers; batches keep producer fields, transaction and
+        message format; control batches do not change. Segments are replaced one by one as a
+        compaction does it: reads and appends continue, and a kill leaves the old or the new one.
+        A segment with damage stays as it was and is in the report's ``damages``.
+
+        Parameters
+        ----------
+        compression, level
+            Kafka's name of a codec, or none; level 1 to 9 of gzip, 1 to 22 of zstd.
+        force
+            Use the codec also for batches that it makes larger.
+        merge
+            Merge neighbouring batches, up to ``max.message.bytes``.
+        roll
+            Roll the active segment first, so that every batch is rewritten.
+        progress
+            Called with bytes done and bytes in all.
+
+        Raises UnsupportedCompressionTypeError (an unknown codec; zstd for messages v0 or v1) and
+        InvalidConfigError (a wrong level) before any change; CompactionAbandonedError where the
+        log is truncated or moved meanwhile, StorageError: segments replaced by then stay so.
+        """
+
+    @abstractmethod
+    def convert(
+        self,
+        message_format_version: str = "3.0",
+        *,
+        compression: str | None = None,
+        level: int | None = None,
+        force: bool = False,
+        roll: bool = False,
+        progress: "Progress | None" = None,
+    ) -> "RewriteReport":
+        """Rewrite messages v0 and v1 in all segments but the active one as record batches v2.
+
+        A message becomes a batch of one record, a compressed set of messages one batch; offsets
+        and timestamps stay (v0 has none: -1). The version is one of Kafka's from 0.11.0 on; for a
+        lower one UnsupportedForMessageFormatError is raised. Otherwise as :meth:`recompress`;
+        without ``compression`` each batch keeps its codec.
+        """
+
+    @abstractmethod
+    def reindex(self, *, progress: "Progress | None" = None) -> "ReindexReport":
+        """Rebuild indexes, header checksums, producer snapshots and transaction indexes.
+
+        From the log alone, which is read and checked and does not change: what recovery makes of
+        a directory that lost them. Only files that differ are replaced. Reads continue; appends
+        wait while the active segment and the headers of producers' batches are read. A segment
+        with damage keeps its files and is in the report's ``damages``; so does the producer
+        state then. ``progress`` is called with bytes done and bytes in all.
+
+        Raises CompactionAbandonedError where the log is moved meanwhile, StorageError.
         """
 
     def verify(self, **options: Any) -> "VerifyReport":

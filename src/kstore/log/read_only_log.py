@@ -20,6 +20,8 @@ from kstore.record import Record
 
 if TYPE_CHECKING:
     from kstore.log.cleaner import CompactionReport
+    from kstore.log.reindex import ReindexReport
+    from kstore.log.rewriting import Progress, RewriteReport
     from kstore.log.writer import LogWriter
 
 
@@ -174,6 +176,33 @@ class ReadOnlyLog(Log):
         self._refuse()
 
     def compact(self, **options: Any) -> "CompactionReport":
+        self._refuse()
+
+    def recompress(
+        self,
+        compression: str,
+        *,
+        level: int | None = None,
+        force: bool = False,
+        merge: bool = False,
+        roll: bool = False,
+        progress: "Progress | None" = None,
+    ) -> "RewriteReport":
+        self._refuse()
+
+    def convert(
+        self,
+        message_format_version: str = "3.0",
+        *,
+        compression: str | None = None,
+        level: int | None = None,
+        force: bool = False,
+        roll: bool = False,
+        progress: "Progress | None" = None,
+    ) -> "RewriteReport":
+        self._refuse()
+
+    def reindex(self, *, progress: "Progress | None" = None) -> "ReindexReport":
         self._refuse()
 
     def seal(self) -> int:

@@ -10,19 +10,26 @@ the log tells, so a crash in between leaves some old and some new ones, and the 
 import itertools
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kstore._native.format.status import reason
 from kstore._native.read.segment_view import SegmentList, SegmentView
 from kstore.config import LogConfig
-from kstore.log import filenames, seal
+from kstore.errors import StorageError
+from kstore.log import filenames, seal, segment
 from kstore.log.filenames import LOG, SNAPSHOT, TRANSACTION_INDEX
 from kstore.log.files import Files
-from kstore.log.loader import base_offsets
+from kstore.log.loader import base_offsets, load_active
 from kstore.log.producer_state import ProducerState, UncleanStop
 from kstore.log.segment_scan import Tell, scan_segment
-from kstore.log.staged import StagedFiles, staged_path
+from kstore.log.staged import StagedFiles, remove_staged, staged_path
+
+if TYPE_CHECKING:
+    from kstore.log.log import Log
+    from kstore.log.writer import LogWriter
 
 _LARGEST = 1 << 30
 
@@ -74,6 +81,11 @@ class ReindexReport:
     written: tuple[str, ...]
     removed: tuple[str, ...]
     damages: tuple[Damage, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is damaged, so that every file says what the log says."""
+        return not self.damages
 
 
 def index_segment(
@@ -250,6 +262,127 @@ def finish_partition(
         removed=unwanted,
         damages=tuple(damages),
     )
+
+
+# --- of a log that is open for writing ------------------------------------------------------------
+
+
+def reindex_log(log: "Log", progress: Callable[[int, int], None] | None = None) -> ReindexReport:
+    """See :meth:`kstore.Log.reindex`. Nothing is compacted meanwhile.
+
+    Sealed segments are read while appends continue; then appends wait, and what was rolled since,
+    the active segment and the producers follow.
+    """
+    writer = log._require_writer()
+    state = writer.state
+    with state.cleaning:
+        writer.replacer.check_cleaning()
+        remove_staged(state.files, log.path)  # of a run that was killed
+        work = _OpenLog(log, writer, progress)
+        try:
+            for view in log.segments.views[:-1]:
+                work.index(view)
+            with writer.relocator.standstill():
+                writer.active_segment.cut_unpublished()
+                return work.finish()
+        finally:
+            with suppress(StorageError):
+                remove_staged(state.files, log.path)
+
+
+class _OpenLog:
+    """The segments of an open log that were read so far, and how its writer takes them over."""
+
+    def __init__(
+        self,
+        log: "Log",
+        writer: "LogWriter",
+        progress: Callable[[int, int], None] | None,
+    ) -> None:
+        self._log, self._writer = log, writer
+        self._files = writer.state.files
+        self._progress = progress
+        self._done = 0
+        self._indexed: dict[SegmentView, IndexedSegment] = {}
+
+    def index(self, view: SegmentView, *, last: bool = False) -> None:
+        """Read a segment and stage its files; not one that leaves the log meanwhile."""
+        try:
+            self._indexed[view] = index_segment(
+                self._files,
+                self._log.path,
+                view.base_offset,
+                self._log.config,
+                last=last,
+                tell=self._count,
+            )
+        except StorageError:
+            if any(view is each for each in self._log.segments.views):
+                raise
+
+    def _count(self, size: int) -> None:
+        self._writer.replacer.check_cleaning()
+        self._done += size
+        if self._progress is not None:
+            self._progress(self._done, max(self._done, self._log.size))
+
+    def finish(self) -> ReindexReport:
+        """Read what is left, replay the producers, put all in place. Nothing is appended now."""
+        files, directory, state = self._files, self._log.path, self._writer.state
+        views = state.segments.views
+        for view in views:
+            if view not in self._indexed:  # rolled or cut since, or the active one
+                self.index(view, last=view is views[-1])
+        segments = [self._indexed[view] for view in views]
+        start, config = state.segments.start_offset, self._log.config
+        is_sound = not any(each.damage for each in segments)
+        changed = {name for each in segments for name in each.staging.names}
+        replayed = None
+        if is_sound and find_overlap(directory, segments) is None:
+            replayed = replay_producers(files, directory, segments, start, config)
+            changed |= {*replayed.staging.names, *replayed.unwanted}
+        with state.names_lock:
+            try:
+                return finish_partition(files, directory, segments, start, config, replayed)
+            finally:  # where the disk fails, some files are new already
+                self._take_over_or_fail(changed)
+
+    def _take_over_or_fail(self, changed: set[str]) -> None:
+        try:
+            self._take_over(changed)
+        except BaseException as error:
+            self._writer.state.fail(error)
+            raise
+
+    def _take_over(self, changed: set[str]) -> None:
+        """Let the log use the new files: segments with other indexes become views of their own."""
+        state, views = self._writer.state, self._writer.state.segments.views
+        new = {
+            view: self._view_again(view, view is views[-1])
+            for view in views
+            if filenames.index_name(view.base_offset) in changed
+            or filenames.time_index_name(view.base_offset) in changed
+        }
+        for view in new:
+            state.maps.forget(view)
+        state.unsynced_segments = [new.get(view, view) for view in state.unsynced_segments]
+        now = tuple(new.get(view, view) for view in views)
+        state.segments = SegmentList(now, state.segments.start_offset)
+        if now[-1] is not views[-1]:
+            state.appender.reset(now[-1])
+        if any(name.endswith((SNAPSHOT, TRANSACTION_INDEX)) for name in changed):
+            state.producers.stale = True
+            state.producers.refresh(state.segments, state.now_ms())
+
+    def _view_again(self, old: SegmentView, is_active: bool) -> SegmentView:
+        files, directory = self._files, self._log.path
+        if is_active:
+            view = load_active(files, directory, old.base_offset)
+        else:
+            view = segment.sealed(files, directory, old.base_offset, old.next_offset)
+        view.publish(old.size, old.next_offset)
+        view.opener = self._writer.access.map
+        return view
 
 
 def _derived(name: str, log: SegmentList, made: Sequence[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Sealed segments written anew with another codec or in another message format.
+"""Sealed segments rewritten with another codec or in another message format.
 
 Every batch goes through :func:`kstore.record.convert.convert`: offsets, timestamps, headers,
 producers' fields, transactions and control batches stay, whatever the codec, and gaps stay gaps.
@@ -16,17 +16,19 @@ from typing import TYPE_CHECKING
 from kstore._native.format.batch_table import scan
 from kstore._native.format.status import reason
 from kstore._native.read.segment_view import SegmentView
-from kstore.config import LogConfig
+from kstore.config import LogConfig, magic_of
 from kstore.errors import (
     CompactionAbandonedError,
     CorruptFileError,
     CorruptRecordError,
+    InvalidConfigError,
     InvalidRecordError,
     InvalidTimestampError,
     KStoreError,
     MessageTooLargeError,
     StorageError,
     UnsupportedCompressionTypeError,
+    UnsupportedForMessageFormatError,
 )
 from kstore.log import filenames, seal, transaction_index
 from kstore.log.cleaned_segment import CleanedSegment, FinishedSegment
@@ -34,6 +36,7 @@ from kstore.log.files import Files
 from kstore.log.reindex import Damage
 from kstore.log.segment import declared_size
 from kstore.log.transaction_index import AbortedTransaction
+from kstore.record.codec import codec_id
 from kstore.record.convert import convert, merge, recompress
 
 if TYPE_CHECKING:
@@ -43,6 +46,11 @@ if TYPE_CHECKING:
 _PIECE = 4 << 20  # bytes read at a time
 _COMPRESSED = 1 << 16  # where they lose their codec: they may grow a thousand times
 _INT32_MAX = 2**31 - 1
+_SIZE_ENDS = 12  # bytes of a batch up to the end of its size
+_LEVELS = {"gzip": (1, 9), "zstd": (1, 22)}
+_CODEC_BITS, _CONTROL_BIT = 7, 32  # of a batch's attributes
+
+Progress = Callable[[int, int], None]
 
 # What keeps a segment as it is, and lets the others go on.
 REFUSED = (
@@ -75,6 +83,36 @@ class Target:
         """Whether the aim is size: "none" is asked for in spite of it."""
         return self.compression not in (None, "none") and not self.force
 
+    def check(self) -> None:
+        """Raise UnsupportedCompressionTypeError for a codec that Kafka does not know, and
+        InvalidConfigError for a level that the codec does not have."""
+        if self.compression is not None:
+            codec_id(self.compression)
+        if self.level is None:
+            return
+        low, high = _LEVELS.get(self.compression or "", (0, 0))
+        if not low <= self.level <= high or high == 0:
+            known = ", ".join(f"{name} {low} to {high}" for name, (low, high) in _LEVELS.items())
+            raise InvalidConfigError(f"a level goes with a codec that has one: {known}")
+
+
+def conversion(
+    message_format_version: str, compression: str | None, level: int | None, *, force: bool = False
+) -> Target:
+    """The target of a conversion to the message format of a Kafka version.
+
+    Raises InvalidConfigError for what is no version, UnsupportedForMessageFormatError for one
+    that writes messages v0 or v1.
+    """
+    if magic_of(message_format_version) < 2:
+        raise UnsupportedForMessageFormatError(
+            f"{message_format_version} writes messages v0 or v1, which cannot hold headers, "
+            "producer ids, transactions and control batches: logs are converted to record batches "
+            "v2 only (0.11.0 or later). For an old format, create a topic with that "
+            "message.format.version and append the records to it"
+        )
+    return Target(compression, level, magic=2, force=force)
+
 
 @dataclass(frozen=True, slots=True)
 class RewrittenSegment:
@@ -91,17 +129,33 @@ class RewrittenSegment:
         return sum(each.size for each in self.new) if self.new else self.size
 
 
+@dataclass(frozen=True, slots=True)
+class RewritePlan:
+    """What a rewrite would do to one log, by the headers of its batches. Immutable."""
+
+    segments: int  # sealed ones
+    bytes: int
+    segments_to_rewrite: int  # that have a batch to change
+    bytes_to_rewrite: int
+
+
 @dataclass(slots=True)
 class RewriteReport:
-    """What was done to one log's sealed segments."""
+    """What was done to one log's sealed segments. A segment with damage is in ``damages`` only,
+    with path, position and offset, and stays as it was."""
 
-    segments: int = 0  # that were looked at
+    segments: int = 0  # that were read to their end
     rewritten: int = 0
     bytes_before: int = 0
     bytes_after: int = 0
     kept_batches: int = 0  # that stay as they are since they would grow
     merged_batches: int = 0  # that became part of the one before them
     damages: list[Damage] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether no segment stays as it was because of damage."""
+        return not self.damages
 
     def add(self, segment: RewrittenSegment) -> None:
         self.segments += 1
@@ -121,7 +175,7 @@ def rewrite_segment(
     next_offset: int,
     target: Target,
     config: LogConfig,
-    check: Callable[[], None] = lambda: None,
+    on_position: Callable[[int], None] = lambda position: None,
 ) -> RewrittenSegment:
     """Write a sealed segment anew, as ``.cleaned`` files of the out directory.
 
@@ -129,8 +183,8 @@ def rewrite_segment(
     ----------
     next_offset
         Where the next segment begins.
-    check
-        Called between pieces; may raise to end it.
+    on_position
+        Called with the position in the segment before each chunk; may raise to end it.
 
     Raises CorruptRecordError with path, position and offset where a batch is damaged, and what
     :func:`kstore.record.convert.convert` raises; what was written is removed then. Memory: a
@@ -143,7 +197,7 @@ def rewrite_segment(
     try:
         piece_size = _COMPRESSED if target.compression == "none" else _PIECE
         for position, piece, first in _pieces(files, path, base_offset, size, piece_size):
-            check()
+            on_position(position)
             old, new = work.convert(piece, position, first, position + len(piece) == size)
             if output.began or new != old:
                 if not output.began:
@@ -361,7 +415,7 @@ def _aborted(files: Files, directory: str, base_offset: int) -> list[AbortedTran
         return []
     entries, fault = transaction_index.load(files, path)
     if fault is not None:  # opening a log heals missing ones only: aborted records would show
-        fault.reason += "; `kstore spark reindex` makes it anew"
+        fault.reason += "; `kstore reindex` rebuilds it"
         raise fault.at()
     return entries
 
@@ -389,26 +443,112 @@ def swap_in(
         raise
 
 
-def rewrite_log(
-    log: "Log", target: Target, *, files: Files, check: Callable[[], None] = lambda: None
-) -> RewriteReport:
-    """Write the sealed segments of a log anew, one after the other, while it is read and appended.
+def plan_rewrite(log: "Log", target: Target, *, roll: bool = False) -> RewritePlan:
+    """Read the headers of all batches that would be rewritten; changes nothing.
 
-    A segment with damage stays as it is, and is in the report; the others go on.
+    The log may be open for reading. A batch that would grow counts as one to change, and with
+    ``target.merge`` every segment does. ``roll``: as if the active segment were sealed.
+
+    Raises UnsupportedCompressionTypeError where messages v0 or v1 would have to be compressed
+    with zstd, which Kafka does not allow.
     """
+    target.check()
+    views = [view for view in _views_of(log, roll=roll) if view.size > 0]
+    due = [view for view in views if _has_work(log, view, target)]
+    return RewritePlan(
+        len(views), sum(each.size for each in views), len(due), sum(each.size for each in due)
+    )
+
+
+def _views_of(log: "Log", *, roll: bool) -> Sequence[SegmentView]:
+    views = log.segments.views
+    return views if roll else views[:-1]
+
+
+def _has_work(log: "Log", view: SegmentView, target: Target) -> bool:
+    """Whether a batch of a segment is to change; headers that cannot be read end the search."""
+    codec = None if target.compression is None else codec_id(target.compression)
+    data, position, found = log._read_whole(view), 0, target.merge
+    while position < len(data):
+        table = scan(data, position, min(position + _PIECE, len(data)), check_crc=False)
+        if len(table) == 0:
+            size = declared_size(bytes(data.memory()[position : position + _SIZE_ENDS]))
+            if not 0 < size <= len(data) - position:
+                break
+            table = scan(data, position, position + size, check_crc=False)
+            if len(table) == 0:
+                break
+        for magic, attributes in zip(table.magic, table.attributes, strict=True):
+            is_old = target.magic is not None and magic < target.magic
+            is_other = codec not in (None, attributes & _CODEC_BITS)
+            if is_old or (is_other and not attributes & _CONTROL_BIT):
+                if not is_old and magic < 2 and target.compression == "zstd":
+                    raise UnsupportedCompressionTypeError(
+                        "messages v0 and v1 cannot be compressed with zstd: convert the log to "
+                        "record batches v2 (`kstore convert`, Log.convert), or choose another "
+                        "codec",
+                        path=view.path,
+                        position=position,
+                    )
+                found = True
+        position = table.stop
+    return found
+
+
+def rewrite_log(
+    log: "Log",
+    target: Target,
+    *,
+    files: Files,
+    roll: bool = False,
+    check: Callable[[], None] = lambda: None,
+    progress: Progress | None = None,
+) -> RewriteReport:
+    """Rewrite the sealed segments of a log one by one, while it is read and appended to.
+
+    A segment with damage stays as it is, and is in the report; the others are rewritten.
+
+    Parameters
+    ----------
+    roll
+        Roll the active segment first, so that every batch is rewritten.
+    check
+        Called before each chunk; may raise to end it. What was swapped in by then stays.
+    progress
+        Called with bytes done and bytes in all.
+
+    Raises
+    ------
+    InvalidConfigError, UnsupportedCompressionTypeError
+        What :meth:`Target.check` and :func:`plan_rewrite` raise; nothing was changed.
+    CompactionAbandonedError
+        The log was truncated meanwhile, or is being moved to another directory.
+    StorageError
+        The disk is full or failed. Segments that were not swapped stay as they were.
+    """
+    target.check()
     writer = log._require_writer()
     report = RewriteReport()
-
-    def go_on() -> None:
-        writer.replacer.check_cleaning()
-        check()
-
     with writer.state.cleaning:
-        for view in log.segments.views[:-1]:
+        writer.replacer.check_cleaning()
+        if target.compression == "zstd" and target.magic is None:
+            plan_rewrite(log, target, roll=roll)  # raises before anything is changed
+        if roll:
+            log.roll()
+        views = log.segments.views[:-1]
+        done, total = 0, sum(view.size for view in views)
+
+        def on_position(position: int) -> None:
+            writer.replacer.check_cleaning()
+            check()
+            if progress is not None:
+                progress(done + position, total)
+
+        for view in views:
             try:
                 made = rewrite_segment(
                     files, log.path, files, log.path, view.base_offset, view.next_offset, target,
-                    log.config, go_on,
+                    log.config, on_position,
                 )  # fmt: skip
             except StorageError as error:
                 _check_it_is_there(log, view, error)
@@ -416,11 +556,14 @@ def rewrite_log(
             except REFUSED as error:
                 _check_it_is_there(log, view, error)
                 report.damages.append(damage_of(error, view.path))
-                continue
-            report.add(made)
-            if made.new:
-                for new in swap_in(files, log, writer, made.new, view):
-                    seal.write(files, log.path, new.base_offset)
+            else:
+                report.add(made)
+                if made.new:
+                    for new in swap_in(files, log, writer, made.new, view):
+                        seal.write(files, log.path, new.base_offset)
+            done += view.size
+        if progress is not None:
+            progress(total, total)
     return report
 
 

@@ -33,6 +33,8 @@ from kstore.record import Record
 if TYPE_CHECKING:
     from kstore.log.cleaner import CompactionReport
     from kstore.log.recovery_report import RecoveryReport
+    from kstore.log.reindex import ReindexReport
+    from kstore.log.rewriting import Progress, RewriteReport
 
 
 class WritableLog(Log):
@@ -202,6 +204,41 @@ class WritableLog(Log):
         from kstore.log import cleaner
 
         return cleaner.compact(self, self._require_writer(), self._files, **options)
+
+    def recompress(
+        self,
+        compression: str,
+        *,
+        level: int | None = None,
+        force: bool = False,
+        merge: bool = False,
+        roll: bool = False,
+        progress: "Progress | None" = None,
+    ) -> "RewriteReport":
+        from kstore.log.rewriting import Target, rewrite_log
+
+        target = Target(compression, level, force=force, merge=merge)
+        return rewrite_log(self, target, files=self._state.files, roll=roll, progress=progress)
+
+    def convert(
+        self,
+        message_format_version: str = "3.0",
+        *,
+        compression: str | None = None,
+        level: int | None = None,
+        force: bool = False,
+        roll: bool = False,
+        progress: "Progress | None" = None,
+    ) -> "RewriteReport":
+        from kstore.log.rewriting import conversion, rewrite_log
+
+        target = conversion(message_format_version, compression, level, force=force)
+        return rewrite_log(self, target, files=self._state.files, roll=roll, progress=progress)
+
+    def reindex(self, *, progress: "Progress | None" = None) -> "ReindexReport":
+        from kstore.log.reindex import reindex_log
+
+        return reindex_log(self, progress)
 
     def seal(self) -> int:
         return self._require_writer().flusher.seal_all()

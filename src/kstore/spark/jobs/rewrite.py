@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kstore._native.read.segment_view import SegmentView
 from kstore.arguments import whole_number
 from kstore.config import CODECS, LogConfig
-from kstore.errors import CompactionAbandonedError, InvalidConfigError
+from kstore.errors import CompactionAbandonedError
 from kstore.log import seal
 from kstore.log.files import Files
 from kstore.log.log import Log
@@ -40,7 +40,6 @@ from kstore.store import Store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_LEVELS = {"gzip": (1, 9), "zstd": (1, 22)}
 _SEALS = 64  # of a task
 
 
@@ -75,15 +74,6 @@ class _Segment:
 
 
 _Staged = tuple[str, RewrittenSegment] | Damage  # token and segment
-
-
-def _check_level(target: Target) -> None:
-    if target.level is None:
-        return
-    low, high = _LEVELS.get(target.compression or "", (0, 0))
-    if not low <= target.level <= high or high == 0:
-        known = ", ".join(f"{name} {low} to {high}" for name, (low, high) in _LEVELS.items())
-        raise InvalidConfigError(f"a level goes with a codec that has one: {known}")
 
 
 def tell(reports: Sequence[RewrittenPartition]) -> list[str]:
@@ -139,7 +129,7 @@ class RewriteJob(ChangingJob[Log, RewrittenPartition]):
         roll: bool = False,
         **options: Any,
     ) -> None:
-        _check_level(target)
+        target.check()
         super().__init__(spark, path, **options)
         self._target = target
         self._roll = roll
