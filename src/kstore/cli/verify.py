@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kstore.arguments import whole_number
 from kstore.cli.common import (
+    INTERNAL,
     ToolParser,
     WrongOptionsError,
     add_log_dir,
@@ -159,13 +160,10 @@ def audit(log: "Log", threads: int, progress: Progress, states: "StateReader") -
         states=states,
     )
     progress.base += report.bytes
-    if log.topic == "__consumer_offsets" and report.ok:
-        from kstore.group.offsets import find_undecodable_keys
-        from kstore.log.verify import Finding
+    if log.topic in INTERNAL:
+        from kstore.group.verify_keys import warn_of_undecodable_keys
 
-        for offset, reason in find_undecodable_keys(log.view()):
-            sentence = f"the key does not decode, so the record is skipped: {reason}"
-            report.warn(Finding("record", log.path, None, offset, sentence))
+        warn_of_undecodable_keys(report, log)
     return report
 
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from kstore.errors import KStoreError
 from kstore.found_logs import find_logs
+from kstore.group.offsets import OFFSETS_TOPIC
+from kstore.group.verify_keys import warn_of_undecodable_keys
 from kstore.log.files import DISK, Files
-from kstore.log.verify import Finding, VerifyReport
+from kstore.log.verify import MAX_FINDINGS, Finding, VerifyReport
 from kstore.log.verify_folders import find_missing_folders
 from kstore.log.verify_lines import finding_lines, state_of, status_of
 from kstore.log.verify_parts import Part, PartReport, merge_parts, plan_parts, verify_part
@@ -62,7 +64,24 @@ class PartitionReport:
         return self.error is None and self.report.ok
 
 
-_Found = PartReport | str  # or why there is none
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """What a task audits: some segments of a partition."""
+
+    topic: str
+    partition: int
+    part: Part
+
+
+@dataclass(frozen=True, slots=True)
+class _Audited:
+    """The audit of a range; ``keys`` has warnings of keys of ``__consumer_offsets``."""
+
+    part: PartReport
+    keys: VerifyReport
+
+
+_Found = _Audited | str  # or why there is none
 
 
 def verify(
@@ -177,14 +196,19 @@ class _Verify(PartitionJob[_Partition, PartitionReport]):
     def _merge(self, of: _Partition, parts: list[_Found]) -> PartitionReport:
         """A report from its parts; audited again as a whole where they do not add up."""
         reports = [part for part in parts if not isinstance(part, str)]
-        merged = merge_parts(reports) if len(reports) == len(parts) else None
+        is_complete = len(reports) == len(parts)
+        merged = merge_parts([each.part for each in reports]) if is_complete else None
         if merged is None:
             # Retention removed a segment meanwhile, segments overlap, or a transaction spans parts.
-            again = [Task(self.paths, (Piece(0, of.path, 0, 0, Part()),), self.files)]
+            everything = _Range(of.topic, of.partition, Part())
+            again = [Task(self.paths, (Piece(0, of.path, 0, 0, everything),), self.files)]
             ((_, (result,)),) = run_tasks(self.spark, again, _work, "kstore verify, again")
             if isinstance(result, str):
                 return PartitionReport(of.topic, of.partition, of.path, VerifyReport(), result)
-            merged = result.report
+            merged, reports = result.part.report, [result]
+        if merged.ok:  # as on one machine
+            for each in reports:
+                merged.merge(each.keys, MAX_FINDINGS)
         return PartitionReport(of.topic, of.partition, of.path, merged)
 
     def describe_plan(self, partitions: Sequence[_Partition], parallelism: int) -> str:
@@ -213,9 +237,10 @@ class _Verify(PartitionJob[_Partition, PartitionReport]):
 def _pieces(partitions: Sequence[_Partition], parallelism: int) -> list[Piece]:
     target = task_size(sum(size for each in partitions for _, size in each.segments), parallelism)
     return [
-        Piece(number, each.path, -1 if part.start is None else part.start, part.size, part)
+        Piece(number, each.path, -1 if part.start is None else part.start, part.size, of)
         for number, each in enumerate(partitions)
         for part in plan_parts(each.segments, target)
+        for of in [_Range(each.topic, each.partition, part)]
     ]
 
 
@@ -232,11 +257,16 @@ def _if_there(files: Files, planned: _Partition, report: PartitionReport) -> Par
 
 def _work(task: Task) -> list[_Found]:
     states = StateReader(task.files)
-    return work_on(task, lambda files, piece: _audit(files, piece.path, piece.of, states))
+    return work_on(task, lambda files, piece: _audit(task, piece, states))
 
 
-def _audit(files: Files, directory: str, part: Part, states: StateReader) -> PartReport:
-    return verify_part(files, directory, part, states=states)
+def _audit(task: Task, piece: Piece, states: StateReader) -> _Audited:
+    of: _Range = piece.of
+    audited = _Audited(verify_part(task.files, piece.path, of.part, states=states), VerifyReport())
+    if of.topic == OFFSETS_TOPIC and audited.part.report.ok:
+        log = open_store(task.paths)[of.topic][of.partition]
+        warn_of_undecodable_keys(audited.keys, log, of.part.start, of.part.stop)
+    return audited
 
 
 # --- the command ----------------------------------------------------------------------------------
