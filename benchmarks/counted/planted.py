@@ -74,13 +74,13 @@ SLOWDOWNS: dict[str, Slowdown] = {
         "iterate a view", "allocations",
     ),
     "a flush asks for the file's size": Slowdown(
-        "log/durability.py",
+        "log/flush.py",
         "                base = opened.base_offset\n",
         "                base = opened.base_offset\n                state.files.size(fd)\n",
         "append one record and flush", "calls",
     ),
     "a flush reads another file": Slowdown(
-        "log/durability.py",
+        "log/flush.py",
         "                base = opened.base_offset\n",
         "                base = opened.base_offset\n"
         "                open(__file__, 'rb', 0).read(100)\n",

@@ -21,56 +21,56 @@ TYPE_CHECKING = False  # not typing's: importing typing alone would cost several
 if TYPE_CHECKING:
     from kstore import errors as errors
     from kstore import jit as jit
+    from kstore.client.consumer import Consumer as Consumer
+    from kstore.client.consumer import ConsumerBatch as ConsumerBatch
+    from kstore.client.producer import Delivery as Delivery
+    from kstore.client.producer import Producer as Producer
+    from kstore.client.transactional_producer import TransactionalProducer as TransactionalProducer
     from kstore.config import LogConfig as LogConfig
     from kstore.config import StoreConfig as StoreConfig
-    from kstore.consumer import Consumer as Consumer
-    from kstore.consumer import ConsumerBatch as ConsumerBatch
     from kstore.errors import KStoreError as KStoreError
-    from kstore.log.commit import Committer as Committer
+    from kstore.log.group_commit import Committer as Committer
     from kstore.log.log import AppendInfo as AppendInfo
     from kstore.log.log import Log as Log
-    from kstore.log.repair import RepairReport as RepairReport
-    from kstore.log.repair import plan_repair as plan_repair
-    from kstore.log.repair import repair as repair
     from kstore.log.view import LogView as LogView
-    from kstore.open_store import open as open
-    from kstore.producer import Delivery as Delivery
-    from kstore.producer import Producer as Producer
+    from kstore.maintenance.repair import RepairReport as RepairReport
+    from kstore.maintenance.repair import plan_repair as plan_repair
+    from kstore.maintenance.repair import repair as repair
     from kstore.record import Record as Record
     from kstore.record.columns import Columns as Columns
     from kstore.record.columns import Ragged as Ragged
-    from kstore.store import Store as Store
-    from kstore.topic import Topic as Topic
+    from kstore.store.open_store import open as open
+    from kstore.store.store import Store as Store
+    from kstore.store.topic import Topic as Topic
     from kstore.topic_partition import Position as Position
     from kstore.topic_partition import TopicPartition as TopicPartition
-    from kstore.transactions import TransactionalProducer as TransactionalProducer
 
 __version__ = "0.1.0"
 
 _HOME = {
     "AppendInfo": "kstore.log.log",
     "Columns": "kstore.record.columns",
-    "Committer": "kstore.log.commit",
-    "Consumer": "kstore.consumer",
-    "ConsumerBatch": "kstore.consumer",
-    "Delivery": "kstore.producer",
+    "Committer": "kstore.log.group_commit",
+    "Consumer": "kstore.client.consumer",
+    "ConsumerBatch": "kstore.client.consumer",
+    "Delivery": "kstore.client.producer",
     "KStoreError": "kstore.errors",
     "Log": "kstore.log.log",
     "LogConfig": "kstore.config",
     "LogView": "kstore.log.view",
     "Position": "kstore.topic_partition",
-    "Producer": "kstore.producer",
+    "Producer": "kstore.client.producer",
     "Ragged": "kstore.record.columns",
     "Record": "kstore.record",
-    "RepairReport": "kstore.log.repair",
-    "Store": "kstore.store",
+    "RepairReport": "kstore.maintenance.repair",
+    "Store": "kstore.store.store",
     "StoreConfig": "kstore.config",
-    "Topic": "kstore.topic",
+    "Topic": "kstore.store.topic",
     "TopicPartition": "kstore.topic_partition",
-    "TransactionalProducer": "kstore.transactions",
-    "open": "kstore.open_store",
-    "plan_repair": "kstore.log.repair",
-    "repair": "kstore.log.repair",
+    "TransactionalProducer": "kstore.client.transactional_producer",
+    "open": "kstore.store.open_store",
+    "plan_repair": "kstore.maintenance.repair",
+    "repair": "kstore.maintenance.repair",
 }
 _MODULES = ("errors", "jit")
 

@@ -8,7 +8,7 @@ import kstore
 from interop.node import Consumed, Node
 from interop.samples import batch_bytes, sample_records
 from kstore.config import CODECS
-from kstore.log.filenames import MOVED, cut_name, seal_name, unreadable_name
+from kstore.files.filenames import MOVED, cut_name, seal_name, unreadable_name
 from oracle import files
 
 

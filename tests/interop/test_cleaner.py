@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from interop.kafka_jars import ToolError, compiled, java_command
-from kstore.log import transaction_index
-from kstore.log.files import DISK
+from kstore.files.files import DISK
+from kstore.segment import transaction_index
 from oracle import cleaner as rules
 from support.compaction import (
     NOW,

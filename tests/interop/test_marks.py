@@ -16,9 +16,9 @@ import kstore
 from interop.node import Node
 from interop.old_node import OldNode
 from interop.test_handover import end_when_known, mirror_end
-from kstore.log.filenames import CLEAN_SHUTDOWN, META_PROPERTIES
-from kstore.log.files import DISK
-from kstore.log.identity import read_meta_properties, write_meta_properties
+from kstore.checkpoint.identity import read_meta_properties, write_meta_properties
+from kstore.files.filenames import CLEAN_SHUTDOWN, META_PROPERTIES
+from kstore.files.files import DISK
 from oracle.files import read_properties
 
 OPENING = "warn,kafka.log=info,org.apache.kafka.storage.internals.log=info"

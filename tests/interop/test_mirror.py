@@ -16,9 +16,9 @@ from interop.judged import (
 )
 from interop.node import Node, free_ports
 from interop.workload import PARTITIONS, prepare, work
+from kstore.checkpoint.leader_epochs import LeaderEpochs
 from kstore.cli import main
 from kstore.errors import SourceChangedError, UnknownTopicOrPartitionError
-from kstore.log.leader_epochs import LeaderEpochs
 from kstore.mirror import Mirror, MirrorReport
 from kstore.mirror.answers import Position
 from kstore.mirror.source import KafkaSource

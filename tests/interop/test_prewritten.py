@@ -20,7 +20,7 @@ import kstore
 from interop.dump import dump_log
 from interop.node import Node
 from kstore import LogConfig, Store, StoreConfig
-from kstore.log.files import DISK, Files
+from kstore.files.files import DISK, Files
 from support.recording import Recorder
 from torture.crash_disk import CrashDisk
 

@@ -9,7 +9,8 @@ import kstore
 from interop.dump import dump_log
 from interop.kafka_jars import run
 from interop.node import node
-from kstore.log import producer_snapshot, transaction_index
+from kstore.producer_state import snapshot
+from kstore.segment import transaction_index
 from support.logs import open_log
 from support.producers import NOW, sent
 
@@ -48,7 +49,7 @@ def test_its_tool_decodes_them(kafka: str, tmp_path: Path) -> None:
                 list(entry) for entry in transaction_index.parse(data)
             ]
             continue
-        for line, entry in zip(lines, producer_snapshot.parse(data), strict=True):
+        for line, entry in zip(lines, snapshot.parse(data), strict=True):
             said = {name: int(number) for name, number in line}
             assert said["producerId"] == entry.producer_id
             assert said["producerEpoch"] == entry.producer_epoch

@@ -3,9 +3,9 @@
 from interop.dump import dump_log
 from interop.node import Node
 from kstore.config import LogConfig
-from kstore.log.files import DISK
-from kstore.log.reindex import reindex_partition
-from kstore.log.staged import StagedFiles
+from kstore.files.files import DISK
+from kstore.files.staging_area import StagingArea
+from kstore.maintenance.reindex import reindex_partition
 from support.jobs import lose_side_files, make_store
 
 
@@ -43,7 +43,7 @@ def test_a_broker_starts_beside_what_a_killed_run_staged(kafka, tmp_path):
         node.produce("orders", [("k", "before")])
         node.stop()
         folder = node.log_dir / "orders-0"
-        staged = StagedFiles(DISK, folder)
+        staged = StagingArea(DISK, folder)
         for suffix in ("index", "timeindex", "txnindex", "snapshot", "log.cleaned", "log.swap"):
             staged.write_atomically(f"{staged.directory}/{0:020d}.{suffix}", b"")
         assert len(staged.listdir(staged.directory)) == 6

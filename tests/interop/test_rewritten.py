@@ -7,8 +7,8 @@ import pytest
 
 from interop.dump import dump_log
 from interop.node import Node
-from kstore.log.files import DISK
-from kstore.log.rewriting import Target, rewrite_log
+from kstore.files.files import DISK
+from kstore.maintenance.rewrite import Target, rewrite_log
 from oracle.plain import PlainRecord
 from oracle.writer import message, wrapper
 from support.logs import open_log

@@ -51,7 +51,7 @@ def test_a_broker_serves_what_was_published(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Adopted: large files become segments, where kilobytes are large."""
-    from kstore.log import adoption
+    from kstore.log import import_segment
     from kstore.spark.sink import stager
     from kstore.spark.sink.commit import publish
     from kstore.spark.sink.options import parse_sink
@@ -73,7 +73,7 @@ def test_a_broker_serves_what_was_published(
         halves = [frame.slice(0, 250), frame.slice(250)]
         if adopted:
             monkeypatch.setattr(stager, "_PIECE", 1000)
-            monkeypatch.setattr(adoption, "_LARGE", 1000)
+            monkeypatch.setattr(import_segment, "_LARGE", 1000)
         messages = [replace(stage(options, "job", [half]), task=n) for n, half in enumerate(halves)]
         assert publish(options, "job", messages, of_query("a query", 0))
         assert (len(list(place.glob("orders-*/*.log"))) > 2) == adopted

@@ -12,9 +12,9 @@ from kafka import KafkaAdminClient
 
 import kstore
 from interop.node import Node
+from kstore.checkpoint.identity import format_topic_id, random_uuid
 from kstore.errors import SourceError
 from kstore.handover import check_broker, plan_handover
-from kstore.log.identity import format_topic_id, random_uuid
 from kstore.mirror.answers import LATEST
 from kstore.mirror.source import KafkaSource
 from support.stores import QUIET

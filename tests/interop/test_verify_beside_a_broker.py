@@ -5,8 +5,8 @@ from pathlib import Path
 
 from interop.clients import clients
 from interop.node import node
-from kstore.log.files import DISK
-from kstore.log.verify import VerifyReport, verify_partition
+from kstore.files.files import DISK
+from kstore.verify.partition import VerifyReport, verify_partition
 
 ROUNDS = 40
 

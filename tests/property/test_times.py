@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kstore.log.log import Log
-from kstore.log.search import newest_offset
+from kstore.log.time_lookup import newest_offset
 from oracle.reader import read_log as read_plain
 from oracle.times import find_newest, find_offset
 from support.disks import HastyDisk

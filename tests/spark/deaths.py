@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter, WriterCommitMessage
 
-import kstore.log.publication as publication
+import kstore.store.atomic_publish as publication
 from kstore.spark.data_source import KStoreDataSource
 from kstore.spark.sink.options import prepare_sink
 from kstore.spark.sink.spark_writers import KStoreStreamWriter, KStoreWriter

@@ -12,7 +12,7 @@ import pytest
 
 import kstore
 from kstore.errors import KStoreError, StorageError
-from kstore.log.files import Files
+from kstore.files.files import Files
 from kstore.spark.sink.commit import publish
 from kstore.spark.sink.options import Staged, parse_sink
 from kstore.spark.sink.stager import stage

@@ -9,8 +9,8 @@ import pytest
 
 import kstore
 from kstore.cli import main
-from kstore.log.files import DISK
-from kstore.log.staged import STAGED
+from kstore.files.filenames import REWRITE_PREFIX
+from kstore.files.files import DISK
 from kstore.log.writer_state import WriterState
 from kstore.spark.jobs import compact as job
 from support.damage import write_damaged
@@ -68,7 +68,7 @@ def same(place: Path, other: Path) -> bool:
 
 
 def left(place: Path) -> list[Path]:
-    return [*place.rglob(STAGED + "*"), *place.rglob("*.cleaned"), *place.rglob("*.swap")]
+    return [*place.rglob(REWRITE_PREFIX + "*"), *place.rglob("*.cleaned"), *place.rglob("*.swap")]
 
 
 @pytest.mark.parametrize("buffer", [134_217_728, 400])  # one round, and several

@@ -125,7 +125,7 @@ def test_a_driver_that_dies_goes_on(registered: Any, place: Path, tmp_path: Path
     target = tmp_path / "out"
     code = """
 import os, sys
-from kstore.log.files import Files
+from kstore.files.files import Files
 from kstore.spark.jobs import export as job
 from kstore.spark.jobs.task_runner import open_session
 rename, seen = Files.rename, []

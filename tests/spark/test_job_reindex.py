@@ -9,7 +9,7 @@ import pytest
 
 import kstore
 from kstore.cli import main
-from kstore.log.staged import STAGED
+from kstore.files.filenames import REWRITE_PREFIX
 from kstore.spark.jobs import partition_job, task_runner
 from kstore.spark.jobs import reindex as job
 from kstore.spark.jobs.partition_job import Task
@@ -50,7 +50,7 @@ def test_the_files_that_recovery_makes(spark: Any, place: Path, expected: dict[s
     reports = job.reindex(spark, place, progress=lambda done, total, name: seen.append(done))
     assert side_files(place) == expected
     assert logs(place) == before
-    assert not list(place.rglob(STAGED + "*"))
+    assert not list(place.rglob(REWRITE_PREFIX + "*"))
     assert [(each.topic, each.partition) for each in reports] == [
         ("clicks", 0), ("clicks", 1), ("orders", 0), ("orders", 1),
     ]  # fmt: skip
@@ -112,7 +112,7 @@ def test_a_task_that_is_tried_again(
         patched.setattr(partition_job, "run_tasks", replacing(fail_once))
         assert all(each.ok for each in job.reindex(spark, place))
     assert side_files(place) == expected
-    assert not list(place.rglob(STAGED + "*"))  # what the attempts left that died
+    assert not list(place.rglob(REWRITE_PREFIX + "*"))  # what the attempts left that died
     assert list(tmp_path.glob("failed-*"))
 
 
@@ -159,7 +159,7 @@ def test_a_driver_that_dies_between_two_partitions(
     assert made == {
         name: data for name, data in expected.items() if name.startswith(done[0].name + "/")
     }
-    assert list(place.rglob(STAGED + "*"))
+    assert list(place.rglob(REWRITE_PREFIX + "*"))
     seen: set[str] = set()
     reports = job.reindex(
         spark, place, resume=str(state), progress=lambda done, total, name: seen.add(name)
@@ -168,7 +168,7 @@ def test_a_driver_that_dies_between_two_partitions(
     assert len(seen) == 3
     assert all(each.ok and each.written for each in reports)
     assert side_files(place) == expected
-    assert not list(place.rglob(STAGED + "*"))
+    assert not list(place.rglob(REWRITE_PREFIX + "*"))
 
 
 def test_dry_run_locks_and_mistakes(place: Path, tmp_path: Path, capsys: Any) -> None:

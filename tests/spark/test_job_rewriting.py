@@ -9,9 +9,9 @@ import pytest
 
 import kstore
 from kstore.cli import main
-from kstore.log.files import DISK
-from kstore.log.rewriting import Target, rewrite_log
-from kstore.log.staged import STAGED
+from kstore.files.filenames import REWRITE_PREFIX
+from kstore.files.files import DISK
+from kstore.maintenance.rewrite import Target, rewrite_log
 from kstore.spark.jobs import partition_job, task_runner
 from kstore.spark.jobs import rewrite as job
 from kstore.spark.jobs.recompress import recompress
@@ -46,7 +46,7 @@ def same(place: Path, other: Path) -> bool:
 
 
 def retired(place: Path) -> list[Path]:
-    return [*place.rglob(STAGED + "*"), *place.rglob("*.cleaned"), *place.rglob("*.swap")]
+    return [*place.rglob(REWRITE_PREFIX + "*"), *place.rglob("*.cleaned"), *place.rglob("*.swap")]
 
 
 def test_what_one_machine_writes(spark: Any, place: Path, tmp_path: Path, capsys: Any) -> None:

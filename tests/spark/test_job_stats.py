@@ -12,8 +12,8 @@ import pytest
 
 import kstore
 from kstore.cli import main
-from kstore.log.files import DISK
-from kstore.log.stats import Stats, survey_log
+from kstore.files.files import DISK
+from kstore.log.statistics import Stats, survey_log
 from kstore.spark.jobs import partition_job, task_runner
 from kstore.spark.jobs import stats as job
 from kstore.spark.jobs.stats_page import html

@@ -26,9 +26,9 @@ from kstore.errors import (
     RecoveryNeededError,
     StorageError,
 )
-from kstore.log.adoption import place_file
-from kstore.log.files import Files
-from kstore.log.segment_scan import scan_segment
+from kstore.files.files import Files
+from kstore.log.import_segment import place_file
+from kstore.segment.scan import scan_segment
 from kstore.spark.sink.commit import abort, publish, sweep
 from kstore.spark.sink.options import Staged, parse_sink
 from kstore.spark.sink.stager import stage
@@ -39,7 +39,7 @@ BATCH = batches(0, 1)[0]
 OLD = 1_400_000_000_000  # more than ten years ago
 CHILD = """
 import os, pickle, signal, sys
-from kstore.log.files import Files
+from kstore.files.files import Files
 from kstore.spark.sink.commit import publish
 
 class Deadly(Files):
@@ -234,7 +234,7 @@ def test_only_batches_of_tasks_are_adopted(tmp_path: Path, what: str) -> None:
 def test_a_manifest_that_nobody_could_read_is_not_written(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kstore.log.publication.LARGEST_MANIFEST", 100)
+    monkeypatch.setattr("kstore.store.atomic_publish.LARGEST_MANIFEST", 100)
     with pytest.raises(KStoreError, match="write it in several jobs"):
         publish(options(place), "job", staged(place), None)
     assert ends(place) == [1, 1, 1]
@@ -437,7 +437,7 @@ def test_what_another_program_appended_behind_is_never_cut(place: Path) -> None:
     for name, data in kept.items():  # as it was just before the switch
         Path(name).write_bytes(data)
     # a broker, which knows nothing of fences, goes on in one partition
-    from kstore.log.fence import FENCE
+    from kstore.files.filenames import FENCE
 
     (place / "orders-0" / FENCE).unlink()
     manifest.rename(place / "aside")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import kstore
-from kstore.log.cleaner import CompactionReport
+from kstore.compaction.cleaner import CompactionReport
 from oracle.plain import PlainBatch
 from oracle.reader import read_log
 from strangers.sets import ExpectedPartition, ExpectedRecord, as_expected

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from kstore.log import filenames, producer_snapshot, transaction_index
+from kstore.files import filenames
+from kstore.producer_state import snapshot
+from kstore.segment import transaction_index
 from oracle.reader import read_log as oracle_read
 from support.logs import open_log, read_log
 
@@ -19,7 +21,7 @@ def partitions(made, copy: Path) -> list[tuple[Path, dict[int, list]]]:
     for partition in made.partitions:
         folder = copy / partition.name
         snapshots = {
-            filenames.parse(path.name).base_offset: producer_snapshot.parse(path.read_bytes())
+            filenames.parse(path.name).base_offset: snapshot.parse(path.read_bytes())
             for path in folder.glob("*.snapshot")
         }
         if snapshots:

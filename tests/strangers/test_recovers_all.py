@@ -12,7 +12,7 @@ import pytest
 
 import kstore
 from kstore.errors import CorruptRecordError, RecoveryNeededError
-from kstore.log import transaction_index
+from kstore.segment import transaction_index
 from oracle.reader import read_log
 from strangers.sets import digest
 from strangers.test_store_reads_all import as_expected, contents

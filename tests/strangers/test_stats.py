@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import kstore
-from kstore.log.files import DISK
-from kstore.log.stats import Stats, survey_log
+from kstore.files.files import DISK
+from kstore.log.statistics import Stats, survey_log
 from strangers import dumps, sets
 from support.figures import compare, slowly
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kstore.errors import StorageError
-from kstore.log.files import Files
+from kstore.files.files import Files
 
 CHANGES = (
     "open",

@@ -5,7 +5,7 @@ from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any
 
-from kstore.log.stats import HOUR_MS, SPREADS, STANDARD_ERROR, Stats
+from kstore.log.statistics import HOUR_MS, SPREADS, STANDARD_ERROR, Stats
 from oracle import stats as oracle
 from oracle.plain import PlainBatch
 from oracle.reader import read_log

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import kstore
+from kstore.files.filenames import REWRITE_PREFIX
 from kstore.log.log import Log
-from kstore.log.staged import STAGED
 from oracle.plain import PlainBatch
 from oracle.reader import read_log
 from support.stores import QUIET
@@ -60,7 +60,7 @@ def side_files(place: Path) -> dict[str, bytes]:
     found = {}
     for pattern in SIDE_FILES:
         for each in place.rglob(pattern):
-            if each.name.startswith(STAGED):
+            if each.name.startswith(REWRITE_PREFIX):
                 continue
             data = each.read_bytes()
             if each.name.startswith("kstore.seal."):

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kstore.log.files import Files
+from kstore.files.files import Files
 from kstore.log.log import Log
 from support.disks import CHANGES
 from support.logs import open_log

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from kstore.config import LogConfig
-from kstore.log.files import DISK, Files
-from kstore.log.loader import load
-from kstore.log.maps import MapBudget
+from kstore.files.files import DISK, Files
+from kstore.files.map_budget import MapBudget
 from kstore.log.read_only_log import ReadOnlyLog
-from kstore.log.shared import LogReader
+from kstore.log.reader import LogReader
 from kstore.log.writable_log import WritableLog
 from kstore.log.writer import LogWriter
+from kstore.recovery.loader import load
 
 
 def open_log(

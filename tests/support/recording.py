@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kstore.log.files import Files
+from kstore.files.files import Files
 
 Where = int | str | os.PathLike[str]
 Tree = dict[str, bytes | None]  # path below the root to content; None: a directory

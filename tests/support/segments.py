@@ -3,8 +3,8 @@
 import os
 
 from kstore.config import LogConfig
-from kstore.log import filenames
-from kstore.log.files import Files
+from kstore.files import filenames
+from kstore.files.files import Files
 from oracle import writer
 from oracle.plain import PlainRecord
 from oracle.recovery import recover

@@ -8,7 +8,7 @@ from typing import Any
 
 from kstore import Log, StoreConfig
 from kstore.errors import StorageError
-from kstore.log.files import Files
+from kstore.files.files import Files
 
 MARKER = ".kafka_cleanshutdown"
 QUIET = StoreConfig(background=False)

@@ -22,40 +22,42 @@ from tidy.sources import (
     python_files,
 )
 
-LAYERS = (
-    (0, ("kstore.errors", "kstore.config", "kstore.integers")),
-    (1, ("kstore._native",)),
-    (2, ("kstore.record",)),
-    (3, ("kstore.log",)),
-    (4, ("kstore.group", "kstore.txn")),
-    (
-        5,
-        (
-            "kstore.store",
-            "kstore.open_store",
-            "kstore.topic",
-            "kstore.topic_partition",
-            "kstore.partitioner",
-            "kstore.found_logs",
-            "kstore.store_transactions",
-            "kstore.topic_deletion",
-            "kstore.producer",
-            "kstore.committed_offsets",
-            "kstore.internal_topics",
-            "kstore.consumer",
-            "kstore.transaction_topics",
-            "kstore.transactions",
-            "kstore.analytics",
-            "kstore.jit",
-            "kstore.mirror",
-            "kstore.handover",
-            "kstore.pictures",
-            "kstore.arguments",
-        ),
-    ),
-    (6, ("kstore.spark",)),
-    (7, ("kstore.cli", "kstore.bench", "kstore.__main__")),
+# From the bottom to the top: a folder or a module imports what stands before it, never behind.
+ORDER = (
+    "kstore.errors",
+    "kstore.integers",
+    "kstore.config",
+    "kstore.topic_partition",
+    "kstore._native",
+    "kstore.protocol",
+    "kstore.record",
+    "kstore.files",
+    "kstore.checkpoint",
+    "kstore.background",
+    "kstore.segment",
+    "kstore.producer_state",
+    "kstore.recovery",
+    "kstore.compaction",
+    "kstore.verify",
+    "kstore.maintenance",
+    "kstore.log",
+    "kstore.coordinator",
+    "kstore.client",
+    "kstore.store",
+    "kstore.jit",
+    "kstore.mirror",
+    "kstore.handover",
+    "kstore.pictures",
+    "kstore.arguments",
+    "kstore.signals",
+    "kstore.spark",
+    "kstore.bench",
+    "kstore.cli",
+    "kstore.__main__",
 )
+# The errors and settings below the kernels, and those who use the public face, as a user does.
+KERNELS = ORDER.index("kstore._native")
+PEOPLE = ORDER.index("kstore.bench")
 
 # A module of _native imports _native only; status turns its codes into exceptions, and integer
 # refuses arguments.
@@ -71,7 +73,6 @@ HOMES = {
         "kstore.record.columns",
         "kstore.record.arrow",
         "kstore._native.jit",
-        "kstore.analytics",
         "kstore.bench",
         "kstore.spark",
     ),
@@ -87,7 +88,7 @@ HOMES = {
 }
 
 # Modules through which a disk can be reached, and the only modules that may reach it so.
-DISK = ("kstore.log.files",)
+DISK = ("kstore.files.files",)
 DISK_MODULES = {"mmap", "fcntl", "shutil", "tempfile", "glob", "io"}
 DISK_CALLS = """
 open close read write pread pwrite preadv pwritev readv writev lseek truncate ftruncate
@@ -100,9 +101,10 @@ PATHLIB_CALLS = """
 read_bytes read_text write_bytes write_text unlink rmdir mkdir touch iterdir glob rglob exists
 is_file is_dir stat
 """
-# What a person types at may read and write files of its own; pictures are drawn in memory.
-DISK_FREE = ("kstore.cli", "kstore.bench", "kstore.__main__", "kstore.pictures")
-# The steady append is one native call on a descriptor that log/files.py hands out; a located
+# What a person types at may read and write files of its own; pictures are drawn in memory;
+# signals wake a thread through a pipe.
+DISK_FREE = ("kstore.cli", "kstore.bench", "kstore.__main__", "kstore.pictures", "kstore.signals")
+# The steady append is one native call on a descriptor that files/files.py hands out; a located
 # batch is read the same way. frames asks for huge pages for memory of its own: no disk.
 NATIVE_DISK = {
     "kstore._native.files.owned_descriptor",
@@ -122,10 +124,7 @@ def within(module: str, homes: tuple[str, ...]) -> bool:
 
 
 def layer_of(module: str) -> int | None:
-    for level, modules in LAYERS:
-        if within(module, modules):
-            return level
-    return None
+    return next((n for n, home in enumerate(ORDER) if within(module, (home,))), None)
 
 
 def all_imports() -> list[Import]:
@@ -137,19 +136,60 @@ def layer_problem(importer: str, found: Import) -> str | None:
     own = layer_of(importer)
     if own is None:
         return f"{importer} has no layer: give it one in {Path(__file__).relative_to(ROOT)}"
-    if found.module == "kstore" and own < 7 and not within(f"kstore.{found.name}", _layered()):
+    if found.module == "kstore" and own < PEOPLE and not within(f"kstore.{found.name}", ORDER):
         return f"{importer} imports the public face of kstore; take the name from its home"
     levels = [level for name in found.targets if (level := layer_of(name)) is not None]
     target = max(levels, default=-1)
     if target > own:
-        return f"{importer} (layer {own}) imports {found.targets[-1]} (layer {target}): point down"
-    if own == 1 and target == 0 and (importer, found.module) not in NATIVE_EXCEPTIONS:
+        return f"{importer} imports {found.targets[-1]}, but {ORDER[own]} stands below: point down"
+    if own == KERNELS and -1 < target < own and (importer, found.module) not in NATIVE_EXCEPTIONS:
         return f"{importer} imports {found.module}; _native imports only _native"
     return None
 
 
-def _layered() -> tuple[str, ...]:
-    return tuple(name for _, modules in LAYERS for name in modules)
+def circles(arrows: dict[str, set[str]]) -> list[list[str]]:
+    """Every way of modules that comes back to where it began, each found once."""
+    found: list[list[str]] = []
+    done: set[str] = set()
+
+    def follow(module: str, way: list[str]) -> None:
+        if module in way:
+            found.append([*way[way.index(module) :], module])
+        elif module not in done:
+            for target in sorted(arrows.get(module, ())):
+                follow(target, [*way, module])
+            done.add(module)
+
+    for module in sorted(arrows):
+        follow(module, [])
+    return found
+
+
+def arrows() -> dict[str, set[str]]:
+    """The modules that each module imports, when it is loaded or later."""
+    modules = {module_name(path) for path in python_files()}
+    between: dict[str, set[str]] = {}
+    for found in all_imports():
+        importer = module_name(found.path)
+        named = [name for name in found.targets if name in modules]
+        if named and not found.typing_only and importer != named[-1]:
+            between.setdefault(importer, set()).add(named[-1])
+    return between
+
+
+def test_no_modules_import_each_other() -> None:
+    assert circles(arrows()) == []
+
+
+def test_a_circle_is_found() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c", "a"]]
+    assert circles({"a": {"b", "c"}, "b": {"c"}}) == []
+
+
+def test_the_layers_are_folders_and_modules_that_exist() -> None:
+    for name in ORDER:
+        path = PACKAGE.joinpath(*name.split(".")[1:])
+        assert path.is_dir() or path.with_suffix(".py").is_file(), name
 
 
 def test_imports_point_down() -> None:
@@ -252,7 +292,7 @@ def test_native_code_makes_system_calls_in_one_place() -> None:
     [
         ("kstore/record/columns.py", "from kstore._native.read import decode", True),
         ("kstore/record/columns.py", "from kstore.log.log import Log", False),
-        ("kstore/log/log.py", "def f():\n    from kstore.store import Store", False),
+        ("kstore/log/log.py", "def f():\n    from kstore.store.store import Store", False),
         ("kstore/log/log.py", "import kstore", False),
         ("kstore/log/log.py", "from kstore import open", False),
         ("kstore/log/log.py", "from kstore import errors", True),

@@ -60,7 +60,7 @@ def main() -> int:
         "PYTHONPATH": str(COPY / "src"),
     }
     # Not what bounds private memory: a sanitizer's own would break every bound.
-    bounds = "--ignore=tests/unit/test_memory_bounds.py"
+    bounds = "--ignore=tests/unit/store/test_memory_bounds.py"
     # Each test has long: the runtimes make it several times as slow as the limit is meant for.
     slow = ["--timeout", "1800", "-o", "faulthandler_timeout=0"]
     arguments = sys.argv[1:] or ["-m", "not slow", "tests/unit", bounds]

@@ -13,7 +13,7 @@ from kstore.errors import (
     RecoveryNeededError,
     StoreLockedError,
 )
-from kstore.log.files import Files
+from kstore.files.files import Files
 from oracle.reader import read_log as oracle_read
 from support.recording import Tree, read_tree
 from torture.world import QUIET, History, Place, Witness, paths_of

@@ -26,9 +26,10 @@ from contextlib import ExitStack, contextmanager
 from random import Random
 from unittest.mock import patch
 
-from kstore import Store, producer, transactions
+from kstore import Store
+from kstore.client import producer, transactional_producer
+from kstore.coordinator.group import offsets
 from kstore.errors import KStoreError
-from kstore.group import offsets
 from support.recording import Recorder, Trace, Tree
 from torture.checks import CUTTING, QUIET, Settled, Violation, check, materialise, rows_of
 from torture.crash_disk import MODELS, CrashDisk
@@ -227,7 +228,7 @@ def explore_all(
     return figures
 
 
-CLOCKS = (time, producer, transactions, offsets)
+CLOCKS = (time, producer, transactional_producer, offsets)
 
 
 @contextmanager

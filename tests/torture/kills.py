@@ -29,7 +29,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from kstore import Store
-from kstore.log.files import DISK, Files
+from kstore.files.files import DISK, Files
 from support.recording import CHANGES
 from torture.checks import check, expect
 from torture.parts import Budget, Figures, file_system, quietly, scratch, share

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from kstore import Log, Store, StoreConfig
 from kstore.cli import main as tool
 from kstore.errors import KStoreError
-from kstore.log.repair import plan_repair, repair
+from kstore.maintenance.repair import plan_repair, repair
 from kstore.record.timestamp import LAST_RECORD_TIMESTAMP
 from oracle.reader import CorruptError
 from oracle.reader import read_log as oracle_read

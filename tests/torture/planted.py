@@ -14,11 +14,18 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from kstore._native.recovery.segment_scan import SegmentScan
+from kstore.checkpoint import log_dir
+from kstore.checkpoint.topic_settings import DELETING, TopicsFile
 from kstore.errors import StorageError
-from kstore.log import commit, files, log_dir, manager, mending, recovery, segment, segment_scan
-from kstore.log.durability import Flusher
-from kstore.log.files import Files, Lock
-from kstore.log.topics_file import DELETING, TopicsFile
+from kstore.files import files
+from kstore.files.files import Files, Lock
+from kstore.log import group_commit
+from kstore.log.flush import Flusher
+from kstore.recovery import apply
+from kstore.recovery import plan as recovery
+from kstore.segment import scan as segment_scan
+from kstore.segment import segment
+from kstore.store import manager
 from oracle.crc import crc32c
 from torture import bit_flips, crash_states, io_errors, kills, mutations, others
 from torture.parts import Budget, Figures, scratch
@@ -247,7 +254,7 @@ BUGS: dict[str, Bug] = {
         replace(Flusher, "sync", _sync_with(sealed=[])), "crash-states", ("roll",), POWER
     ),
     "a group's commit is acknowledged before its sync": Bug(
-        replace(commit.Committer, "wait", lambda _: lambda self, *a, **k: True),
+        replace(group_commit.Committer, "wait", lambda _: lambda self, *a, **k: True),
         "crash-states", ("group commit",), POWER,
     ),
     "a failed sync is swallowed": Bug(
@@ -277,7 +284,7 @@ BUGS: dict[str, Bug] = {
         "crash-states", ("close and open",), POWER,
     ),
     "recovered indexes are not written": Bug(
-        replace(mending, "_replace", lambda _: lambda *a: False),
+        replace(apply, "_replace", lambda _: lambda *a: False),
         "crash-states", ("append, no sync",),
     ),
     "a rolled index is not trimmed": Bug(
@@ -294,9 +301,9 @@ BUGS: dict[str, Bug] = {
         replace(segment_scan, "SegmentScan", lambda _: _LastBatchDropped), "kills", EACH
     ),
     "zeros at the end are not cut": Bug(
-        replace(mending, "_cut", _cut_zeros_never), "crash-states", EACH, POWER
+        replace(apply, "_cut", _cut_zeros_never), "crash-states", EACH, POWER
     ),
-    "cut bytes are not kept": Bug(replace(mending, "_keep_tail", nothing), "mutations"),
+    "cut bytes are not kept": Bug(replace(apply, "_keep_tail", nothing), "mutations"),
     "damage below the recovery point is cut": Bug(
         replace(recovery, "_check_cut", nothing), "bit-flips"
     ),

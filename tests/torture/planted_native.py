@@ -76,12 +76,12 @@ BUGS: dict[str, NativeBug] = {
     "a sequence does not begin again at 0": NativeBug(
         "append/producer_table.pyx",
         "(0 if last == INT32_MAX else last + 1)", "(<int64_t>last + 1)",
-        "unit/test_producer_state.py",
+        "unit/producer_state/test_producer_state.py",
     ),
     "a seal skips the leader epoch": NativeBug(
         "recovery/header_checksums.pyx",
         "crc32c(self._crc, data + at, PREFIX)", "crc32c(self._crc, data + at, 12)",
-        "unit/test_seal.py",
+        "unit/segment/test_header_checksums.py",
     ),
 }  # fmt: skip
 

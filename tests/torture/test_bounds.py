@@ -10,8 +10,8 @@ from unittest.mock import patch
 import pytest
 
 from kstore import Log, Store
-from kstore.log import mending
 from kstore.log.view import LogView
+from kstore.recovery import apply
 from torture import mutations, others
 from torture.bounds import TookTooLongError, in_memory, in_time, nothing_left_open
 from torture.checks import Violation
@@ -78,7 +78,7 @@ FAULTS: dict[str, tuple[object, str, Plant, str]] = {
     "a file outside written to": (Store, "close", _writes_outside, "a file outside"),
     "an error of another kind": (Log, "offset_at", _fails, "IndexError"),
     "cut bytes that are not kept": (
-        mending, "_keep_tail", lambda _: lambda *a, **k: None, "a whole batch is gone"
+        apply, "_keep_tail", lambda _: lambda *a, **k: None, "a whole batch is gone"
     ),
 }  # fmt: skip
 

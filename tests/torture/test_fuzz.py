@@ -18,12 +18,14 @@ from kstore._native.index.index_files import OffsetIndex, TimeIndex
 from kstore._native.read.decode import Scanner
 from kstore._native.read.segment_view import find_batch_reaching, find_end, find_time
 from kstore._native.recovery.segment_scan import SegmentScan
+from kstore.checkpoint import identity, offsets, topic_settings
+from kstore.checkpoint.leader_epochs import LeaderEpochs
+from kstore.coordinator.group import messages
 from kstore.errors import KStoreError
-from kstore.group import messages
-from kstore.log import checkpoint, identity, producer_snapshot, topics_file, transaction_index
-from kstore.log.leader_epochs import LeaderEpochs
+from kstore.producer_state import snapshot
 from kstore.record import codec
 from kstore.record.scan import scan_records
+from kstore.segment import transaction_index
 from oracle import codec as plain_codec
 from oracle import writer as oracle
 from oracle.crc import crc32, crc32c
@@ -150,12 +152,12 @@ def _codecs(data: bytes) -> None:
 
 def _checkpoints(data: bytes) -> None:
     for parse in (
-        lambda: checkpoint.parse_offsets(data, "f"),
+        lambda: offsets.parse_offsets(data, "f"),
         lambda: LeaderEpochs.parse(data, "f"),
         lambda: identity.parse_topic_id(data, "f"),
         lambda: identity.parse_meta_properties(data, "f"),
-        lambda: topics_file._parse(data, "f"),
-        lambda: producer_snapshot.parse(data),
+        lambda: topic_settings._parse(data, "f"),
+        lambda: snapshot.parse(data),
         lambda: transaction_index.parse(data),
         lambda: messages.decode_offset_key(data),
         lambda: messages.decode_offset_value(data),

@@ -15,17 +15,17 @@ import pytest
 from kstore.log import (
     active_segment,
     delete_segments,
-    durability,
-    loader,
-    producer_state,
-    segment,
+    flush,
     segment_access,
-    shortening,
+    truncate,
     writable_log,
     writer,
     writer_state,
 )
 from kstore.log.log import Log
+from kstore.producer_state import state
+from kstore.recovery import loader
+from kstore.segment import segment
 from oracle import writer as oracle
 from oracle.plain import PlainRecord
 from oracle.reader import read_log as read
@@ -36,12 +36,12 @@ from support.logs import log_bytes, open_log, read_log
 MODULES = [
     active_segment,
     delete_segments,
-    durability,
+    flush,
     loader,
-    producer_state,
+    state,
     segment,
     segment_access,
-    shortening,
+    truncate,
     writable_log,
     writer,
     writer_state,

@@ -29,12 +29,16 @@ def path() -> Iterator[Path]:
 @pytest.fixture(autouse=True)
 def few_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     small = {"segment.index.bytes": "100"}
-    for module in ("kstore.group.offsets", "kstore.committed_offsets"):
+    for module in (
+        "kstore.coordinator.group.offsets",
+        "kstore.coordinator.group.committed_offsets",
+    ):
         monkeypatch.setattr(f"{module}.OFFSETS_PARTITIONS", 2)
         monkeypatch.setattr(f"{module}.OFFSETS_PROPERTIES", {"cleanup.policy": "compact", **small})
-    monkeypatch.setattr("kstore.store_transactions.STATE_PARTITIONS", 1)
+    monkeypatch.setattr("kstore.coordinator.transaction.store_transactions.STATE_PARTITIONS", 1)
     monkeypatch.setattr(
-        "kstore.store_transactions.STATE_PROPERTIES", {"cleanup.policy": "compact", **small}
+        "kstore.coordinator.transaction.store_transactions.STATE_PROPERTIES",
+        {"cleanup.policy": "compact", **small},
     )
 
 

@@ -14,9 +14,9 @@ from time import time_ns
 import pytest
 
 import kstore
+from kstore.coordinator.transaction.messages import State
+from kstore.coordinator.transaction.store_transactions import StoreTransactions
 from kstore.log.log import Log
-from kstore.store_transactions import StoreTransactions
-from kstore.txn.messages import State
 from support.damage import write_damaged
 from support.stores import MARKER, QUIET
 

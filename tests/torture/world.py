@@ -17,8 +17,8 @@ from kstore import Log, LogConfig, Store, StoreConfig
 from kstore._native.append.encode import BatchBuffer
 from kstore._native.format.checksum import crc32
 from kstore.errors import KStoreError
-from kstore.log.files import DISK, Files
-from kstore.log.publication import Part, Piece, Publication
+from kstore.files.files import DISK, Files
+from kstore.store.atomic_publish import Part, Piece, Publication
 
 Event = tuple[Any, ...]
 Place = tuple[str, int]
@@ -319,7 +319,7 @@ class World:
         log = self.log(place)
         if log is None:
             return
-        from kstore.log.commit import Committer
+        from kstore.log.group_commit import Committer
 
         committer = Committer(log)
         try:

@@ -28,8 +28,8 @@ from kstore.bench.runner.environment import (
 from kstore.bench.runner.environment import peers as absent
 from kstore.bench.runner.rounds import NO_TIME, run
 from kstore.bench.workload import LEVELS, Setting, Workload
-from kstore.cli.signals import raising_terminated
 from kstore.errors import KStoreError
+from kstore.signals import raising_terminated
 
 PREFIX = "kstore-bench-"
 # Seconds of a run, set-up included. A quick and a default run keep to it however slow the machine

@@ -37,8 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     | head``).
     """
     from kstore.cli.common import ToolParser
-    from kstore.cli.signals import raising_terminated, status_of
     from kstore.errors import KStoreError
+    from kstore.signals import raising_terminated, status_of
 
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words[0] in ("-h", "--help", "help"):

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from kstore.cli.progress import Progress
 from kstore.errors import KStoreError, UnknownTopicOrPartitionError
+from kstore.files import filenames
 
 if TYPE_CHECKING:
-    from kstore.store import Store
-    from kstore.topic import Topic
+    from kstore.store.store import Store
+    from kstore.store.topic import Topic
 
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 _SERVERS = ("--bootstrap-server", "--broker-list", "--zookeeper")
@@ -78,7 +79,7 @@ def log_dirs(arguments: argparse.Namespace) -> list[str]:
 
 def open_store(arguments: argparse.Namespace, mode: str = "r", *, create: bool = False) -> "Store":
     """The store in --log-dir; it has to be there, but for a tool that may create it."""
-    from kstore.open_store import open as open_directory
+    from kstore.store.open_store import open as open_directory
 
     paths = log_dirs(arguments)
     for path in paths:
@@ -87,7 +88,7 @@ def open_store(arguments: argparse.Namespace, mode: str = "r", *, create: bool =
                 f"there is no directory {path}; --log-dir names one that Kafka or kstore "
                 "keeps partitions in"
             )
-        if any(glob.iglob(os.path.join(glob.escape(path), "[0-9]" * 20 + ".log"))):
+        if any(glob.iglob(os.path.join(glob.escape(path), f"{'[0-9]' * 20}.{filenames.LOG}"))):
             raise KStoreError(
                 f"{path} is the folder of one partition; --log-dir names the one above it: "
                 f"{os.path.dirname(os.path.abspath(path))}"

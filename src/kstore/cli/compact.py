@@ -17,7 +17,7 @@ from kstore.cli.common import (
 from kstore.cli.progress import Progress
 
 if TYPE_CHECKING:
-    from kstore.log.cleaner import CompactionReport
+    from kstore.compaction.cleaner import CompactionReport
     from kstore.log.log import Log
 
 EPILOG = """\

@@ -25,9 +25,9 @@ from kstore.errors import InvalidConfigError
 from kstore.integers import INT32_MAX
 
 if TYPE_CHECKING:
-    from kstore.consumer import Consumer, ConsumerBatch
+    from kstore.client.consumer import Consumer, ConsumerBatch
     from kstore.record import Record
-    from kstore.store import Store
+    from kstore.store.store import Store
 
 FORMATTER_PROPERTIES = (
     "print.timestamp",

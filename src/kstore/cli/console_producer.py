@@ -20,11 +20,11 @@ from kstore.cli.common import (
     properties,
     unescape,
 )
-from kstore.cli.signals import StopRequest
+from kstore.client.producer import Delivery
 from kstore.config import parse_whole_number
 from kstore.errors import KStoreError
 from kstore.integers import INT32_MAX, INT64_MAX
-from kstore.producer import Delivery
+from kstore.signals import StopRequest
 
 READER_PROPERTIES = (
     "parse.key",

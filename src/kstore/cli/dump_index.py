@@ -1,6 +1,7 @@
 """The other files of ``kstore dump-log``: indexes, transaction indexes, producer snapshots."""
 
 import argparse
+import os
 from struct import Struct
 
 from kstore._native.index.index_files import OffsetIndex, TimeIndex
@@ -8,9 +9,11 @@ from kstore._native.read.decode import Scanner
 from kstore.cli.common import Output, complain
 from kstore.cli.dump_complaints import Complaints, Pairs, base_offset
 from kstore.errors import CorruptFileError, CorruptRecordError, StorageError
-from kstore.log import producer_snapshot, transaction_index
-from kstore.log.files import DISK
-from kstore.log.index_check import read_entries
+from kstore.files import filenames
+from kstore.files.files import DISK
+from kstore.producer_state import snapshot
+from kstore.segment import transaction_index
+from kstore.segment.index_sanity import read_entries
 
 _OFFSET_ENTRY_SIZE = 8
 _TIME_ENTRY_SIZE = 12
@@ -25,7 +28,7 @@ class Batches:
     """The log beside an index: what batch lies at a position."""
 
     def __init__(self, index_name: str) -> None:
-        self.name = index_name[: index_name.rindex(".")] + ".log"
+        self.name = f"{os.path.splitext(index_name)[0]}.{filenames.LOG}"
         self._fd = DISK.open(self.name)
         self.size = DISK.size(self._fd)
 
@@ -112,7 +115,8 @@ def dump_time_index(
         output.line(f"{name} passed sanity check.")
         return
     try:
-        positions, _ = read_entries(DISK, name[: name.rindex(".")] + ".index", _OFFSET_ENTRY_SIZE)
+        index = f"{os.path.splitext(name)[0]}.{filenames.INDEX}"
+        positions, _ = read_entries(DISK, index, _OFFSET_ENTRY_SIZE)
     except StorageError:
         positions = b""  # the search begins at the log's start then
     whole = len(positions) - len(positions) % _OFFSET_ENTRY_SIZE
@@ -227,7 +231,7 @@ def dump_transaction_index(name: str, output: Output) -> None:
 
 def dump_snapshot(name: str, output: Output) -> None:
     try:
-        entries = producer_snapshot.parse(DISK.read(name), path=name)
+        entries = snapshot.parse(DISK.read(name), path=name)
     except CorruptFileError as error:
         output.flush()
         complain(str(error))

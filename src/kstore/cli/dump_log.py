@@ -12,9 +12,10 @@ from kstore.cli import dump_index
 from kstore.cli.common import Output, ToolParser, complain
 from kstore.cli.dump_complaints import Complaints, base_offset
 from kstore.errors import CorruptFileError
+from kstore.files import filenames
+from kstore.files.files import DISK
+from kstore.files.publish_barrier import read_barrier
 from kstore.integers import INT32_MAX
-from kstore.log.fence import read_fence
-from kstore.log.files import DISK
 
 _PIECE = 16 << 20  # bytes of a log that are looked at together
 _SNAPSHOT_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
@@ -119,17 +120,17 @@ def run(arguments: argparse.Namespace) -> int:
     with Output() as output:
         for name in filter(None, files):
             output.line(f"Dumping {name}")
-            suffix = PurePath(name).suffix
+            kind = PurePath(name).suffix.removeprefix(".")
             try:
-                if suffix in (".log", ".checkpoint"):
+                if kind in (filenames.LOG, filenames.KRAFT_SNAPSHOT):
                     dump_log(name, arguments, output, complaints)
-                elif suffix == ".index":
+                elif kind == filenames.INDEX:
                     dump_index.dump_offset_index(name, arguments, output, complaints)
-                elif suffix == ".timeindex":
+                elif kind == filenames.TIME_INDEX:
                     dump_index.dump_time_index(name, arguments, output, complaints)
-                elif suffix == ".txnindex":
+                elif kind == filenames.TRANSACTION_INDEX:
                     dump_index.dump_transaction_index(name, output)
-                elif suffix == ".snapshot":
+                elif kind == filenames.SNAPSHOT:
                     dump_index.dump_snapshot(name, output)
                 else:
                     output.flush()
@@ -186,8 +187,8 @@ def dump_log(
 def note_fence(name: str, size: int, complaints: Complaints) -> None:
     """Say where what a log holds is not published: the file is dumped as it lies there."""
     folder, file_name = os.path.split(os.path.abspath(name))
-    fence = read_fence(DISK, folder)
-    if fence is None or PurePath(name).suffix != ".log":
+    fence = read_barrier(DISK, folder)
+    if fence is None or PurePath(name).suffix != f".{filenames.LOG}":
         return
     base = base_offset(file_name)
     start = fence.position if base == fence.segment else 0

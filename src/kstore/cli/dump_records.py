@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from kstore.errors import CorruptRecordError
-from kstore.record.kafka_messages import (
+from kstore.protocol.kafka_messages import (
     compact,
     decode,
     decode_prefixed,

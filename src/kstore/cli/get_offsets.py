@@ -20,7 +20,7 @@ from kstore.integers import INT64_MAX
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
-    from kstore.store import Store
+    from kstore.store.store import Store
 
 Wanted = Callable[[str, int], bool]
 
@@ -124,7 +124,7 @@ def offset_finder(text: str) -> "Callable[[Log], int | None]":
     if name in ("earliest", "earliest-local"):
         return lambda log: log.start_offset
     if name == "max-timestamp":
-        from kstore.log.search import newest_offset
+        from kstore.log.time_lookup import newest_offset
 
         return newest_offset
     if not text.isdecimal():

@@ -126,7 +126,7 @@ def _to_broker(arguments: argparse.Namespace) -> "HandoverReport":
 def _back(arguments: argparse.Namespace) -> "HandoverReport":
     from kstore.config import LogConfig
     from kstore.handover import check_broker
-    from kstore.open_store import open as open_store
+    from kstore.store.open_store import open as open_store
 
     if arguments.execute != bool(arguments.adopt):
         raise WrongOptionsError("--execute with --from needs --adopt, and the other way round")

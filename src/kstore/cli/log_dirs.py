@@ -10,10 +10,11 @@ from kstore.cli.common import ToolParser, WrongOptionsError, add_log_dir, log_di
 from kstore.cli.progress import Progress
 from kstore.cli.topics import node_id
 from kstore.config import parse_whole_number
+from kstore.files import filenames
 
 if TYPE_CHECKING:
-    from kstore.log.manager import LogDirInfo
-    from kstore.store import Store
+    from kstore.store.manager import LogDirInfo
+    from kstore.store.store import Store
 
 EPILOG = """\
 examples:
@@ -138,6 +139,6 @@ def _partition(name: str, path: str, future: bool) -> dict[str, object]:
     size = 0
     with os.scandir(path) as entries:
         for entry in entries:
-            if entry.name.endswith(".log"):
+            if entry.name.endswith(f".{filenames.LOG}"):
                 size += entry.stat().st_size
     return {"partition": name, "size": size, "offsetLag": 0, "isFuture": future}

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from kstore.arguments import whole_number
 from kstore.cli.common import ToolParser, WrongOptionsError, add_log_dir, open_store
 from kstore.cli.progress import Progress
-from kstore.cli.signals import status_of
 from kstore.config import parse_whole_number
 from kstore.errors import InvalidConfigError, KStoreError
+from kstore.signals import status_of
 
 if TYPE_CHECKING:
     from kstore.mirror import MirrorReport
@@ -140,7 +140,7 @@ def numbers(text: str) -> list[int]:
 
 def read_settings(path: str) -> dict[str, str]:
     """A properties file, as text; KafkaSource knows which of it are numbers."""
-    from kstore.log.identity import parse_properties
+    from kstore.checkpoint.identity import parse_properties
 
     with open(path, "rb") as file:
         return parse_properties(file.read(), path)

@@ -9,8 +9,8 @@ from kstore.cli.common import ToolParser, WrongOptionsError
 from kstore.cli.progress import Progress
 
 if TYPE_CHECKING:
-    from kstore.log.repair import PartitionRepair, RepairReport
-    from kstore.log.salvage import Damage
+    from kstore.maintenance.repair import PartitionRepair, RepairReport
+    from kstore.segment.salvage import Damage
 
 EPILOG = """\
 examples:
@@ -49,7 +49,7 @@ def describe(parser: ToolParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from kstore.log.repair import plan_repair, repair
+    from kstore.maintenance.repair import plan_repair, repair
 
     if arguments.execute != (arguments.output is not None):
         raise WrongOptionsError("--execute and --output go together")

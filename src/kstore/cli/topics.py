@@ -16,8 +16,8 @@ from kstore.errors import KStoreError, UnknownTopicOrPartitionError
 from kstore.integers import INT32_MAX
 
 if TYPE_CHECKING:
-    from kstore.store import Store
-    from kstore.topic import Topic
+    from kstore.store.store import Store
+    from kstore.store.topic import Topic
 
 ACTIONS = ("list", "describe", "create", "delete")
 EPILOG = """\
@@ -146,8 +146,8 @@ def own_settings(topic: "Topic") -> str:
 
 def node_id(store: "Store") -> int:
     """The broker that the directory belongs to; 0 where none does."""
-    from kstore.log.files import DISK
-    from kstore.log.identity import read_meta_properties
+    from kstore.checkpoint.identity import read_meta_properties
+    from kstore.files.files import DISK
 
     for path in store.paths:
         meta = read_meta_properties(DISK, path)

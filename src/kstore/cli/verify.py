@@ -20,15 +20,15 @@ from kstore.cli.common import (
 from kstore.cli.progress import Progress
 from kstore.errors import KStoreError
 from kstore.integers import INT32_MAX
-from kstore.log.verify_lines import count_of, finding_lines, state_of, status_of
+from kstore.verify.report_lines import count_of, finding_lines, state_of, status_of
 
 if TYPE_CHECKING:
-    from kstore.found_logs import FoundLog
     from kstore.log.log import Log
-    from kstore.log.verify import VerifyReport
-    from kstore.log.verify_folders import MissingFolder
-    from kstore.log.verify_state import StateReader
-    from kstore.store import Store
+    from kstore.store.found_logs import FoundLog
+    from kstore.store.store import Store
+    from kstore.verify.log_dir_state import StateReader
+    from kstore.verify.missing_folders import MissingFolder
+    from kstore.verify.partition import VerifyReport
 
 GONE = "left out, it was deleted meanwhile"
 EPILOG = """\
@@ -83,8 +83,8 @@ def describe(parser: ToolParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from kstore.log.files import DISK
-    from kstore.log.verify_state import StateReader
+    from kstore.files.files import DISK
+    from kstore.verify.log_dir_state import StateReader
 
     states = StateReader(DISK)
     with open_store(arguments, "a" if arguments.seal else "r") as store:
@@ -115,8 +115,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _missing(store: "Store", pattern: str | None) -> "list[tuple[MissingFolder, VerifyReport]]":
     """The partitions whose folder is gone, each with a report that says so."""
-    from kstore.log.files import DISK
-    from kstore.log.verify_folders import find_missing_folders
+    from kstore.files.files import DISK
+    from kstore.verify.missing_folders import find_missing_folders
 
     missing = find_missing_folders(DISK, store.paths)
     wanted = names_matching((each.topic for each in missing), pattern)
@@ -125,7 +125,7 @@ def _missing(store: "Store", pattern: str | None) -> "list[tuple[MissingFolder, 
 
 def chosen(store: "Store", arguments: argparse.Namespace) -> "tuple[list[FoundLog], list[str]]":
     """The partitions to verify, and lines on topics that were deleted since they were listed."""
-    from kstore.found_logs import find_logs
+    from kstore.store.found_logs import find_logs
 
     if arguments.partition is not None:
         if not arguments.topic:
@@ -161,7 +161,7 @@ def audit(log: "Log", threads: int, progress: Progress, states: "StateReader") -
     )
     progress.base += report.bytes
     if log.topic in INTERNAL:
-        from kstore.group.verify_keys import warn_of_undecodable_keys
+        from kstore.coordinator.group.verify_keys import warn_of_undecodable_keys
 
         warn_of_undecodable_keys(report, log)
     return report

@@ -9,10 +9,10 @@ checked here, and why, is a table in docs/guide/handover.md; each line of it was
 Neither side may run meanwhile: both directories are locked while anything is written.
 """
 
+from kstore.files.filenames import HANDOVER
 from kstore.handover.copying import Progress, hand_over
 from kstore.handover.plan import check_broker, plan_handover
 from kstore.handover.report import (
-    HANDOVER,
     KRAFT,
     NOTE,
     REFUSED,

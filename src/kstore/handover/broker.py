@@ -3,6 +3,16 @@
 import os
 from collections.abc import Callable, Iterable
 
+from kstore.checkpoint.clean_shutdown import read_clean_shutdown
+from kstore.checkpoint.identity import (
+    MetaProperties,
+    is_reserved_uuid,
+    read_meta_properties,
+    read_topic_id,
+)
+from kstore.checkpoint.leader_epochs import LeaderEpochs
+from kstore.checkpoint.log_dir import Contents, LogDir, absolute_paths
+from kstore.checkpoint.offsets import read_offsets
 from kstore.errors import (
     CorruptFileError,
     CorruptRecordError,
@@ -10,23 +20,13 @@ from kstore.errors import (
     NewerFormatError,
     StorageError,
 )
-from kstore.handover.report import HANDOVER, KRAFT, ZOOKEEPER, HandoverReport
-from kstore.log import filenames, sign
-from kstore.log.checkpoint import read_offsets
-from kstore.log.clean_shutdown import read_clean_shutdown
-from kstore.log.cluster_metadata import ClusterMetadata, read_cluster_metadata
-from kstore.log.filenames import DELETE, FUTURE, STRAY, PartitionName
-from kstore.log.files import Files
-from kstore.log.identity import (
-    MetaProperties,
-    is_reserved_uuid,
-    read_meta_properties,
-    read_topic_id,
-)
-from kstore.log.leader_epochs import LeaderEpochs
-from kstore.log.log_dir import Contents, LogDir, absolute_paths
-from kstore.log.opening import peek_end_offset
-from kstore.store import Paths
+from kstore.files import filenames, marker
+from kstore.files.filenames import DELETE, FUTURE, HANDOVER, STRAY, PartitionName
+from kstore.files.files import Files
+from kstore.handover.report import KRAFT, ZOOKEEPER, HandoverReport
+from kstore.store.cluster_metadata import ClusterMetadata, read_cluster_metadata
+from kstore.store.partition_factory import peek_end_offset
+from kstore.store.store import Paths
 
 _CHECKPOINTS = (
     filenames.RECOVERY_POINTS,
@@ -193,7 +193,7 @@ class Broker:
     def half_over(self, folder: str) -> bool:
         """Whether what is in a folder came only half over; a newer sign is refused."""
         try:
-            return sign.is_there(self.files, os.path.join(folder, HANDOVER))
+            return marker.is_there(self.files, os.path.join(folder, HANDOVER))
         except (CorruptFileError, NewerFormatError) as error:
             self.report.refuse(os.path.join(folder, HANDOVER), error.reason)
             return False

@@ -4,20 +4,20 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
+from kstore.checkpoint.identity import write_topic_id
+from kstore.checkpoint.log_dir import LogDir, LogState, absolute_paths
 from kstore.errors import HandoverError, StorageError
+from kstore.files import filenames
+from kstore.files.filenames import CLEANED_SUFFIX, HANDOVER
+from kstore.files.files import DISK, Files
+from kstore.files.marker import CONTENT
 from kstore.handover.plan import plan_handover
-from kstore.handover.report import HANDOVER, REFUSED, HandoverReport, PartitionPlan
+from kstore.handover.report import REFUSED, HandoverReport, PartitionPlan
 from kstore.handover.source import end_open_transactions
 from kstore.handover.there import goes_over, have_same_bytes
-from kstore.log import filenames
-from kstore.log.filenames import CLEANED_SUFFIX
-from kstore.log.files import DISK, Files
-from kstore.log.identity import write_topic_id
-from kstore.log.log_dir import LogDir, LogState, absolute_paths
-from kstore.log.sign import CONTENT
-from kstore.log.verify import verify_partition
-from kstore.open_store import open as open_store
-from kstore.store import Paths
+from kstore.store.open_store import open as open_store
+from kstore.store.store import Paths
+from kstore.verify.partition import verify_partition
 
 Progress = Callable[[int, int, str], None]
 

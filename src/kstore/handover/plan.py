@@ -4,19 +4,19 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
+from kstore.checkpoint.identity import uuid_from_text
+from kstore.checkpoint.log_dir import LogDir, absolute_paths
 from kstore.errors import CorruptFileError
+from kstore.files import filenames
+from kstore.files.filenames import INTERNAL_TOPICS
+from kstore.files.files import DISK, Files
 from kstore.handover.broker import Broker
 from kstore.handover.report import KRAFT, ZOOKEEPER, HandoverReport, PartitionPlan
 from kstore.handover.source import check_transactions, warn_of_offsets
 from kstore.handover.there import There, compare_logs, goes_over
-from kstore.log import filenames
-from kstore.log.filenames import INTERNAL_TOPICS
-from kstore.log.files import DISK, Files
-from kstore.log.identity import uuid_from_text
-from kstore.log.log_dir import LogDir, absolute_paths
-from kstore.log.opening import peek_end_offset
-from kstore.open_store import open as open_store
-from kstore.store import Paths
+from kstore.store.open_store import open as open_store
+from kstore.store.partition_factory import peek_end_offset
+from kstore.store.store import Paths
 
 
 def plan_handover(
@@ -263,7 +263,8 @@ def check_broker(
                 place.join(filenames.CLUSTER_METADATA),
                 "the cluster's metadata: kstore leaves it alone",
             )
-        loose = [n for n in there.contents[place.path].files if n.startswith("kstore.offsets.")]
+        names = there.contents[place.path].files
+        loose = [name for name in names if name.startswith(filenames.OFFSETS_PREFIX)]
         if loose and ("__consumer_offsets", 0) not in there.places:
             report.warn(
                 place.join(loose[0]),

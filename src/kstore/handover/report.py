@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 REFUSED, WARNING, NOTE = "refused", "warning", "note"
-HANDOVER = "kstore.handover"  # in a broker's partition folder: what is here came only half over
 KRAFT, ZOOKEEPER = "KRaft", "ZooKeeper"
 
 

@@ -3,10 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from kstore.errors import CorruptFileError, CorruptRecordError, NewerFormatError
-from kstore.group.messages import OffsetKey, decode_offset_key, decode_offset_value
-from kstore.group.offsets import (
-    FILE_PREFIX,
+from kstore.coordinator.group.messages import OffsetKey, decode_offset_key, decode_offset_value
+from kstore.coordinator.group.offsets import (
     MAX_FILE_SIZE,
     OFFSETS_TOPIC,
     Commits,
@@ -15,14 +13,16 @@ from kstore.group.offsets import (
     newest,
     parse,
 )
-from kstore.log.producer_snapshot import ProducerEntry
+from kstore.errors import CorruptFileError, CorruptRecordError, NewerFormatError
+from kstore.files.filenames import OFFSETS_PREFIX
+from kstore.producer_state.snapshot import ProducerEntry
 from kstore.record import Record
 
 if TYPE_CHECKING:
+    from kstore.checkpoint.log_dir import LogDir
     from kstore.handover.report import HandoverReport
     from kstore.log.log import Log
-    from kstore.log.log_dir import LogDir
-    from kstore.store import Store
+    from kstore.store.store import Store
 
 _NAMED = 20  # places of one group that a sentence lists
 
@@ -139,7 +139,7 @@ def _committed(store: "Store", topics: set[str], report: "HandoverReport") -> di
 def _committed_beside(place: "LogDir", report: "HandoverReport") -> Iterator[FiledOffsets]:
     """The same of the files of readers; one that cannot be read is named."""
     for name in place.scan().files:
-        if not name.startswith(FILE_PREFIX):
+        if not name.startswith(OFFSETS_PREFIX):
             continue
         path = place.join(name)
         try:

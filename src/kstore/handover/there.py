@@ -3,8 +3,8 @@
 import os
 from enum import Enum
 
-from kstore.log import filenames
-from kstore.log.files import Files
+from kstore.files import filenames
+from kstore.files.files import Files
 
 _CHUNK = 1 << 20
 

@@ -1,1 +1,1 @@
-"""A partition's log: segments, indexes, recovery, retention and the small files around them."""
+"""One partition: appends, reads, and every change to its segments."""

@@ -18,11 +18,12 @@ from kstore._native.append.record_appender import RecordAppender
 from kstore._native.read.segment_view import SegmentList, SegmentView
 from kstore.config import LogConfig, codec_of_batches
 from kstore.errors import CorruptRecordError, StorageError
-from kstore.log import filenames, validator
-from kstore.log import segment as segments_on_disk
+from kstore.files import filenames
+from kstore.log import validator
 from kstore.log.segment_access import SegmentAccess
 from kstore.log.writer_state import WriterState
 from kstore.record import codec
+from kstore.segment import segment as segments_on_disk
 
 
 class ActiveSegment:

@@ -7,9 +7,10 @@ Segments leave the log at once. Their files are renamed to ``.deleted`` and remo
 from heapq import heappop, heappush
 
 from kstore._native.read.segment_view import SegmentList
-from kstore.log import segment as segments_on_disk
+from kstore.files.filenames import DELETED_SUFFIX
 from kstore.log.active_segment import ActiveSegment
 from kstore.log.writer_state import WriterState
+from kstore.segment import segment as segments_on_disk
 
 
 class SegmentDeleter:
@@ -68,5 +69,5 @@ class SegmentDeleter:
             now = state.now_ms()
             while state.retired and state.retired[0][0] <= now:
                 base = state.retired[0][1]
-                segments_on_disk.remove(state.files, state.directory, base, ".deleted")
+                segments_on_disk.remove(state.files, state.directory, base, DELETED_SUFFIX)
                 heappop(state.retired)

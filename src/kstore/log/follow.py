@@ -5,7 +5,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from kstore.errors import OffsetOutOfRangeError
-from kstore.log.transactions import UNCOMMITTED, Outcomes, check_isolation
+from kstore.log.read_committed import UNCOMMITTED, Outcomes, check_isolation
 from kstore.log.view import LogView
 from kstore.record import Record
 

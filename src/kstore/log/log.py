@@ -9,34 +9,33 @@ no lock; it sees an immutable list of segments and an end that was published aft
 """
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, overload
 
 from kstore._native.read.segment_view import SegmentList, SegmentView, Slice
 from kstore.config import LogConfig
 from kstore.errors import ClosedError, OffsetOutOfRangeError
+from kstore.files.files import Files
 from kstore.integers import INT64_MAX, check_integer
-from kstore.log import search
-from kstore.log.files import Files
-from kstore.log.lost_segments import LostRecords
-from kstore.log.producer_snapshot import ProducerEntry
-from kstore.log.transaction_index import AbortedTransaction
-from kstore.log.transactions import COMMITTED, UNCOMMITTED, check_isolation
-from kstore.record import Record, timestamp
+from kstore.log import time_lookup
+from kstore.log.read_committed import COMMITTED, UNCOMMITTED, check_isolation
+from kstore.producer_state.snapshot import ProducerEntry
+from kstore.record import Headers, Record, timestamp
+from kstore.recovery.lost_segments import LostRecords
+from kstore.segment.transaction_index import AbortedTransaction
 
 if TYPE_CHECKING:
-    from kstore.log.cleaner import CompactionReport
+    from kstore.compaction.cleaner import CompactionReport
     from kstore.log.follow import Follower
-    from kstore.log.recovery_report import RecoveryReport
-    from kstore.log.reindex import ReindexReport
-    from kstore.log.rewriting import Progress, RewriteReport
-    from kstore.log.verify import VerifyReport
     from kstore.log.view import LogView
     from kstore.log.writer import LogWriter
+    from kstore.maintenance.reindex import ReindexReport
+    from kstore.maintenance.rewrite import Progress, RewriteReport
+    from kstore.recovery.report import RecoveryReport
+    from kstore.verify.partition import VerifyReport
 
 Result = TypeVar("Result")
-Headers = Sequence[tuple[str | bytes, bytes | None]]
 Timestamp = datetime | int | None
 
 
@@ -376,7 +375,7 @@ class Log(metaclass=ABCMeta):
         """
         end = self._end_at(isolation)
         ms = timestamp.to_milliseconds(when)
-        found = search.offset_for_time(self, ms)
+        found = time_lookup.offset_for_time(self, ms)
         if found is None:
             timestamp.warn_nothing_that_late(ms)
         return end if found is None else min(found, end)
@@ -465,7 +464,7 @@ class Log(metaclass=ABCMeta):
         """Keep of every key the latest record, in all segments but the active one.
 
         Kafka's log cleaner, at once, while readers and appends go on. The options and errors are
-        those of :func:`kstore.log.cleaner.compact`.
+        those of :func:`kstore.compaction.cleaner.compact`.
         """
 
     @abstractmethod
@@ -537,10 +536,10 @@ class Log(metaclass=ABCMeta):
         """
 
     def verify(self, **options: Any) -> "VerifyReport":
-        """Check every batch, record, offset and index entry; see kstore.log.verify."""
-        from kstore.log import verify
+        """Check every batch, record, offset and index entry; see kstore.verify.partition."""
+        from kstore.verify.partition import verify_partition
 
-        return verify.verify_partition(self._files, self.path, **options)
+        return verify_partition(self._files, self.path, **options)
 
     @abstractmethod
     def seal(self) -> int:

@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from kstore._native.read.segment_view import SegmentList, SegmentView, Slice
 from kstore.config import LogConfig
 from kstore.errors import ReadOnlyError
+from kstore.files.files import Files
 from kstore.integers import check_integer
-from kstore.log.files import Files
-from kstore.log.log import AppendInfo, Headers, Log, SegmentSource, Timestamp
-from kstore.log.outside import OutsideState
-from kstore.log.producer_snapshot import ProducerEntry
-from kstore.log.producer_state import collect_aborted
-from kstore.log.segment import out_of_range
-from kstore.log.shared import LogReader
-from kstore.log.transaction_index import AbortedTransaction
-from kstore.log.transactions import StableEnd
-from kstore.record import Record
+from kstore.log.log import AppendInfo, Log, SegmentSource, Timestamp
+from kstore.log.read_committed import StableEnd
+from kstore.log.reader import LogReader
+from kstore.producer_state.reader_producer_state import ReaderProducerState
+from kstore.producer_state.snapshot import ProducerEntry
+from kstore.producer_state.state import collect_aborted
+from kstore.record import Headers, Record
+from kstore.segment.segment import out_of_range
+from kstore.segment.transaction_index import AbortedTransaction
 
 if TYPE_CHECKING:
-    from kstore.log.cleaner import CompactionReport
-    from kstore.log.reindex import ReindexReport
-    from kstore.log.rewriting import Progress, RewriteReport
+    from kstore.compaction.cleaner import CompactionReport
     from kstore.log.writer import LogWriter
+    from kstore.maintenance.reindex import ReindexReport
+    from kstore.maintenance.rewrite import Progress, RewriteReport
 
 
 class ReadOnlyLog(Log):
@@ -44,7 +44,7 @@ class ReadOnlyLog(Log):
         super().__init__(topic, partition, path=path, config=config, files=files)
         self._reader = reader
         self._stable_end = StableEnd(self, files)
-        self._producer_state = OutsideState(self, files)
+        self._producer_state = ReaderProducerState(self, files)
 
     # --- where it begins and ends ----------------------------------------------------------
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from kstore._native.read.aborted_transactions import AbortedRanges
 from kstore._native.read.segment_view import Slice, find_end
 from kstore.integers import INT32_MAX, check_integer
-from kstore.log.around_damage import check_on_damage, read_around
-from kstore.log.scan_ahead import scan_ahead
-from kstore.log.transactions import UNCOMMITTED, Outcomes, check_isolation
+from kstore.log.parallel_scan import scan_in_parallel
+from kstore.log.read_committed import UNCOMMITTED, Outcomes, check_isolation
+from kstore.log.skip_corrupt import check_on_damage, read_past_corruption
 from kstore.record import Record
 from kstore.record.scan import scan_records
 
@@ -147,7 +147,7 @@ class LogView:
                 skipped.extend((piece.path, *note) for note in notes)
 
         check_on_damage(on_damage)
-        return read_around(self.log, self.start, stop, read, read_sound, skipped)
+        return read_past_corruption(self.log, self.start, stop, read, read_sound, skipped)
 
     def _records(self, start: int, stop: int, check_crc: bool) -> Iterator[Record]:
         for piece, offset in self._slices(start, stop):
@@ -237,7 +237,7 @@ class LogView:
         def read(offset: int) -> Iterator[tuple["Columns", int]]:
             slices = self._slices(offset, stop)
             if threads > 1:
-                yield from scan_ahead(run, slices, threads)
+                yield from scan_in_parallel(run, slices, threads)
                 return
             for piece, start in slices:
                 yield from run(piece, start, 0, piece.size)
@@ -252,7 +252,7 @@ class LogView:
         if on_damage == "raise":
             found = (columns for columns, _ in read(self.start))
         else:
-            found = read_around(self.log, self.start, stop, read, read_sound, skipped)
+            found = read_past_corruption(self.log, self.start, stop, read, read_sound, skipped)
         yield from (columns for columns in found if len(columns))
 
     def to_arrow(self) -> "pa.Table":

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kstore._native.append import record_appender as append_kernel
 from kstore._native.read.segment_view import SegmentList, SegmentView, Slice
+from kstore.checkpoint.cleaner_offsets import lower_cleaner_offset
 from kstore.config import LogConfig
 from kstore.errors import (
     CorruptRecordError,
@@ -17,24 +18,23 @@ from kstore.errors import (
     PolicyViolationError,
     StorageError,
 )
+from kstore.files.files import Files
 from kstore.integers import check_integer
-from kstore.log import retention, search
-from kstore.log.cleaner_offsets import lower_cleaner_offset
-from kstore.log.extending import DoesNotFitError, append_chunk, split_into_chunks
-from kstore.log.files import Files
+from kstore.log import retention, time_lookup
+from kstore.log.extend import DoesNotFitError, append_chunk, split_into_chunks
 from kstore.log.log import AppendInfo, Log, SegmentSource, Timestamp
-from kstore.log.producer_snapshot import ProducerEntry
-from kstore.log.segment import out_of_range
-from kstore.log.transaction_index import AbortedTransaction
-from kstore.log.transactions import StableEnd
+from kstore.log.read_committed import StableEnd
 from kstore.log.writer import LogWriter
+from kstore.producer_state.snapshot import ProducerEntry
 from kstore.record import Record
+from kstore.segment.segment import out_of_range
+from kstore.segment.transaction_index import AbortedTransaction
 
 if TYPE_CHECKING:
-    from kstore.log.cleaner import CompactionReport
-    from kstore.log.recovery_report import RecoveryReport
-    from kstore.log.reindex import ReindexReport
-    from kstore.log.rewriting import Progress, RewriteReport
+    from kstore.compaction.cleaner import CompactionReport
+    from kstore.maintenance.reindex import ReindexReport
+    from kstore.maintenance.rewrite import Progress, RewriteReport
+    from kstore.recovery.report import RecoveryReport
 
 
 class WritableLog(Log):
@@ -191,7 +191,7 @@ class WritableLog(Log):
     def _delete_expired(self, writer: LogWriter) -> int:
         with writer.state.lock:
             doomed = retention.segments_to_delete(
-                search.segment_facts(self, self._files),
+                time_lookup.segment_facts(self, self._files),
                 self.config,
                 log_start_offset=self.start_offset,
                 end_offset=self.end_offset,
@@ -201,7 +201,7 @@ class WritableLog(Log):
         return len(doomed)
 
     def compact(self, **options: Any) -> "CompactionReport":
-        from kstore.log import cleaner
+        from kstore.compaction import cleaner
 
         return cleaner.compact(self, self._require_writer(), self._files, **options)
 
@@ -215,7 +215,7 @@ class WritableLog(Log):
         roll: bool = False,
         progress: "Progress | None" = None,
     ) -> "RewriteReport":
-        from kstore.log.rewriting import Target, rewrite_log
+        from kstore.maintenance.rewrite import Target, rewrite_log
 
         target = Target(compression, level, force=force, merge=merge)
         return rewrite_log(self, target, files=self._state.files, roll=roll, progress=progress)
@@ -230,13 +230,13 @@ class WritableLog(Log):
         roll: bool = False,
         progress: "Progress | None" = None,
     ) -> "RewriteReport":
-        from kstore.log.rewriting import conversion, rewrite_log
+        from kstore.maintenance.rewrite import conversion, rewrite_log
 
         target = conversion(message_format_version, compression, level, force=force)
         return rewrite_log(self, target, files=self._state.files, roll=roll, progress=progress)
 
     def reindex(self, *, progress: "Progress | None" = None) -> "ReindexReport":
-        from kstore.log.reindex import reindex_log
+        from kstore.maintenance.reindex import reindex_log
 
         return reindex_log(self, progress)
 

@@ -8,18 +8,18 @@ when its files have to be opened or a segment has to be rolled.
 from collections.abc import Callable
 
 from kstore.config import LogConfig
+from kstore.files.files import Files
+from kstore.files.map_budget import MapBudget
 from kstore.log.active_segment import ActiveSegment
-from kstore.log.adoption import SegmentImporter
 from kstore.log.delete_segments import SegmentDeleter
-from kstore.log.durability import Flusher
-from kstore.log.files import Files
-from kstore.log.loader import LoadedLog
-from kstore.log.maps import MapBudget
-from kstore.log.relocation import Relocator
-from kstore.log.replacing import SegmentReplacer
+from kstore.log.flush import Flusher
+from kstore.log.import_segment import SegmentImporter
+from kstore.log.relocate import Relocator
+from kstore.log.replace_segments import SegmentReplacer
 from kstore.log.segment_access import SegmentAccess
-from kstore.log.shortening import Truncator
+from kstore.log.truncate import Truncator
 from kstore.log.writer_state import WriterState
+from kstore.recovery.loader import LoadedLog
 
 
 class LogWriter:

@@ -18,6 +18,7 @@ from errno import ENOENT
 from kstore._native.append.record_appender import RecordAppender
 from kstore._native.append.reentrant_lock import ReentrantLock
 from kstore._native.read.segment_view import SegmentList, SegmentView
+from kstore.checkpoint.leader_epochs import LeaderEpochs
 from kstore.config import LogConfig
 from kstore.errors import (
     ClosedError,
@@ -25,15 +26,14 @@ from kstore.errors import (
     LogDirOfflineError,
     LogFailedError,
 )
+from kstore.files import filenames
+from kstore.files.files import Files
+from kstore.files.map_budget import MapBudget
 from kstore.integers import INT64_MAX
-from kstore.log import filenames
-from kstore.log.files import Files
-from kstore.log.leader_epochs import LeaderEpochs
-from kstore.log.loader import LoadedLog
-from kstore.log.lost_segments import LostRecords
-from kstore.log.maps import MapBudget
-from kstore.log.segment import Cut
 from kstore.record import timestamp
+from kstore.recovery.loader import LoadedLog
+from kstore.recovery.lost_segments import LostRecords
+from kstore.segment.segment import Cut
 
 _STATES: "weakref.WeakSet[WriterState]" = weakref.WeakSet()
 

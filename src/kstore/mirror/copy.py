@@ -34,8 +34,8 @@ from kstore.mirror.endings import End, Endings, Undecided
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
-    from kstore.store import Store
-    from kstore.topic import Topic
+    from kstore.store.store import Store
+    from kstore.store.topic import Topic
 
 Progress = Callable[[int, int, str], None]
 

@@ -20,7 +20,7 @@ from kstore.mirror.answers import OFFSET_OUT_OF_RANGE, Fetched, Position
 if TYPE_CHECKING:
     from kstore._native.format.batch_table import BatchTable
     from kstore.log.log import Log
-    from kstore.log.producer_snapshot import ProducerEntry
+    from kstore.producer_state.snapshot import ProducerEntry
 
 Ask = Callable[[Position, int], Fetched | None]
 

@@ -22,7 +22,7 @@ from kstore.bench.data.raw_files import block_of, drop, opened, sequential, why_
 from kstore.bench.machine import sockets
 from kstore.bench.peers import availability
 from kstore.bench.workload import Setting
-from kstore.log.filenames import log_name
+from kstore.files.filenames import log_name
 
 MIB = 1 << 20
 SIZE = 1000 << 20  # one segment

@@ -20,9 +20,9 @@ from kstore.bench.data.raw_files import opened, sync_below
 from kstore.bench.peers.availability import attempt
 from kstore.bench.peers.kafka import KafkaLog, Result, kafka_log, timed
 from kstore.config import LogConfig
-from kstore.log.filenames import log_name
-from kstore.log.files import DISK, Files
-from kstore.log.loader import load
+from kstore.files.filenames import log_name
+from kstore.files.files import DISK, Files
+from kstore.recovery.loader import load
 
 GIB = 1 << 30
 # name: wanted of a scan on one core, on two, and of recovery

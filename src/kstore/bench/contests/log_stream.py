@@ -30,7 +30,7 @@ from kstore.bench.data.raw_files import raw_file, sequential, write_blocks
 from kstore.bench.machine.disk import MIB, SEQUENTIAL, Writing
 from kstore.bench.workload import Setting
 from kstore.config import LogConfig
-from kstore.log.files import DISK
+from kstore.files.files import DISK
 
 WANTED = 4_000_000  # records a second, durable, and read as fast by another process
 OF_THE_BEST = 0.85

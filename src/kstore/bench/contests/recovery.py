@@ -21,11 +21,11 @@ from kstore.bench.data.raw_files import sync_below
 from kstore.bench.peers.availability import attempt
 from kstore.bench.peers.kafka import KafkaLog, kafka_log
 from kstore.config import LogConfig, StoreConfig
-from kstore.log import filenames
-from kstore.log.files import DISK
-from kstore.log.recovery import recover_partition
-from kstore.log.verify import verify_partition
-from kstore.store import Store
+from kstore.files import filenames
+from kstore.files.files import DISK
+from kstore.recovery.plan import recover_partition
+from kstore.store.store import Store
+from kstore.verify.partition import verify_partition
 
 GIB = 1 << 30
 PARTITIONS = 4

@@ -16,7 +16,7 @@ from kstore.bench.contests.recovery import rebuild
 from kstore.bench.data.partitions import read_file, write_partition
 from kstore.bench.peers.kafka import kafka_tool
 from kstore.bench.runner.child_process import run_program
-from kstore.log import filenames
+from kstore.files import filenames
 
 TOOL = "kafka.tools.DumpLogSegments"
 RECORDS = 150  # in a batch of 16 KB

@@ -14,7 +14,7 @@ import kstore
 from kstore.bench.contest import Timed
 from kstore.bench.data.batches import TIME, VALUE_SIZE, client_batch
 from kstore.config import LogConfig
-from kstore.log.files import Files
+from kstore.files.files import Files
 
 TOPIC = "bench"
 # name: records in a batch; about 110 KB, 16.5 KB, 1.15 KB and 170 bytes

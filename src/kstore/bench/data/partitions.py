@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 from kstore.bench.data.batches import at_offsets, build_batch
-from kstore.log import filenames
-from kstore.log.files import DISK
+from kstore.files import filenames
+from kstore.files.files import DISK
 
 # name: records in a batch of 100-byte values; about 16 KB, 1.1 KB and 170 bytes
 SHAPES = {"16 KB batches": 150, "1.1 KB batches": 10, "one-record batches": 1}

@@ -14,7 +14,7 @@ FILES = 1024  # descriptors that the process may have
 
 def main(path: str, topic: str) -> None:
     """Open, append to one partition, read it back, then ask for every end offset."""
-    for module in ("kstore.store", "kstore.log.view", "kstore.record.scan"):
+    for module in ("kstore.store.store", "kstore.log.view", "kstore.record.scan"):
         import_module(module)  # what a program pays once, whatever it opens
     resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, FILES))
     started = perf_counter()

@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Sequence
 
 from kstore.errors import InvalidConfigError, KStoreError
-from kstore.log.filenames import INTERNAL_TOPICS
-from kstore.log.files import DISK
+from kstore.files.filenames import INTERNAL_TOPICS
+from kstore.files.files import DISK
 from kstore.spark.java_pattern import TopicPattern, compile_topic_pattern
 from kstore.spark.jobs import JOBS
 from kstore.spark.jobs.task_runner import Progress
 from kstore.spark.source.range_reader import check_visible
-from kstore.store import Store
+from kstore.store.store import Store
 
 Describe = Callable[[argparse.ArgumentParser], None]
 Run = Callable[[argparse.Namespace, Progress], int]
@@ -47,7 +47,7 @@ def paths_of(arguments: argparse.Namespace) -> tuple[str, ...]:
 
 def absolute_of(given: Sequence[str]) -> tuple[str, ...]:
     """Directories separated by commas, absolute, each once."""
-    from kstore.log.log_dir import absolute_paths
+    from kstore.checkpoint.log_dir import absolute_paths
 
     names = [name.strip() for text in given for name in text.split(",")]
     return absolute_paths(list(dict.fromkeys(name for name in names if name)))

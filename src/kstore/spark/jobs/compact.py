@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from kstore._native.compaction.offset_map import OffsetMap
 from kstore.arguments import whole_number
+from kstore.checkpoint.cleaner_offsets import write_cleaner_offset
+from kstore.compaction import cleaner
+from kstore.compaction.cleaner import CompactionReport, RoundOutput, RoundPlan
 from kstore.errors import CorruptRecordError, InvalidConfigError, KStoreError, StorageError
-from kstore.log import cleaner, seal
-from kstore.log.cleaned_segment import CleanedSegment, FinishedSegment
-from kstore.log.cleaner import CompactionReport, RoundOutput, RoundPlan
-from kstore.log.cleaner_offsets import write_cleaner_offset
-from kstore.log.files import Files
+from kstore.files.files import Files
+from kstore.files.staging_area import StagingArea, remove_staged
 from kstore.log.log import Log
-from kstore.log.staged import StagedFiles, remove_staged
+from kstore.segment import header_checksums
+from kstore.segment.cleaned_segment import CleanedSegment, FinishedSegment
 from kstore.spark.jobs.command import main, matching
 from kstore.spark.jobs.partition_job import ChangingJob
 from kstore.spark.jobs.reports import as_tree, from_file_lines, verdict
@@ -25,7 +26,7 @@ from kstore.spark.jobs.store_changes import LOCK_TIMEOUT_MS, add_changing
 from kstore.spark.jobs.task_runner import Progress, run_tasks, silent
 from kstore.spark.session import Paths
 from kstore.spark.source.range_reader import check_visible
-from kstore.store import Store
+from kstore.store.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -286,7 +287,7 @@ class _Staged(RoundOutput):
     """New segments kept out of sight, for the driver."""
 
     def __init__(self, files: Files, path: str) -> None:
-        self.files = StagedFiles(files, path)
+        self.files = StagingArea(files, path)
         self.groups: list[_Group] = []
 
     def check(self) -> None:
@@ -330,7 +331,7 @@ def _work(task: _Task) -> _Done:
 def _seal(task: tuple[tuple[str, ...], str, tuple[int, ...], Files]) -> int:
     paths, path, base_offsets, files = task
     check_visible(files, paths)
-    return sum(seal.write(files, path, base_offset) for base_offset in base_offsets)
+    return sum(header_checksums.write(files, path, base_offset) for base_offset in base_offsets)
 
 
 # --- the command ----------------------------------------------------------------------------------

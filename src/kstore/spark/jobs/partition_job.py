@@ -13,11 +13,11 @@ from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, cast
 
+from kstore.checkpoint.log_dir import absolute_paths
 from kstore.errors import KStoreError
-from kstore.log.files import DISK, Files
+from kstore.files.files import DISK, Files
+from kstore.files.staging_area import remove_staged
 from kstore.log.log import Log
-from kstore.log.log_dir import absolute_paths
-from kstore.log.staged import remove_staged
 from kstore.spark.exclusive_lock import open_alone
 from kstore.spark.jobs.command import paths_of
 from kstore.spark.jobs.reports import PartitionResult, show
@@ -34,7 +34,7 @@ from kstore.spark.jobs.task_runner import (
 )
 from kstore.spark.session import Paths, check_executors
 from kstore.spark.source.range_reader import check_visible, open_store
-from kstore.store import Store
+from kstore.store.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from kstore.log.rewriting import Target
+from kstore.maintenance.rewrite import Target
 from kstore.spark.jobs.command import main
 from kstore.spark.jobs.rewrite import RewriteJob, RewrittenPartition, add_rewriting
 from kstore.spark.jobs.task_runner import Progress

@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kstore.checkpoint.log_dir import LogDir
 from kstore.config import LogConfig
 from kstore.errors import KStoreError
-from kstore.log.filenames import log_name, partition_directory
-from kstore.log.files import Files
-from kstore.log.leftovers import finish_leftovers
-from kstore.log.loader import base_offsets
-from kstore.log.log_dir import LogDir
-from kstore.log.reindex import (
+from kstore.files.filenames import log_name, partition_directory
+from kstore.files.files import Files
+from kstore.files.staging_area import remove_staged
+from kstore.maintenance.reindex import (
     Damage,
     IndexedSegment,
     ReplayedProducers,
@@ -24,7 +23,8 @@ from kstore.log.reindex import (
     index_segment,
     replay_producers,
 )
-from kstore.log.staged import remove_staged
+from kstore.recovery.loader import base_offsets
+from kstore.recovery.swap_files import finish_swaps
 from kstore.spark.exclusive_lock import keep_closed
 from kstore.spark.jobs.command import main, matching
 from kstore.spark.jobs.partition_job import ChangingJob, Piece, Task, work_on
@@ -34,7 +34,7 @@ from kstore.spark.jobs.store_changes import LOCK_REASON, LOCK_TIMEOUT_MS, add_ch
 from kstore.spark.jobs.task_runner import Progress, run_tasks, silent
 from kstore.spark.session import Paths
 from kstore.spark.source.range_reader import check_visible, open_store
-from kstore.store import Store
+from kstore.store.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -179,7 +179,7 @@ class _Reindex(ChangingJob[_Partition, ReindexedPartition]):
         with keep_closed(self.paths, self.lock_timeout_ms, LOCK_REASON, self.files):
             for name, _, folder in _folders(self.files, self.paths, self.topic):
                 remove_staged(self.files, folder)
-                finish_leftovers(self.files, Path(folder), open_store(self.paths)[name].config)
+                finish_swaps(self.files, Path(folder), open_store(self.paths)[name].config)
             yield open_store(self.paths)
 
     def list_partitions(self, store: Store) -> list[_Partition]:

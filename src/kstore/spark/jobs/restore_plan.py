@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kstore.errors import InvalidConfigError
-from kstore.log.files import DISK
+from kstore.files.files import DISK
 from kstore.log.log import Log
 from kstore.spark.jobs.command import matching, topics_matching
 from kstore.spark.jobs.restore_settings import (

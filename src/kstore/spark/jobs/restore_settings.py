@@ -7,11 +7,11 @@ from dataclasses import fields, replace
 
 from kstore.config import LogConfig
 from kstore.errors import CorruptRecordError, InvalidConfigError
-from kstore.log.cluster_metadata import read_cluster_metadata
-from kstore.log.filenames import CLUSTER_METADATA
-from kstore.log.files import DISK
+from kstore.files.filenames import CLUSTER_METADATA
+from kstore.files.files import DISK
 from kstore.spark.jobs.export_target import FOLDER, read_settings
-from kstore.store import Store
+from kstore.store.cluster_metadata import read_cluster_metadata
+from kstore.store.store import Store
 
 _LOGGER = logging.getLogger("kstore")
 _KNOWN = frozenset(field.name.replace("_", ".") for field in fields(LogConfig))

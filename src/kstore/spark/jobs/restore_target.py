@@ -8,11 +8,11 @@ from itertools import pairwise
 
 from kstore._native.format.batch_table import walk_frames
 from kstore.errors import CorruptRecordError, InvalidConfigError, StorageError
-from kstore.log.files import DISK
+from kstore.files.filenames import PUBLISHING_PREFIX, STAGED_PREFIX
+from kstore.files.files import DISK
 from kstore.log.log import Log
-from kstore.log.publication import PUBLISHING, Piece
 from kstore.spark.jobs.restore_types import Encoding, Written
-from kstore.spark.sink.options import STAGED
+from kstore.store.atomic_publish import Piece
 
 
 def encoding_for(log: Log, encoding: Encoding, *, exact: bool = True) -> Encoding:
@@ -78,6 +78,6 @@ def remove_staged_of(directory: str, job: str) -> None:
     """
     with suppress(StorageError):
         names = DISK.listdir(directory)
-        for name in names if PUBLISHING + job not in names else ():
-            if name.startswith(f"{STAGED}{job}."):
+        for name in names if PUBLISHING_PREFIX + job not in names else ():
+            if name.startswith(f"{STAGED_PREFIX}{job}."):
                 DISK.remove(os.path.join(directory, name))

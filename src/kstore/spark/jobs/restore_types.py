@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kstore.log.publication import Piece
+from kstore.store.atomic_publish import Piece
 
 
 @dataclass(frozen=True, slots=True)

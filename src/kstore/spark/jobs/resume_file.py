@@ -10,10 +10,10 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
+from kstore.checkpoint.identity import read_topic_id
 from kstore.errors import InvalidConfigError, StorageError
-from kstore.log.filenames import log_name
-from kstore.log.files import DISK, Files
-from kstore.log.identity import read_topic_id
+from kstore.files.filenames import log_name
+from kstore.files.files import DISK, Files
 from kstore.log.log import Log
 
 _LARGEST = 1 << 40  # bytes of a file to resume from

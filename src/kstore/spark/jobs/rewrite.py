@@ -14,11 +14,11 @@ from kstore._native.read.segment_view import SegmentView
 from kstore.arguments import whole_number
 from kstore.config import CODECS, LogConfig
 from kstore.errors import CompactionAbandonedError
-from kstore.log import seal
-from kstore.log.files import Files
+from kstore.files.files import Files
+from kstore.files.staging_area import StagingArea, remove_staged
 from kstore.log.log import Log
-from kstore.log.reindex import Damage
-from kstore.log.rewriting import (
+from kstore.maintenance.reindex import Damage
+from kstore.maintenance.rewrite import (
     REFUSED,
     RewriteReport,
     RewrittenSegment,
@@ -27,7 +27,7 @@ from kstore.log.rewriting import (
     rewrite_segment,
     swap_in,
 )
-from kstore.log.staged import StagedFiles, remove_staged
+from kstore.segment import header_checksums
 from kstore.spark.jobs.command import matching
 from kstore.spark.jobs.partition_job import ChangingJob, Piece, Task
 from kstore.spark.jobs.reports import as_tree, from_file_lines, verdict
@@ -35,7 +35,7 @@ from kstore.spark.jobs.store_changes import add_changing
 from kstore.spark.jobs.task_runner import cores, run_tasks
 from kstore.spark.session import Paths
 from kstore.spark.source.range_reader import check_visible
-from kstore.store import Store
+from kstore.store.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -252,7 +252,7 @@ def _work(task: Task) -> list[_Staged]:
 
 
 def _rewrite_one(files: Files, piece: Piece, target: Target) -> _Staged:
-    staged, segment = StagedFiles(files, piece.path), piece.of
+    staged, segment = StagingArea(files, piece.path), piece.of
     try:
         rewritten = rewrite_segment(
             files, piece.path, staged, staged.directory, segment.base_offset, segment.next_offset,
@@ -266,7 +266,7 @@ def _rewrite_one(files: Files, piece: Piece, target: Target) -> _Staged:
 def _seal(task: tuple[tuple[str, ...], tuple[tuple[str, int], ...], Files]) -> int:
     paths, segments, files = task
     check_visible(files, paths)
-    return sum(seal.write(files, path, base_offset) for path, base_offset in segments)
+    return sum(header_checksums.write(files, path, base_offset) for path, base_offset in segments)
 
 
 # --- the command ----------------------------------------------------------------------------------

@@ -10,9 +10,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from kstore.errors import KStoreError
-from kstore.log.files import DISK, Files
-from kstore.log.reindex import Damage
-from kstore.log.stats import (
+from kstore.files.files import DISK, Files
+from kstore.log.statistics import (
     REGISTERS,
     SPREADS,
     WIDTHS,
@@ -25,6 +24,7 @@ from kstore.log.stats import (
     survey_part,
     was_replaced,
 )
+from kstore.maintenance.reindex import Damage
 from kstore.spark.jobs.command import add_common, main, matching
 from kstore.spark.jobs.partition_job import PartitionJob, Piece, Task, result_or_error
 from kstore.spark.jobs.reports import add_reporting
@@ -33,7 +33,7 @@ from kstore.spark.jobs.stats_report import PartitionStats, as_tree, tell
 from kstore.spark.jobs.task_runner import Progress, run_tasks, silent
 from kstore.spark.session import Paths
 from kstore.spark.source.range_reader import check_visible, open_store
-from kstore.store import Store
+from kstore.store.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

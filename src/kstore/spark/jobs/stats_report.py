@@ -6,7 +6,15 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Any
 
-from kstore.log.stats import DAY_MS, SPREADS, STANDARD_ERROR, Kind, Rates, Spread, Stats
+from kstore.log.statistics import (
+    DAY_MS,
+    SPREADS,
+    STANDARD_ERROR,
+    Kind,
+    Rates,
+    Spread,
+    Stats,
+)
 from kstore.spark.jobs.reports import from_file, from_file_lines
 
 _APART = {"formats", "codecs", "rates", "key_registers", "damages", *SPREADS}

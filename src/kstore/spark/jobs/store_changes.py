@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 
 from kstore.arguments import number
 from kstore.errors import StorageError
-from kstore.log.files import Files
-from kstore.log.staged import remove_staged
+from kstore.files.files import Files
+from kstore.files.staging_area import remove_staged
 from kstore.spark.jobs.command import add_common
 from kstore.spark.jobs.reports import add_reporting
 

@@ -5,16 +5,10 @@ from collections.abc import Generator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from kstore.coordinator.group.offsets import OFFSETS_TOPIC
+from kstore.coordinator.group.verify_keys import warn_of_undecodable_keys
 from kstore.errors import KStoreError
-from kstore.found_logs import find_logs
-from kstore.group.offsets import OFFSETS_TOPIC
-from kstore.group.verify_keys import warn_of_undecodable_keys
-from kstore.log.files import DISK, Files
-from kstore.log.verify import MAX_FINDINGS, Finding, VerifyReport
-from kstore.log.verify_folders import find_missing_folders
-from kstore.log.verify_lines import finding_lines, state_of, status_of
-from kstore.log.verify_parts import Part, PartReport, merge_parts, plan_parts, verify_part
-from kstore.log.verify_state import StateReader
+from kstore.files.files import DISK, Files
 from kstore.spark.jobs.command import add_common, main, matching, wanted_topics
 from kstore.spark.jobs.partition_job import PartitionJob, Piece, Task, work_on
 from kstore.spark.jobs.reports import add_reporting, as_tree, from_file_lines, verdict
@@ -22,7 +16,13 @@ from kstore.spark.jobs.resume_file import fingerprint_folder
 from kstore.spark.jobs.task_runner import Progress, cores, run_tasks, silent, task_size
 from kstore.spark.session import Paths
 from kstore.spark.source.range_reader import open_store
-from kstore.store import Store
+from kstore.store.found_logs import find_logs
+from kstore.store.store import Store
+from kstore.verify.distributed import Part, PartReport, merge_parts, plan_parts, verify_part
+from kstore.verify.log_dir_state import StateReader
+from kstore.verify.missing_folders import find_missing_folders
+from kstore.verify.partition import MAX_FINDINGS, Finding, VerifyReport
+from kstore.verify.report_lines import finding_lines, state_of, status_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -22,22 +22,20 @@ from kstore.errors import (
     StorageError,
     UnknownTopicOrPartitionError,
 )
-from kstore.log.fence import parse
-from kstore.log.files import DISK, Files
+from kstore.files.filenames import PUBLISHED_PREFIX, PUBLISHING_PREFIX, STAGED_PREFIX
+from kstore.files.files import DISK, Files
+from kstore.files.publish_barrier import parse
 from kstore.log.log import Log
-from kstore.log.publication import PUBLISHING, Part, Publication, sync_progress
 from kstore.record import codec
 from kstore.spark.exclusive_lock import open_alone
 from kstore.spark.sink.options import (
     ABSENT,
     PROGRESS_RETENTION_MS,
-    STAGED,
     STAGING_RETENTION_MS,
     SinkOptions,
     Staged,
 )
 from kstore.spark.sink.write_identity import (
-    PUBLISHED,
     Content,
     Identity,
     Progress,
@@ -48,11 +46,12 @@ from kstore.spark.sink.write_identity import (
     is_repetition,
     note_run,
 )
-from kstore.store import Store
+from kstore.store.atomic_publish import Part, Publication, sync_progress
+from kstore.store.store import Store
 
 _LOGGER = logging.getLogger("kstore")
 
-_KEPT = re.compile(rf"{re.escape(STAGED)}[^.]*-(\d{{1,15}})ms\.")
+_KEPT = re.compile(rf"{re.escape(STAGED_PREFIX)}[^.]*-(\d{{1,15}})ms\.")
 
 
 def publish(
@@ -313,8 +312,8 @@ def abort(options: SinkOptions, job: str, files: Files = DISK) -> None:
     directory = options.paths[0]
     try:
         names = files.listdir(directory)
-        if PUBLISHING + job not in names:
-            wanted = f"{STAGED}{job}."
+        if PUBLISHING_PREFIX + job not in names:
+            wanted = f"{STAGED_PREFIX}{job}."
             remove_staged(files, directory, {name for name in names if name.startswith(wanted)})
     except StorageError as error:
         _LOGGER.warning("what the job %s staged goes by age: %s", job, error)
@@ -335,11 +334,11 @@ def sweep(options: SinkOptions, files: Files = DISK) -> None:
     for directory in options.paths:
         for name in files.listdir(directory) if files.kind(directory) else ():
             path = os.path.join(directory, name)
-            if name.startswith(STAGED):
+            if name.startswith(STAGED_PREFIX):
                 kept = _KEPT.match(name)
                 most = int(kept[1]) if kept else STAGING_RETENTION_MS
                 _remove_old(files, path, now - most)
-            elif name.startswith(PUBLISHED):
+            elif name.startswith(PUBLISHED_PREFIX):
                 _remove_old(files, path, now - least, now)
 
 

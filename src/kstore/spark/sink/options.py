@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from kstore.checkpoint.log_dir import absolute_paths
 from kstore.config import CODECS, StoreConfig, warn_of_codec
 from kstore.errors import InvalidConfigError, InvalidTopicError
-from kstore.log.filenames import INTERNAL_TOPICS
-from kstore.log.files import DISK
-from kstore.log.log_dir import absolute_paths
-from kstore.log.publication import Piece
+from kstore.files.filenames import INTERNAL_TOPICS
+from kstore.files.files import DISK
 from kstore.spark.source.options import (
     _choice,
     _duration,
@@ -22,13 +21,13 @@ from kstore.spark.source.options import (
     parse_paths,
 )
 from kstore.spark.source.range_reader import check_visible
-from kstore.store import Store
+from kstore.store.atomic_publish import Piece
+from kstore.store.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _LOGGER = logging.getLogger("kstore")
-STAGED = "kstore.staged."
 STAGING_RETENTION_MS = 7 * 86_400_000
 PROGRESS_RETENTION_MS = 90 * 86_400_000
 ABSENT = ""  # in place of a topic's identity: there is no such topic

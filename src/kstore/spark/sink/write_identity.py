@@ -14,14 +14,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from kstore.coordinator.group.offsets import file_name
 from kstore.errors import InvalidConfigError, LogDirOfflineError
-from kstore.group.offsets import file_name
-from kstore.log.fence import parse, unreadable
-from kstore.log.files import Files
+from kstore.files.filenames import PUBLISHED_PREFIX
+from kstore.files.files import Files
+from kstore.files.publish_barrier import parse, unreadable
 from kstore.spark.sink.options import ABSENT, SinkOptions, Staged
-from kstore.store import Store
-
-PUBLISHED = "kstore.published."
+from kstore.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ class Identity:
     @property
     def file(self) -> str:
         """The name of its progress file."""
-        return file_name(self.name, PUBLISHED)
+        return file_name(self.name, PUBLISHED_PREFIX)
 
     def path_in(self, directory: str) -> str:
         return os.path.join(directory, self.file)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kstore._native.read.segment_view import SegmentView
+from kstore.checkpoint.identity import read_meta_properties
 from kstore.errors import (
     CorruptFileError,
     CorruptRecordError,
@@ -19,12 +20,11 @@ from kstore.errors import (
     OffsetOutOfRangeError,
     StorageError,
 )
-from kstore.log import filenames
-from kstore.log.files import DISK, Files
-from kstore.log.identity import read_meta_properties
+from kstore.files import filenames
+from kstore.files.files import DISK, Files
 from kstore.log.log import Log
-from kstore.log.topic_identity import TopicIdentity
 from kstore.spark.source.options import MAX_TASKS
+from kstore.store.topic_identity import TopicIdentity
 
 HEAD_SIZE = 21  # of a batch: offset, size, epoch, magic and CRC, which tell it from any other
 _V2_HEADER = 61

@@ -15,16 +15,16 @@ from kstore.errors import (
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
-from kstore.log.filenames import INTERNAL_TOPICS
+from kstore.files.filenames import INTERNAL_TOPICS
 from kstore.log.log import Log
-from kstore.log.search import find_offset_for_time
-from kstore.log.topic_identity import TopicIdentity
-from kstore.log.transactions import check_isolation
+from kstore.log.read_committed import check_isolation
+from kstore.log.time_lookup import find_offset_for_time
 from kstore.spark.java_pattern import compile_topic_pattern
 from kstore.spark.source.data_loss import report_data_loss
 from kstore.spark.source.offsets import EARLIEST, LATEST, Offsets, TopicPartition, format_names
 from kstore.spark.source.options import Bound, SourceOptions
-from kstore.store import Store
+from kstore.store.store import Store
+from kstore.store.topic_identity import TopicIdentity
 
 # No pattern finds them, as in Kafka.
 

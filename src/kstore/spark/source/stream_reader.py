@@ -43,7 +43,7 @@ from kstore.spark.source.options import SourceOptions
 from kstore.spark.source.range_reader import open_store
 from kstore.spark.source.read_task import run_task
 from kstore.spark.source.snapshot import Snapshot, check_extent, resolve, take_snapshot
-from kstore.store import Store
+from kstore.store.store import Store
 
 _LOOK_FOR_PARTITIONS = 1.0  # seconds between looks for new partitions
 

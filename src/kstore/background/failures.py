@@ -1,0 +1,95 @@
+"""Failures of the work that a store does by itself: where they go, and who hears of them.
+
+They never surface in a caller's append. Each goes to the log ``kstore``, to the callback
+``StoreConfig.on_background_error``, and stays in ``Store.background_failures`` until the same
+work succeeds.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from kstore.errors import BackgroundFailure
+
+_LOGGER = logging.getLogger("kstore")
+
+Callback = Callable[[BackgroundFailure], object]
+_Key = tuple[str, str | None, int | None]
+
+
+class BackgroundFailures:
+    """The failures that have not ended. Thread safe; the callback runs without a lock held."""
+
+    def __init__(self, on_error: Callback | None) -> None:
+        self._on_error = on_error
+        self._lock = threading.Lock()
+        self._current: dict[_Key, BackgroundFailure] = {}
+
+    @property
+    def current(self) -> tuple[BackgroundFailure, ...]:
+        """The failures that have not ended, oldest first."""
+        with self._lock:
+            return tuple(self._current.values())
+
+    def report(
+        self,
+        work: str,
+        error: Exception,
+        topic: str | None = None,
+        partition: int | None = None,
+        *,
+        is_lasting: bool = False,
+    ) -> None:
+        """Record a failure; log it and call back unless the last attempt failed the same way."""
+        key = (work, topic, partition)
+        with self._lock:
+            known = self._current.get(key)
+            if known is not None and _is_same(known, error, is_lasting):
+                return
+            since = time.time_ns() // 1_000_000 if known is None else known.since_ms
+            failure = BackgroundFailure(work, topic, partition, error, is_lasting, since)
+            self._current[key] = failure
+        where = "" if topic is None else f" of {topic}-{partition}"
+        then = "not tried again until its cause is removed" if is_lasting else "tried again"
+        _LOGGER.warning("%s%s failed in the background, %s: %s", work, where, then, error)
+        if self._on_error is not None:
+            try:
+                self._on_error(failure)
+            except Exception:
+                _LOGGER.exception("on_background_error failed")
+
+    def end(self, work: str, topic: str | None = None, partition: int | None = None) -> None:
+        """The work succeeded, or has nothing left to do."""
+        key = (work, topic, partition)
+        if key not in self._current:  # almost always, and then no lock is needed
+            return
+        with self._lock:
+            ended = self._current.pop(key, None)
+        if ended is not None:
+            where = "" if topic is None else f" of {topic}-{partition}"
+            _LOGGER.info("%s%s does not fail any more", work, where)
+
+    def forget_topic(self, topic: str) -> None:
+        """The topic was deleted: its partitions' failures ended with it."""
+        with self._lock:
+            self._current = {
+                key: failure for key, failure in self._current.items() if key[1] != topic
+            }
+
+
+def _is_same(known: BackgroundFailure, error: Exception, is_lasting: bool) -> bool:
+    return (
+        known.is_lasting == is_lasting
+        and type(known.error) is type(error)
+        and str(known.error) == str(error)
+    )
+
+
+def attempt(errors: list[BaseException], work: Callable[[], object]) -> object:
+    """The result of work, or None where it failed; the error is kept for later."""
+    try:
+        return work()
+    except Exception as error:
+        errors.append(error)
+        return None

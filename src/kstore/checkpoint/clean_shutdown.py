@@ -1,0 +1,34 @@
+"""Kafka's marker of a clean shutdown, ``.kafka_cleanshutdown``."""
+
+from os import PathLike
+from pathlib import Path
+
+from kstore.files.filenames import CLEAN_SHUTDOWN
+from kstore.files.files import Files
+
+
+def take_clean_shutdown(files: Files, directory: str | PathLike[str]) -> bytes | None:
+    """Remove the marker of a clean shutdown, durably, and return what it held; None: unclean.
+
+    To be called before the first log of the directory is loaded for writing: a crash while
+    loading must count as unclean. The content belongs to Kafka (from 3.7 a broker epoch) and
+    goes back unchanged through :func:`write_clean_shutdown`.
+    """
+    content = read_clean_shutdown(files, directory)
+    if content is not None:
+        files.remove(Path(directory) / CLEAN_SHUTDOWN)
+        files.sync_directory(directory)
+    return content
+
+
+def read_clean_shutdown(files: Files, directory: str | PathLike[str]) -> bytes | None:
+    """What the marker holds, without touching it; None where there is none."""
+    path = Path(directory) / CLEAN_SHUTDOWN
+    return files.read(path, limit=1 << 20) if files.exists(path) else None
+
+
+def write_clean_shutdown(
+    files: Files, directory: str | PathLike[str], content: bytes = b""
+) -> None:
+    """Say that every log of the directory was closed whole; the last write of a close."""
+    files.write_atomically(Path(directory) / CLEAN_SHUTDOWN, content)

@@ -1,0 +1,91 @@
+"""``kstore.gaps``: offsets that are in no batch of a partition, and why that is no loss now.
+
+What wrote the log knew that these offsets would stay empty: ``repair``, which could not save
+them, or a follower whose leader had nothing there any more. An audit does not warn of such a gap.
+The file holds no records: a log reads the same without it. Format: docs/format/kstore-files.md.
+"""
+
+import json
+import os
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+
+from kstore.errors import CorruptFileError, NewerFormatError
+from kstore.files.filenames import KNOWN_GAPS
+from kstore.files.files import Files
+
+FORMAT = 1
+_MOST = 1 << 26  # bytes
+
+Range = tuple[int, int]  # first offset, and the one behind the last
+
+
+def read_known_gaps(files: Files, directory: str | os.PathLike[str]) -> list[Range]:
+    """The noted ranges, ascending; none where there is no file.
+
+    Raises CorruptFileError for a file that does not parse, NewerFormatError for a newer format.
+    """
+    path = os.path.join(directory, KNOWN_GAPS)
+    if not files.exists(path):
+        return []
+    data = files.read(path, limit=_MOST)
+    try:
+        document = json.loads(data)
+        number = int(document["format"])
+        if number <= FORMAT:
+            return sorted((int(first), int(end)) for first, end in document["gaps"])
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise CorruptFileError(f"{KNOWN_GAPS} does not parse: {error!r}", path=path) from None
+    raise NewerFormatError(
+        f"{KNOWN_GAPS} has format {number}, and this kstore knows format {FORMAT} only: "
+        "use a newer one",
+        path=path,
+    )
+
+
+def note_gaps(files: Files, directory: str | os.PathLike[str], gaps: Iterable[Range]) -> None:
+    """Add ranges to the file, atomically; a file that does not parse is replaced."""
+    try:
+        known = read_known_gaps(files, directory)
+    except CorruptFileError:
+        known = []
+    _write(files, os.path.join(directory, KNOWN_GAPS), sorted({*known, *gaps}))
+
+
+def truncate_gaps(files: Files, directory: str | os.PathLike[str], end: int) -> None:
+    """Leave of the ranges what lies below a new log end: later offsets will be assigned again.
+
+    A file that cannot be read stays as it is: whoever reads it reports that.
+    """
+    try:
+        known = read_known_gaps(files, directory)
+    except (CorruptFileError, NewerFormatError):
+        return
+    kept = [(first, min(last, end)) for first, last in known if first < end]
+    path = os.path.join(directory, KNOWN_GAPS)
+    if kept and kept != known:
+        _write(files, path, kept)
+    elif not kept and files.exists(path):
+        files.remove(path)
+
+
+def _write(files: Files, path: str, ranges: Sequence[Range]) -> None:
+    document = {"format": FORMAT, "gaps": [list(each) for each in ranges]}
+    files.write_atomically(path, json.dumps(document).encode() + b"\n")
+
+
+def merge_ranges(ranges: Iterable[Range]) -> list[Range]:
+    """Ascending ranges, those that overlap or touch as one."""
+    merged: list[Range] = []
+    for first, end in ranges:
+        if merged and first <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((first, end))
+    return merged
+
+
+def is_known(merged: Sequence[Range], first: int, end: int) -> bool:
+    """Whether merged ranges cover every offset from first up to end, which is left out."""
+    slot = bisect_right(merged, first, key=lambda each: each[0]) - 1
+    return first >= end or (slot >= 0 and merged[slot][1] >= end)

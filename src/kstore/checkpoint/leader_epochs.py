@@ -1,0 +1,140 @@
+"""Which leader epoch wrote which offsets: Kafka's LeaderEpochFileCache and its file.
+
+The file ``leader-epoch-checkpoint`` has the frame of an offset checkpoint with entries
+``epoch start_offset``, ascending in both. kstore stamps the latest epoch on what it appends and
+never raises it; all other rules are here because a Kafka broker continues from this file.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from os import PathLike
+from typing import NamedTuple
+
+from kstore.checkpoint.offsets import INT32_MAX, INT64_MAX, format_frame, parse_frame, parse_number
+from kstore.files.files import Files
+
+UNDEFINED = (-1, -1)
+
+
+class EpochEntry(NamedTuple):
+    """An epoch and the first offset written in it."""
+
+    epoch: int
+    start_offset: int
+
+
+class LeaderEpochs:
+    """The epochs of one log, ascending. Not thread-safe: the log's lock guards it.
+
+    Changes stay in memory until :meth:`save`; every changing method tells whether it changed
+    anything. Kafka saves at once after ``assign`` and may delay after a truncation.
+    """
+
+    def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
+        self._entries: list[EpochEntry] = []
+        for epoch, start_offset in entries:
+            self.assign(epoch, start_offset)
+
+    @classmethod
+    def load(cls, files: Files, path: str | PathLike[str]) -> "LeaderEpochs":
+        """Read the file; missing or empty means no epochs, a malformed one CorruptFileError.
+
+        Entries are assigned one after the other, as Kafka does: of entries out of order the
+        later line wins.
+        """
+        return cls.parse(files.read(path), path) if files.exists(path) else cls()
+
+    @classmethod
+    def parse(cls, data: bytes, path: str | PathLike[str]) -> "LeaderEpochs":
+        return cls(
+            (
+                parse_number(fields[0], INT32_MAX, line, path),
+                parse_number(fields[1], INT64_MAX, line, path),
+            )
+            for line, fields in parse_frame(data, path, columns=2)
+        )
+
+    def save(self, files: Files, path: str | PathLike[str]) -> None:
+        """Replace the file atomically."""
+        files.write_atomically(path, self.format())
+
+    def format(self) -> bytes:
+        return format_frame(f"{entry.epoch} {entry.start_offset}" for entry in self._entries)
+
+    def __iter__(self) -> Iterator[EpochEntry]:
+        return iter(tuple(self._entries))
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LeaderEpochs) and self._entries == other._entries
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"LeaderEpochs({[tuple(entry) for entry in self._entries]})"
+
+    @property
+    def latest(self) -> EpochEntry | None:
+        return self._entries[-1] if self._entries else None
+
+    @property
+    def earliest(self) -> EpochEntry | None:
+        return self._entries[0] if self._entries else None
+
+    def assign(self, epoch: int, start_offset: int) -> bool:
+        """Note that epoch begins at start_offset; ignored if the latest epoch already says so.
+
+        Entries at its end that would not stay below the new one in both columns go.
+        """
+        if not 0 <= epoch <= INT32_MAX or not 0 <= start_offset <= INT64_MAX:
+            raise ValueError(f"epoch {epoch} at offset {start_offset} is out of range")
+        entries = self._entries
+        if entries and epoch == entries[-1].epoch and start_offset >= entries[-1].start_offset:
+            return False
+        while entries and (entries[-1].epoch >= epoch or entries[-1].start_offset >= start_offset):
+            entries.pop()
+        entries.append(EpochEntry(epoch, start_offset))
+        return True
+
+    def truncate_from_end(self, end_offset: int) -> bool:
+        """Forget the epochs that start at or beyond end_offset (the log was cut there)."""
+        keep = len(self._entries)
+        while keep and self._entries[keep - 1].start_offset >= end_offset:
+            keep -= 1
+        changed = keep < len(self._entries)
+        del self._entries[keep:]
+        return changed
+
+    def truncate_from_start(self, start_offset: int) -> bool:
+        """Let the log begin at start_offset: its epoch now starts there, older ones go."""
+        entries = self._entries
+        gone = bisect_right(entries, start_offset, key=lambda entry: entry.start_offset)
+        if gone == 0 or (gone == 1 and entries[0].start_offset == start_offset):
+            return False
+        entries[:gone] = [EpochEntry(entries[gone - 1].epoch, start_offset)]
+        return True
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """Where an epoch ends: (epoch, first offset after it), by Kafka's rule for followers.
+
+        The latest epoch ends at the log's end. An epoch below it ends where the next higher known
+        one starts, under the name of the nearest known one at or below it, or its own if there is
+        none. (-1, -1) where no higher epoch is known.
+        """
+        entries = self._entries
+        if epoch < 0 or not entries:
+            return UNDEFINED
+        if epoch == entries[-1].epoch:
+            return epoch, log_end_offset
+        higher = bisect_right(entries, epoch, key=lambda entry: entry.epoch)
+        if higher == len(entries):
+            return UNDEFINED
+        known = entries[higher - 1].epoch if higher > 0 else epoch
+        return known, entries[higher].start_offset
+
+    def epoch_for(self, offset: int) -> int:
+        """The epoch in which an offset was written; -1 where it is not known."""
+        slot = bisect_right(self._entries, offset, key=lambda entry: entry.start_offset)
+        return self._entries[slot - 1].epoch if slot > 0 else -1

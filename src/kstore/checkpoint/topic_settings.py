@@ -1,0 +1,247 @@
+"""``kstore.topics``: the settings of the topics of a log directory.
+
+Kafka keeps topic settings in its cluster metadata, not in the directories, so kstore keeps its
+own in one plain file, which Kafka leaves alone. The file is JSON with a format version::
+
+    {"format": 1, "generation": 7,
+     "topics": {"orders": {"partitions": 4, "topic_id": "...", "config": {"retention.ms": "1000"}}}}
+
+A topic without an id (Kafka gives ids since 2.8) has a creation stamp instead, a random text
+under the key ``stamps``, whether it has an entry or not. A file with stamps has format 2, so that
+an older kstore does not drop them.
+
+Every log directory of a store has the same file; the highest ``generation`` counts, so a crash
+between two of them, or a directory that was away or offline for a while, does no harm.
+``state`` marks a topic whose creation or deletion was begun and is finished by the next writer.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from os.path import join
+from typing import Protocol, TypeVar
+
+from kstore.config import LogConfig
+from kstore.errors import CorruptFileError, KStoreError, NewerFormatError, StorageError
+from kstore.files.failure_detector import FailureDetectingFiles
+from kstore.files.filenames import TOPICS_FILE, check_topic_name
+
+FORMAT = 2
+_FORMAT_WITHOUT_STAMPS = 1
+MAX_SIZE = 1 << 26
+
+LIVE = "live"
+CREATING = "creating"
+DELETING = "deleting"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TopicEntry:
+    """What kstore knows of one topic. ``properties`` are Kafka's names with texts as values."""
+
+    partitions: int
+    topic_id: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    state: str = LIVE
+    unique: str = ""  # the random part of the names of directories that are being deleted
+
+    def log_config(self) -> LogConfig:
+        """The settings as a LogConfig; raises InvalidConfigError for one that is not valid."""
+        if not all(type(value) is str for value in self.properties.values()):
+            return LogConfig.from_properties(self.properties)  # says what is wrong
+        return _config(tuple(self.properties.items()))
+
+
+@lru_cache(maxsize=256)
+def _config(properties: tuple[tuple[str, str], ...]) -> LogConfig:
+    """Most topics have the same settings as others, and a topic's are asked for again and again."""
+    return LogConfig.from_properties(dict(properties))
+
+
+class Directory(Protocol):
+    """A log directory, as far as it matters here."""
+
+    path: str
+    files: FailureDetectingFiles
+    offline: StorageError | None
+
+
+class TopicsFile:
+    """The entries by topic name, and the files that keep them.
+
+    Entries are taken apart when they are asked for, so that a store of 10,000 topics opens fast.
+    Not thread-safe: the store calls it under its own lock.
+    """
+
+    def __init__(self, directories: Iterable[Directory]) -> None:
+        self._directories = sorted(directories, key=lambda each: each.path)
+        # Of the file that was read, for errors.
+        self._path = join(self._directories[0].path, TOPICS_FILE)
+        self._generation = 0
+        self._documents: dict[str, object] = {}
+        self._stamps: dict[str, str] = {}
+        self.is_there = False  # in one directory at least
+
+    def load(self) -> None:
+        """Read the newest of the files; none at all means no entries.
+
+        Raises NewerFormatError for a file that a newer kstore wrote, CorruptFileError for one
+        that does not parse.
+        """
+        self._generation, self._documents, self._stamps = 0, {}, {}
+        self.is_there = False
+        for directory in self._directories:
+            path = join(directory.path, TOPICS_FILE)
+            if directory.offline is not None or not directory.files.exists(path):
+                continue
+            self.is_there = True
+            generation, documents, stamps = _parse(directory.files.read(path, MAX_SIZE), path)
+            if generation > self._generation:
+                self._generation, self._path = generation, path
+                self._documents, self._stamps = documents, stamps
+
+    def __contains__(self, topic: str) -> bool:
+        return topic in self._documents
+
+    def get(self, topic: str) -> TopicEntry | None:
+        """One topic's entry; None for a topic that is not kstore's.
+
+        Raises CorruptFileError for an entry that is not valid.
+        """
+        document = self._documents.get(topic)
+        return None if document is None else _entry(topic, document, self._path)
+
+    def topic_id(self, topic: str) -> str | None:
+        """The id in a topic's entry, which is not checked further."""
+        document = self._documents.get(topic)
+        found = document.get("topic_id") if isinstance(document, dict) else None
+        return found if isinstance(found, str) and found else None
+
+    def names(self) -> list[str]:
+        return list(self._documents)
+
+    @property
+    def stamps(self) -> Mapping[str, str]:
+        """The creation stamps of topics that have no id, or had none when they were stamped."""
+        return self._stamps
+
+    def create(self) -> None:
+        """Write the file as it is in memory: without entries, where there was none."""
+        self._save(self._documents)
+
+    def set_stamps(self, stamps: Mapping[str, str]) -> None:
+        """Replace the creation stamps, on disk before in memory."""
+        self._save(self._documents, dict(stamps))
+
+    def unfinished(self) -> list[str]:
+        """Topics whose creation or deletion was begun."""
+        return [
+            name
+            for name, document in self._documents.items()
+            if isinstance(document, dict) and document.get("state", LIVE) != LIVE
+        ]
+
+    def put(self, topic: str, entry: TopicEntry) -> None:
+        """Set one topic's entry, on disk before in memory."""
+        self._save({**self._documents, topic: _to_json(entry)})
+
+    def remove(self, topic: str) -> None:
+        """Drop a topic's entry and its creation stamp."""
+        self._save(
+            {name: body for name, body in self._documents.items() if name != topic},
+            {name: stamp for name, stamp in self._stamps.items() if name != topic},
+        )
+
+    def mark(self, topic: str, entry: TopicEntry, state: str, unique: str = "") -> TopicEntry:
+        """Put the entry with another state; returns it."""
+        entry = replace(entry, state=state, unique=unique)
+        self.put(topic, entry)
+        return entry
+
+    def _save(self, documents: dict[str, object], stamps: dict[str, str] | None = None) -> None:
+        generation = self._generation + 1
+        stamps = self._stamps if stamps is None else stamps
+        whole: dict[str, object] = {"format": FORMAT if stamps else _FORMAT_WITHOUT_STAMPS}
+        whole |= {"generation": generation, "topics": documents}
+        if stamps:
+            whole["stamps"] = stamps
+        data = json.dumps(whole, indent=1).encode() + b"\n"
+        for directory in self._directories:
+            if directory.offline is None:
+                try:
+                    directory.files.write_atomically(join(directory.path, TOPICS_FILE), data)
+                except StorageError:
+                    if directory.offline is None:
+                        raise
+        live = [each for each in self._directories if each.offline is None]
+        if not live and self._directories[0].offline is not None:
+            raise self._directories[0].offline
+        self._generation, self._documents, self._stamps = generation, documents, stamps
+        self.is_there = True
+
+
+def _to_json(entry: TopicEntry) -> dict[str, object]:
+    document: dict[str, object] = {"partitions": entry.partitions}
+    if entry.topic_id is not None:
+        document["topic_id"] = entry.topic_id
+    document["config"] = dict(entry.properties)
+    if entry.state != LIVE:
+        document["state"] = entry.state
+    if entry.unique:
+        document["unique"] = entry.unique
+    return document
+
+
+def _parse(data: bytes, path: str) -> tuple[int, dict[str, object], dict[str, str]]:
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise CorruptFileError(f"{TOPICS_FILE} is not JSON: {error}", path=path) from None
+    version = _get(document, "format", int, path)
+    if version > FORMAT:
+        raise NewerFormatError(
+            f"{TOPICS_FILE} has format {version} and was written by a newer kstore; this one "
+            f"knows formats up to {FORMAT}",
+            path=path,
+        )
+    generation = _get(document, "generation", int, path)
+    if version < 1 or generation < 1:
+        raise CorruptFileError(
+            f"{TOPICS_FILE} has format {version}, generation {generation}", path=path
+        )
+    stamps = _get(document, "stamps", dict, path, default={})
+    for topic in stamps:
+        _get(stamps, topic, str, path)
+    return generation, _get(document, "topics", dict, path), stamps
+
+
+def _entry(topic: str, body: object, path: str) -> TopicEntry:
+    entry = TopicEntry(
+        partitions=_get(body, "partitions", int, path),
+        topic_id=_get(body, "topic_id", str, path, default="") or None,
+        properties=_get(body, "config", dict, path),
+        state=_get(body, "state", str, path, default=LIVE),
+        unique=_get(body, "unique", str, path, default=""),
+    )
+    try:
+        check_topic_name(topic)
+        entry.log_config()
+    except KStoreError as error:
+        raise CorruptFileError(
+            f"{TOPICS_FILE}: topic {topic!r}: {error.reason}", path=path
+        ) from None
+    if entry.partitions < 1 or entry.state not in (LIVE, CREATING, DELETING):
+        raise CorruptFileError(f"{TOPICS_FILE}: topic {topic!r} is not valid", path=path)
+    return entry
+
+
+def _get(body: object, name: str, kind: type[T], path: str, default: T | None = None) -> T:
+    value = body.get(name, default) if isinstance(body, dict) else None
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise CorruptFileError(
+            f"{TOPICS_FILE}: {name!r} must be {kind.__name__}, not {value!r}", path=path
+        )
+    return value

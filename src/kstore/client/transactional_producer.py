@@ -1,0 +1,375 @@
+"""A transactional producer: writes to several partitions all or nothing."""
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import datetime
+from time import time_ns
+from typing import TYPE_CHECKING
+
+from kstore.config import CODECS, codec_of_batches, warn_of_codec
+from kstore.coordinator.transaction.messages import (
+    SEQUENCES,
+    State,
+    next_sequence,
+)
+from kstore.coordinator.transaction.transaction_topics import TransactionTopics
+from kstore.errors import (
+    ClosedError,
+    ForkedError,
+    InvalidConfigError,
+    InvalidProducerEpochError,
+    InvalidProducerIdMappingError,
+    InvalidTxnStateError,
+    KStoreError,
+    ProducerFencedError,
+)
+from kstore.files.filenames import INTERNAL_TOPICS
+from kstore.integers import check_integer, check_integer_setting
+from kstore.log.append_split import append_all
+from kstore.record import Headers
+from kstore.record.builder import BatchBuilder
+from kstore.record.timestamp import to_record_timestamp
+from kstore.topic_partition import TopicPartition, as_partition, as_place
+
+if TYPE_CHECKING:
+    from kstore.client.consumer import Consumer
+    from kstore.store.store import Store
+
+_LOGGER = logging.getLogger("kstore")
+
+_TRANSACTIONAL = 0x10
+
+
+class TransactionalProducer:
+    """Writes to several partitions all or nothing; made by
+    :meth:`kstore.Store.transactional_producer`.
+
+    ``with producer.transaction():`` commits when the block ends and aborts when it raises. What
+    was sent shows to readers with ``read_committed`` after the commit, all of it at once; others
+    see it before. One transaction at a time; safe to share between threads.
+
+    A second producer with the same transactional id, in this process or after the next opening,
+    ends what this one has open and takes its place: this one then raises ProducerFencedError.
+    """
+
+    def __init__(
+        self,
+        store: "Store",
+        transactional_id: str,
+        *,
+        timeout_ms: int,
+        batch_size: int | None,
+        compression: str | None,
+        acks: int | str,
+    ) -> None:
+        if isinstance(acks, bool) or acks not in (1, "all", -1):
+            raise InvalidConfigError(f"acks must be 1 or 'all' for transactions, not {acks!r}")
+        if compression is not None and compression not in CODECS:
+            raise InvalidConfigError(
+                f"compression must be one of {', '.join(CODECS)}, not {compression!r}"
+            )
+        if batch_size is not None:
+            batch_size = check_integer_setting("batch_size", batch_size, 1)
+        self.transactional_id = transactional_id
+        self._store = store
+        self._coordinator = store._transactions().coordinator
+        self._timeout_ms = check_integer("timeout_ms", timeout_ms)
+        self._batch_size = batch_size
+        self._compression = compression
+        self._durable = acks != 1
+        self._lock = threading.RLock()
+        self._open = False  # whether a transaction was begun
+        self._failed: BaseException | None = None  # why it can only be aborted
+        self._rewound: Consumer | None = None  # to be put back if the transaction is aborted
+        self._builders: dict[TopicPartition, BatchBuilder] = {}
+        self._joined: set[TopicPartition] = set()  # partitions of the transaction
+        self._written: dict[TopicPartition, int] = {}  # records of the transaction by now
+        self._sequences: dict[TopicPartition, int] = {}  # of the next batch
+        self._unsure: set[TopicPartition] = set()  # where the last append may have come through
+        self._topics = TransactionTopics(store)
+        self._closed = False
+        self._forked = False
+        self.producer_id, self.producer_epoch = self._coordinator.init(
+            transactional_id, self._timeout_ms
+        )
+
+    # --- the transaction ------------------------------------------------------------------
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._open
+
+    def begin_transaction(self) -> None:
+        """Begin; raises InvalidTxnStateError where one is open already.
+
+        One whose commit or abort failed after it was decided is finished first.
+        """
+        with self._lock:
+            self._check()
+            if self._open and not self._finish_decided():
+                raise InvalidTxnStateError("the producer has a transaction open already")
+            self._coordinator.check(self.transactional_id, self.producer_id, self.producer_epoch)
+            self._open, self._failed = True, None
+
+    def commit_transaction(self) -> None:
+        """Write what is still gathered and commit: all of it counts from now on, or none.
+
+        With ``acks="all"`` it survives a power cut when this returns. After a StorageError it may
+        be called again; where that came once the decision was written, nothing can take it back,
+        and the next transaction, ``close`` or the next opening of the store finishes it.
+        Raises ProducerFencedError, and InvalidTxnStateError without a transaction or where an
+        earlier ``send`` failed: then it can only be aborted.
+        """
+        with self._lock:
+            self._check_open()
+            if self._failed is not None:
+                raise InvalidTxnStateError(
+                    f"the transaction can only be aborted: {self._failed}"
+                ) from self._failed
+            self._topics.check()
+            for place in list(self._builders):
+                self._write(place)
+            self._end(commit=True)
+
+    def abort_transaction(self) -> None:
+        """Let nothing of it count. Partitions of a consumer given to
+        :meth:`send_offsets_to_transaction` go back to their committed offsets. After a
+        StorageError it may be called again, and what comes next finishes it where it was decided.
+        """
+        with self._lock:
+            self._check_open()
+            for builder in self._builders.values():
+                builder.clear()
+            self._end(commit=False)
+
+    @contextmanager
+    def transaction(self) -> Iterator["TransactionalProducer"]:
+        """A block that commits at its end, and aborts where it raises (also in the commit)."""
+        self.begin_transaction()
+        try:
+            yield self
+            self.commit_transaction()
+        except BaseException:
+            if self._open:
+                with suppress(KStoreError):  # the first error tells more
+                    self.abort_transaction()
+            raise
+
+    def _finish_decided(self) -> bool:
+        """Finish a commit or abort that failed after it was decided; False: none was."""
+        if not self._joined:
+            return False
+        state = self._coordinator.check(
+            self.transactional_id, self.producer_id, self.producer_epoch
+        ).state
+        if state is State.ONGOING:
+            return False
+        self._end(commit=state in (State.PREPARE_COMMIT, State.COMPLETE_COMMIT))
+        return True
+
+    def _end(self, *, commit: bool) -> None:
+        """The outcome; what is to be done after an abort is kept until the abort came through."""
+        if self._joined:
+            self._coordinator.end(
+                self.transactional_id, self.producer_id, self.producer_epoch,
+                commit=commit, durable=self._durable,
+            )  # fmt: skip
+        if self._rewound is not None and not commit:
+            with suppress(ClosedError):  # then it has no positions
+                self._rewound.seek_to_committed()
+        self._open, self._failed, self._rewound = False, None, None
+        self._joined.clear()
+        self._written.clear()
+        self._topics.clear()
+
+    # --- what goes into it ----------------------------------------------------------------
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Headers | None = None,
+        timestamp: datetime | int | None = None,
+        partition: int | None = None,
+    ) -> TopicPartition:
+        """Put one record into the transaction; returns the partition that it goes to.
+
+        It is written when a batch is full, or by ``commit_transaction``. Raises
+        InvalidTxnStateError outside a transaction, ProducerFencedError, and the errors of
+        :meth:`kstore.Log.append_as_leader`.
+        """
+        with self._lock:
+            self._check_open()
+            known = self._store.topic(topic)
+            self._topics.add(topic)
+            if partition is None:
+                partition = known.partition_for(key, value)
+            elif (partition := as_partition(partition)) not in known._partitions:
+                self._store._log(topic, partition)  # raises by name
+            when = time_ns() // 1_000_000 if timestamp is None else to_record_timestamp(timestamp)
+            place = TopicPartition(topic, partition)
+            self._put(place, value, key, headers, when)
+            return place
+
+    def send_offsets_to_transaction(
+        self,
+        offsets: "Consumer | Mapping[TopicPartition | tuple[str, int], int]",
+        group: str | None = None,
+    ) -> None:
+        """Commit offsets of a group with the transaction: consume, transform, produce, once.
+
+        Parameters
+        ----------
+        offsets
+            The next offset to read of each partition, or a consumer: then its positions, for
+            its group. It must not commit by itself.
+        group
+            Whose offsets; not needed with a consumer.
+        """
+        from kstore.client.consumer import Consumer
+        from kstore.coordinator.group.committed_offsets import (
+            StoreGroup,
+            check_offset,
+            check_topic_ids,
+        )
+        from kstore.coordinator.group.offsets import OFFSETS_TOPIC
+
+        with self._lock:
+            self._check_open()
+            if isinstance(offsets, Consumer):
+                wanted = list(offsets.positions().items())
+                members = offsets._group
+                if members is None or (group is not None and group != members.name):
+                    raise InvalidConfigError("the consumer has no group, or another one")
+                check_topic_ids(self._store, offsets._topic_ids, {t for (t, _), _ in wanted})
+                self._rewound = offsets
+            else:
+                if group is None:
+                    raise InvalidConfigError("offsets are committed for a group: name it")
+                wanted = [(as_place(at), check_offset(offset)) for at, offset in offsets.items()]
+                members = StoreGroup(self._store, group)
+            for place, _ in wanted:
+                self._topics.add(place.topic)
+            partition = members.make_topic()
+            for record in members.transactional_records(wanted):
+                place = TopicPartition(OFFSETS_TOPIC, partition)
+                self._put(place, record.value, record.key, None, record.timestamp)
+
+    def _put(
+        self,
+        place: TopicPartition,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Headers | None,
+        timestamp: int,
+    ) -> None:
+        if place not in self._joined:
+            self._coordinator.add_partitions(
+                self.transactional_id, self.producer_id, self.producer_epoch, [place]
+            )
+            self._joined.add(place)
+        builder = self._builder(place)
+        while not builder.append(value, key=key, headers=headers, timestamp=timestamp):
+            self._write(place)
+        if builder.is_full:
+            self._write(place)
+
+    def _builder(self, place: TopicPartition) -> BatchBuilder:
+        builder = self._builders.get(place)
+        if builder is None:
+            config = self._store._log_config(place.topic)
+            size = config.batch_size if self._batch_size is None else self._batch_size
+            asked = self._compression
+            if place.topic in INTERNAL_TOPICS:  # offsets, which their reader wants as they are
+                config, asked = replace(config, compression_type="producer"), None
+            elif all(place.topic != other.topic for other in self._builders):
+                warn_of_codec(config, asked, place.topic)
+            builder = self._builders[place] = BatchBuilder(
+                size_limit=min(size, config.max_message_bytes, config.segment_bytes),
+                compression=codec_of_batches(config, asked),
+            )
+        return builder
+
+    def flush(self) -> None:
+        """Write all batches that are begun; their records show to read_uncommitted."""
+        with self._lock:
+            self._check_open()
+            for place in list(self._builders):
+                self._write(place)
+
+    def _write(self, place: TopicPartition) -> None:
+        builder = self._builders[place]
+        count = len(builder)
+        if not count:
+            return
+        log = self._store._log(*place)
+        sequence = self._sequences.get(place, 0)
+        if place in self._unsure:
+            sequence = next_sequence(log.producers(), self.producer_id, self.producer_epoch)
+        producer = (self.producer_id, self.producer_epoch, sequence)
+        builder.set_producer(*producer)
+        try:
+            batch = builder.build(attributes=_TRANSACTIONAL)
+            self._unsure.add(place)
+            append_all(log, batch, producer, self._written.get(place, 0))
+        except InvalidProducerEpochError as error:
+            self._failed = error
+            raise ProducerFencedError(
+                f"another producer with transactional.id {self.transactional_id!r} was started, "
+                "or the transaction took longer than its timeout"
+            ) from error
+        except BaseException as error:
+            self._failed = error
+            raise
+        self._sequences[place] = (sequence + count) % SEQUENCES
+        self._written[place] = self._written.get(place, 0) + count
+        self._unsure.discard(place)
+
+    # --- the end --------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Abort what is open. Again is harmless."""
+        with self._lock:
+            if self._closed or self._forked:
+                return
+            try:
+                if self._open:
+                    with suppress(ProducerFencedError, InvalidProducerIdMappingError):
+                        if not self._finish_decided():
+                            self.abort_transaction()
+            finally:
+                self._closed = True
+
+    def _check(self) -> None:
+        if self._forked:
+            raise ForkedError("this producer was made before a fork; make a new one here")
+        if self._closed:
+            raise ClosedError("the producer is closed")
+
+    def _check_open(self) -> None:
+        self._check()
+        if not self._open:
+            raise InvalidTxnStateError(
+                "there is no transaction: begin_transaction(), or with producer.transaction()"
+            )
+
+    def _after_fork(self) -> None:
+        self._forked = self._closed = True
+
+    def __enter__(self) -> "TransactionalProducer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = " closed" if self._closed else " in a transaction" if self._open else ""
+        return f"<kstore.TransactionalProducer {self.transactional_id!r}{state}>"
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        raise TypeError("a TransactionalProducer cannot be pickled; make one where it is needed")

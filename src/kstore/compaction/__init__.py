@@ -1,0 +1,1 @@
+"""The log cleaner: of every key, the latest record stays."""

@@ -1,0 +1,1 @@
+"""What a broker coordinates: consumer groups and transactions."""

@@ -1,0 +1,1 @@
+"""Committed offsets of consumer groups, and the claims that keep two readers apart."""

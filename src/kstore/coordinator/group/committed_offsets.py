@@ -1,0 +1,176 @@
+"""Committed offsets of consumer groups in a store: in ``__consumer_offsets``, or beside it."""
+
+import logging
+from collections.abc import Iterable, Mapping
+from os.path import basename, dirname
+from typing import TYPE_CHECKING
+
+from kstore.config import LogConfig
+from kstore.coordinator.group.messages import OffsetCommit
+from kstore.coordinator.group.offsets import (
+    MAX_FILE_SIZE,
+    OFFSETS_PARTITIONS,
+    OFFSETS_PROPERTIES,
+    OFFSETS_TOPIC,
+    Commits,
+    Folded,
+    GroupOffsets,
+    OffsetsTable,
+    TopicIds,
+    parse,
+)
+from kstore.errors import (
+    CorruptFileError,
+    CorruptRecordError,
+    InvalidGroupError,
+    NewerFormatError,
+    OffsetOutOfRangeError,
+    RecoveryNeededError,
+    StoreLockedError,
+    UnknownTopicIdError,
+)
+from kstore.files.filenames import OFFSETS_PREFIX, TEMPORARY_SUFFIX
+from kstore.integers import check_integer
+from kstore.protocol.fields import partition_for_name
+
+if TYPE_CHECKING:
+    from kstore.record import Record
+    from kstore.store.store import Store
+
+_LOGGER = logging.getLogger("kstore")
+
+
+def check_offset(offset: object) -> int:
+    """An offset to commit; raises TypeError, InvalidConfigError, OffsetOutOfRangeError below 0."""
+    number = check_integer("offset", offset)
+    if number < 0:
+        raise OffsetOutOfRangeError(f"a committed offset is a number from 0, not {number}")
+    return number
+
+
+class StoreGroup:
+    """A group's committed offsets in a store: its log where this process writes, else its file.
+
+    Not thread-safe: each consumer has one of its own.
+    """
+
+    def __init__(self, store: "Store", group: str, directory: str | None = None) -> None:
+        if not isinstance(group, str) or not group or len(group.encode()) > 0x7FFF:
+            raise InvalidGroupError(f"a group is named by 1 to 32767 bytes of text, not {group!r}")
+        self.name = group
+        self._store = store
+        self._offsets = GroupOffsets(
+            store._files, directory or min(store.paths), group, store._manager.identities.is_same
+        )
+        self._table: OffsetsTable | None = None
+        self.claims = self._offsets.claims
+
+    def fetch(self) -> Commits:
+        return self._offsets.fetch(self._find_table())
+
+    def commit(self, commits: Mapping[tuple[str, int], OffsetCommit], topic_ids: TopicIds) -> None:
+        """Commit offsets in topics of these identities.
+
+        Raises UnknownTopicIdError where one was deleted since; then nothing is committed.
+        """
+        with self._store._offsets_lock:  # no topic is deleted meanwhile
+            self._store._look_again()
+            check_topic_ids(self._store, topic_ids, {topic for topic, _ in commits})
+            if self._store.writable:
+                self.make_topic()
+            table = self._find_table()
+            self._offsets.commit(commits, table, topic_ids, to_log=self._store.writable)
+
+    def fold(self) -> Folded:
+        """Move the group's file into ``__consumer_offsets``."""
+        self.make_topic()
+        table = self._find_table()
+        if table is None:
+            return Folded(0, {}, {})
+        return self._offsets.fold(table, self._store.__contains__)
+
+    def transactional_records(
+        self, offsets: Iterable[tuple[tuple[str, int], int]]
+    ) -> list["Record"]:
+        """The records of a commit that a transaction brings to the group's log."""
+        return self._offsets.records(
+            {place: OffsetCommit(offset, -1) for place, offset in offsets},
+            self._find_table(),
+        )
+
+    def make_topic(self) -> int:
+        """Make ``__consumer_offsets`` where there is none; returns the group's partition of it."""
+        if OFFSETS_TOPIC not in self._store:
+            self._store.create_topic(
+                OFFSETS_TOPIC,
+                OFFSETS_PARTITIONS,
+                config=LogConfig.from_properties(OFFSETS_PROPERTIES),
+                exist_ok=True,
+            )
+        return partition_for_name(self.name, len(self._store.topic(OFFSETS_TOPIC)))
+
+    def _find_table(self) -> OffsetsTable | None:
+        """None where there is no ``__consumer_offsets``, or not the group's partition of it."""
+        if self._table is not None and self._table.is_closed:
+            self._table = None
+        if self._table is None and OFFSETS_TOPIC in self._store:
+            topic = self._store.topic(OFFSETS_TOPIC)
+            partition = partition_for_name(self.name, len(topic))
+            if partition in topic.partitions:
+                self._table = OffsetsTable(topic[partition])
+        return self._table
+
+
+def check_topic_ids(store: "Store", topic_ids: TopicIds, topics: Iterable[str]) -> None:
+    """Raise UnknownTopicIdError where one of the topics is not the one of that identity."""
+    for topic in topics:
+        if not store._manager.identities.is_same(topic, topic_ids.get(topic)):
+            raise UnknownTopicIdError(
+                f"topic {topic!r} was deleted since its records were read: nothing is committed. "
+                "What was made again under its name is another topic, and the next poll reads it "
+                "by auto_offset_reset",
+                path=store.paths[0],
+            )
+
+
+def fold_files(store: "Store", paths: Iterable[str]) -> None:
+    """Move files of committed offsets into ``__consumer_offsets``.
+
+    What fails is left with a warning. Offsets of a topic that was deleted and made again since
+    are dropped, with a warning that names them.
+    """
+    for path in paths:
+        if not is_offsets_file(path):
+            continue
+        try:
+            group = parse(store._files.read(path, MAX_FILE_SIZE), path).group
+            folded = StoreGroup(store, group, dirname(path)).fold()
+        except (
+            CorruptFileError,
+            CorruptRecordError,  # the group's partition of the log, as is the next
+            RecoveryNeededError,
+            NewerFormatError,
+            StoreLockedError,
+        ) as error:
+            _LOGGER.warning("committed offsets were left where they are: %s", error)
+            continue
+        _LOGGER.info("group %s: %d committed offsets moved from %s", group, folded.moved, path)
+        if folded.dropped:
+            _report(
+                "group %s: committed offsets dropped, because their topic was deleted and made "
+                "again since: %s (%s)", group, folded.dropped, path,
+            )  # fmt: skip
+        if folded.left:
+            _report(
+                "group %s: committed offsets left in their file, because their topic is not "
+                "here: %s (%s)", group, folded.left, path,
+            )  # fmt: skip
+
+
+def _report(sentence: str, group: str, commits: Commits, path: str) -> None:
+    offsets = ", ".join(f"{t}-{n} {each.offset}" for (t, n), each in sorted(commits.items()))
+    _LOGGER.warning(sentence, group, offsets, path)
+
+
+def is_offsets_file(path: str) -> bool:
+    return basename(path).startswith(OFFSETS_PREFIX) and not path.endswith(TEMPORARY_SUFFIX)

@@ -1,0 +1,600 @@
+"""Every system call of kstore that touches a disk.
+
+Nothing else in the package opens, writes, renames or syncs a file, so a test can stand in for
+the disk: it replaces :data:`DISK` by a ``Files`` that records, lies, fails or loses power.
+Errors of the system surface as :class:`kstore.errors.StorageError` with ``errno`` and ``path``.
+"""
+
+import errno
+import fcntl
+import mmap
+import os
+import stat
+import struct
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kstore._native.files.owned_descriptor import OwnedDescriptor
+from kstore.errors import StorageError, StoreLockedError
+from kstore.files.descriptor_limit import lacks_descriptors, too_many_open_files
+from kstore.files.filenames import TEMPORARY_SUFFIX
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+
+_IOV_MAX = 1024
+_SYNCS = 8  # that wait for the disk at the same time
+_OPEN_AT_ONCE = 64  # files that are replaced together
+_ZEROS = bytes(1 << 20)  # what a piece of a file is compared with
+_MADV_POPULATE_READ = 22  # not named by Python's mmap before 3.13
+# struct flock of 64-bit Linux: l_type, l_whence, l_start, l_len, l_pid; length 0 = whole file.
+_FLOCK = struct.Struct("hhqqi4x")
+
+_ADVICE = {
+    errno.ENOSPC: "free some space and try again; what was stored before is intact",
+    errno.EDQUOT: "the disk quota is used up; raise it or free some space, then try again",
+    errno.EFBIG: "the file may not grow that far (file size limit of the process or file system)",
+    errno.EROFS: "the file system is read-only; open the store with mode='r'",
+    errno.EACCES: "no permission; check the owner and the mode of the directory",
+    errno.ELOOP: "a symbolic link stands where a file of the log belongs",
+}
+
+# O_NONBLOCK: a pipe that stands in place of a file must not hang the opening.
+_OPEN_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+class Lock:
+    """An exclusive lock on one file, held until :meth:`release` or the end of the process.
+
+    An *open file description* lock: Java's ``FileChannel.lock`` (Kafka) and every other process
+    see it, a second open in this process too, and closing another descriptor of the file does
+    not drop it. A forked child shares it: whoever forks must not use the store in the child.
+    """
+
+    def __init__(self, path: str, fd: int) -> None:
+        self.path = path
+        self._file = OwnedDescriptor(fd)  # which gives the lock back when nobody has it any more
+
+    @property
+    def held(self) -> bool:
+        return self._file.fd >= 0
+
+    def release(self) -> None:
+        """Give the lock back; again is harmless. The file stays, as Kafka leaves it."""
+        fd = self._file.take()
+        if fd >= 0:
+            os.close(fd)
+
+    def __enter__(self) -> "Lock":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+class Files:
+    """The real disk. Stateless, so one instance serves all threads.
+
+    ``native`` tells the append kernel whether it may call ``write(2)`` on a descriptor itself;
+    a stand-in sets it to False and then sees every byte pass through :meth:`write`.
+    """
+
+    native: bool = True
+
+    # --- descriptors ----------------------------------------------------------------------
+
+    def open(self, path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> int:
+        """Open a regular file and return its descriptor; links, devices and pipes are refused.
+
+        New files get mode 0o644 less the umask. Descriptors are closed on exec.
+        """
+        try:
+            fd = os.open(path, flags | _OPEN_FLAGS, 0o644)
+        except OSError as error:
+            if error.errno == errno.ENXIO and self.kind(path) == "other":
+                raise _not_regular(path) from error  # a socket, or a pipe without a reader
+            raise _storage_error("cannot open", path, error) from error
+        try:
+            regular = stat.S_ISREG(os.fstat(fd).st_mode)
+        except OSError as error:
+            os.close(fd)
+            raise _storage_error("cannot stat", path, error) from error
+        if not regular:
+            os.close(fd)
+            raise _not_regular(path)
+        return fd
+
+    def close(self, fd: int) -> None:
+        try:
+            os.close(fd)
+        except OSError as error:
+            raise _storage_error("cannot close", fd, error) from error
+
+    def duplicate(self, fd: int) -> int:
+        """Another descriptor of the same open file: it stays good when fd is closed."""
+        try:
+            return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 0)
+        except OSError as error:
+            raise _storage_error("cannot duplicate", fd, error) from error
+
+    def size(self, fd: int) -> int:
+        return _status(fd).st_size
+
+    def stamp(self, fd: int) -> tuple[int, int, int]:
+        """Inode, change time in nanoseconds and size: another file, or other bytes, differ."""
+        about = _status(fd)
+        return about.st_ino, about.st_ctime_ns, about.st_size
+
+    def modified_ms(self, fd: int) -> int:
+        """Time of the last modification, in milliseconds since 1970."""
+        return _status(fd).st_mtime_ns // 1_000_000
+
+    def pread(self, fd: int, size: int, position: int) -> bytes:
+        """Read up to size bytes; less only where the file ends."""
+        try:
+            data = os.pread(fd, size, position)
+            if len(data) == size or not data:
+                return data
+            parts = [data]
+            done = len(data)
+            while done < size:
+                data = os.pread(fd, size - done, position + done)
+                if not data:
+                    break
+                parts.append(data)
+                done += len(data)
+            return b"".join(parts)
+        except OSError as error:
+            raise _storage_error("cannot read", fd, error) from error
+
+    def preadv_into(self, fd: int, buffer: bytearray | memoryview, position: int) -> int:
+        """Fill the buffer from the file; returns how many bytes, less only where the file ends."""
+        try:
+            with memoryview(buffer).cast("B") as view:
+                done = 0
+                while done < len(view) and (count := os.preadv(fd, [view[done:]], position + done)):
+                    done += count
+                return done
+        except OSError as error:
+            raise _storage_error("cannot read", fd, error) from error
+
+    def only_zeros(self, fd: int, start: int, end: int) -> bool:
+        """Whether these bytes of the file are zeros, as far as it has them."""
+        for position in range(start, end, len(_ZEROS)):
+            data = self.pread(fd, min(len(_ZEROS), end - position), position)
+            if data != _ZEROS[: len(data)]:
+                return False
+        return True
+
+    def write(self, fd: int, *buffers: bytes | bytearray | memoryview) -> int:
+        """Write all buffers whole at the descriptor's end (files are opened with O_APPEND).
+
+        Short writes are resumed. Returns the number of bytes. After an error some bytes may have
+        been written: the caller knows its end and cuts the file back to it.
+        """
+        try:
+            if len(buffers) == 1:
+                return _write_rest(fd, buffers[0], 0)
+            total = 0
+            for start in range(0, len(buffers), _IOV_MAX):
+                total += _write_vector(fd, buffers[start : start + _IOV_MAX])
+            return total
+        except OSError as error:
+            raise _storage_error("cannot write", fd, error) from error
+
+    def pwrite(self, fd: int, data: bytes | bytearray | memoryview, position: int) -> int:
+        """Write data whole at a position (not for files opened with O_APPEND)."""
+        try:
+            with memoryview(data).cast("B") as view:
+                done = 0
+                while done < len(view):
+                    done += os.pwrite(fd, view[done:], position + done)
+                return done
+        except OSError as error:
+            raise _storage_error("cannot write", fd, error) from error
+
+    def truncate(self, fd: int, size: int) -> None:
+        """Cut the file, or extend it by a hole of zeros."""
+        try:
+            os.ftruncate(fd, size)
+        except OSError as error:
+            raise _storage_error("cannot set the size of", fd, error) from error
+
+    def allocate(self, fd: int, size: int) -> None:
+        """Give the file its blocks up to size, so that no later write there lacks space."""
+        try:
+            os.posix_fallocate(fd, 0, size)
+        except OSError as error:
+            raise _storage_error("cannot allocate", fd, error) from error
+
+    def start_writing(self, fd: int, position: int, size: int) -> None:
+        """Have the disk begin with a part of the file, where it can: nothing is durable by it."""
+        from kstore._native.files.page_cache import start_writing
+
+        start_writing(fd, position, size)
+
+    def fdatasync(self, fd: int) -> None:
+        try:
+            os.fdatasync(fd)
+        except OSError as error:
+            raise _storage_error("cannot sync", fd, error) from error
+
+    def fsync(self, fd: int) -> None:
+        try:
+            os.fsync(fd)
+        except OSError as error:
+            raise _storage_error("cannot sync", fd, error) from error
+
+    def map(self, fd: int, size: int) -> mmap.mmap:
+        """Map the first size bytes (more than 0) read-only.
+
+        The map keeps a descriptor of its own. Only files that nobody cuts may be mapped: to
+        touch a page beyond a file's end kills the process.
+        """
+        try:
+            return mmap.mmap(fd, size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
+        except OSError as error:
+            raise _storage_error("cannot map", fd, error) from error
+
+    def read_ahead(self, fd: int, position: int, size: int) -> None:
+        """Tell the system that these bytes will be read soon; does not wait for them."""
+        try:
+            os.posix_fadvise(fd, position, size, os.POSIX_FADV_WILLNEED)
+        except OSError as error:
+            raise _storage_error("cannot read", fd, error) from error
+
+    def prefault(self, mapped: mmap.mmap, position: int, size: int, fd: int) -> None:
+        """Bring a part of a map into memory (position a multiple of the page size).
+
+        A disk that cannot read it raises StorageError here; later it would kill the process.
+        The descriptor only names the file in the error.
+        """
+        from kstore._native.files.page_cache import populate
+
+        failed = populate(mapped, position, size, _MADV_POPULATE_READ)
+        if failed in (0, errno.EINVAL):  # before Linux 5.14: the pages come when touched
+            return
+        code = errno.EIO if failed == errno.EFAULT else failed
+        raise _storage_error("cannot read", fd, OSError(code, os.strerror(code)))
+
+    def raise_errno(self, code: int, path: str | os.PathLike[str], position: int) -> None:
+        """Raise the StorageError for a system call that a kernel made itself."""
+        error = _storage_error("cannot write", path, OSError(code, os.strerror(code)))
+        error.at(position=position)
+        raise error
+
+    # --- names ----------------------------------------------------------------------------
+
+    def exists(self, path: str | os.PathLike[str]) -> bool:
+        return self.kind(path) is not None
+
+    def kind(self, path: str | os.PathLike[str]) -> str | None:
+        """``"file"``, ``"directory"``, ``"other"``, or None where there is nothing."""
+        try:
+            mode = os.stat(path).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise _storage_error("cannot stat", path, error) from error
+        if stat.S_ISDIR(mode):
+            return "directory"
+        return "file" if stat.S_ISREG(mode) else "other"
+
+    def read(self, path: str | os.PathLike[str], limit: int = 1 << 28) -> bytes:
+        """The whole of a small file; more than limit bytes are refused before they are read."""
+        fd = self.open(path)
+        try:
+            size = self.size(fd)
+            if size > limit:
+                raise StorageError(
+                    f"{size} bytes in a file that may have at most {limit}",
+                    errno=errno.EFBIG,
+                    path=path,
+                )
+            return self.pread(fd, size, 0)
+        finally:
+            self.close(fd)
+
+    def about(self, path: str | os.PathLike[str]) -> os.stat_result:
+        """What the system says of the file of this name: whose it is, where, how many names."""
+        return _status(path)
+
+    def modified_ns(self, path: str | os.PathLike[str]) -> int:
+        """Time of the last modification, in nanoseconds since 1970."""
+        return self.about(path).st_mtime_ns
+
+    def set_modified_ns(self, path: str | os.PathLike[str], when: int) -> None:
+        """Set the time of the last modification: a copy of a segment is as old as the segment."""
+        try:
+            os.utime(path, ns=(when, when))
+        except OSError as error:
+            raise _storage_error("cannot set the time of", path, error) from error
+
+    def identity_of(self, path: str | os.PathLike[str]) -> tuple[int, int] | None:
+        """Inode and size of the file of this name; None where there is nothing."""
+        try:
+            about = os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise _storage_error("cannot stat", path, error) from error
+        return about.st_ino, about.st_size
+
+    def size_of(self, path: str | os.PathLike[str]) -> int:
+        return self.about(path).st_size
+
+    def copy(
+        self, source: str | os.PathLike[str], target: str | os.PathLike[str], size: int
+    ) -> None:
+        """Make target a synced copy of source's first size bytes, shared blocks where possible."""
+        source_fd = self.open(source)
+        try:
+            fd = self.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            try:
+                done = 0
+                while done < size:
+                    try:
+                        count = os.copy_file_range(source_fd, fd, size - done, done, done)
+                    except OSError as error:
+                        raise _storage_error("cannot copy", target, error) from error
+                    if count == 0:
+                        break
+                    done += count
+                self.fsync(fd)
+            finally:
+                self.close(fd)
+        finally:
+            self.close(source_fd)
+
+    def listdir(self, path: str | os.PathLike[str]) -> list[str]:
+        """Names of everything in a directory, sorted."""
+        try:
+            return sorted(os.listdir(path))
+        except OSError as error:
+            raise _storage_error("cannot list", path, error) from error
+
+    def list_directories(self, path: str | os.PathLike[str]) -> list[str]:
+        """Names of the directories in a directory (links to directories included), sorted."""
+        try:
+            with os.scandir(path) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir())
+        except OSError as error:
+            raise _storage_error("cannot list", path, error) from error
+
+    def list_own_directories(self, path: str | os.PathLike[str]) -> list[str]:
+        """As list_directories, without links."""
+        try:
+            with os.scandir(path) as entries:
+                return sorted(
+                    entry.name for entry in entries if entry.is_dir(follow_symlinks=False)
+                )
+        except OSError as error:
+            raise _storage_error("cannot list", path, error) from error
+
+    def scan(self, path: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
+        """Names in a directory, in no order: those of directories, and all the others."""
+        directories: list[str] = []
+        others: list[str] = []
+        try:
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    (directories if entry.is_dir() else others).append(entry.name)
+        except OSError as error:
+            raise _storage_error("cannot list", path, error) from error
+        return directories, others
+
+    def make_directory(self, path: str | os.PathLike[str]) -> None:
+        """Make one directory; it must not exist. The caller syncs the parent."""
+        try:
+            os.mkdir(path, 0o755)
+        except OSError as error:
+            raise _storage_error("cannot make the directory", path, error) from error
+
+    def remove(self, path: str | os.PathLike[str]) -> None:
+        try:
+            os.unlink(path)
+        except OSError as error:
+            raise _storage_error("cannot remove", path, error) from error
+
+    def remove_directory(self, path: str | os.PathLike[str]) -> None:
+        """Remove an empty directory."""
+        try:
+            os.rmdir(path)
+        except OSError as error:
+            raise _storage_error("cannot remove the directory", path, error) from error
+
+    def rename(self, source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
+        """Rename atomically, over an existing target if there is one."""
+        try:
+            os.rename(source, target)
+        except OSError as error:
+            raise _storage_error("cannot rename", source, error) from error
+
+    def sync_directory(self, path: str | os.PathLike[str]) -> None:
+        """Make created, renamed and removed names of a directory survive a power cut."""
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise _storage_error("cannot sync the directory", path, error) from error
+
+    def sync_all(
+        self, fds: Sequence[int], directories: Collection[str] = (), *, only_data: bool = False
+    ) -> None:
+        """Sync files and directories side by side, so that the disk takes them together.
+
+        A journal commits once for those who wait at the same time, and once each for those who
+        come one after another. Raises the first error when all are done.
+        """
+        sync = self.fdatasync if only_data else self.fsync
+        if len(fds) == 1 and not directories:  # a commit: nobody to be side by side with
+            sync(fds[0])
+            return
+        work = [partial(sync, fd) for fd in fds]
+        work += [partial(self.sync_directory, path) for path in dict.fromkeys(directories)]
+        done: list[Future[None]] = []
+        with suppress(RuntimeError):  # the interpreter ends, and takes no threads any more
+            if len(work) > 1:
+                from concurrent.futures import ThreadPoolExecutor  # kstore's import needs none
+
+                with ThreadPoolExecutor(min(len(work), _SYNCS)) as pool:
+                    done = [pool.submit(each) for each in work]
+                    work = []
+        for future in done:
+            future.result()
+        for each in work:
+            each()
+
+    def write_atomically(self, path: str | os.PathLike[str], data: bytes) -> None:
+        """Replace a small file so that every moment shows either the old or the new content.
+
+        Kafka's way: ``<name>.tmp`` written and synced, renamed over the target, directory synced.
+        """
+        self.write_all_atomically([(path, data)])
+
+    def write_all_atomically(
+        self,
+        contents: Sequence[tuple[str | os.PathLike[str], bytes]],
+        beside: Sequence[int] = (),
+    ) -> None:
+        """Replace several small files, each as :meth:`write_atomically` does, in this order.
+
+        They are synced together, so many at a time as may be open. A crash may come between two
+        of the renames, or show a later one without an earlier one: they must not depend on each
+        other. What the descriptors ``beside`` have is synced with the first ones.
+        """
+        for first in range(0, len(contents), _OPEN_AT_ONCE):
+            here = contents[first : first + _OPEN_AT_ONCE]
+            self._write_and_rename(here, () if first else beside)
+        self.sync_all([], [os.path.dirname(os.fspath(path)) or "." for path, _ in contents])
+
+    def _write_and_rename(
+        self, contents: Sequence[tuple[str | os.PathLike[str], bytes]], beside: Sequence[int]
+    ) -> None:
+        targets = [os.fspath(path) for path, _ in contents]
+        fds: list[int] = []
+        left = [target + TEMPORARY_SUFFIX for target in targets]
+        try:
+            try:
+                for target, (_, data) in zip(targets, contents, strict=True):
+                    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+                    fds.append(self.open(target + TEMPORARY_SUFFIX, flags))
+                    self.write(fds[-1], data)
+                self.sync_all([*fds, *beside])
+            finally:
+                for fd in fds:
+                    self.close(fd)
+            for target in targets:
+                self.rename(target + TEMPORARY_SUFFIX, target)
+                left.pop(0)
+        except StorageError:
+            for temporary in left[: len(fds)]:  # the first error is the one to report
+                with suppress(StorageError):
+                    self.remove(temporary)
+            raise
+
+    # --- locks ----------------------------------------------------------------------------
+
+    def lock(self, path: str | os.PathLike[str], start: int = 0, size: int = 0) -> Lock:
+        """Lock a file exclusively, creating it where missing; never waits.
+
+        With a size, only that many bytes from start on (they need not exist): a file can carry
+        many locks.
+
+        Raises StoreLockedError where anybody else holds it: another process (Kafka's broker
+        included) or another lock of this process.
+        """
+        name = os.fspath(path)
+        fd = self.open(name, os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.fcntl(
+                fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, start, size, 0)
+            )
+        except OSError as error:
+            os.close(fd)
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                raise StoreLockedError(
+                    "somebody else has this directory open for writing (kstore or a Kafka "
+                    "broker); stop it, or open with mode='r'",
+                    path=name,
+                ) from None
+            raise _storage_error("cannot lock", name, error) from error
+        except BaseException:
+            os.close(fd)
+            raise
+        return Lock(name, fd)
+
+    def probe(self, path: str | os.PathLike[str]) -> bool:
+        """Whether somebody holds the lock, without taking it. A missing file: nobody does."""
+        if not self.exists(path):
+            return False
+        fd = self.open(path)
+        try:
+            try:
+                asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+                answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, asked)
+            except OSError as error:
+                raise _storage_error("cannot ask for the lock of", path, error) from error
+        finally:
+            os.close(fd)
+        return bool(_FLOCK.unpack(answer)[0] != fcntl.F_UNLCK)
+
+
+DISK = Files()
+
+
+def _write_rest(fd: int, buffer: bytes | bytearray | memoryview, done: int) -> int:
+    with memoryview(buffer).cast("B") as view:
+        size = len(view)
+        while done < size:
+            done += os.write(fd, view[done:] if done else view)
+        return size
+
+
+def _write_vector(fd: int, buffers: Sequence[bytes | bytearray | memoryview]) -> int:
+    written = os.writev(fd, buffers)
+    total = 0
+    for buffer in buffers:
+        with memoryview(buffer) as view:
+            size = view.nbytes
+        if written < total + size:
+            _write_rest(fd, buffer, max(0, written - total))
+        total += size
+    return total
+
+
+def _status(where: int | str | os.PathLike[str]) -> os.stat_result:
+    try:
+        return os.stat(where)
+    except OSError as error:
+        raise _storage_error("cannot stat", where, error) from error
+
+
+def _not_regular(path: str | os.PathLike[str]) -> StorageError:
+    return StorageError("cannot open: not a regular file", errno=errno.EINVAL, path=path)
+
+
+def _storage_error(doing: str, where: int | str | os.PathLike[str], error: OSError) -> StorageError:
+    if lacks_descriptors(error):
+        return too_many_open_files(doing, error, _path_of(where))
+    code = error.errno or errno.EIO
+    sentence = f"{doing}: {os.strerror(code)}"
+    if code in _ADVICE:
+        sentence = f"{sentence}; {_ADVICE[code]}"
+    return StorageError(sentence, errno=code, path=_path_of(where))
+
+
+def _path_of(where: int | str | os.PathLike[str]) -> str | None:
+    """A descriptor's path, asked of the kernel only when there is an error to report."""
+    if not isinstance(where, int):
+        return os.fspath(where)
+    try:
+        return os.readlink(f"/proc/self/fd/{where}")
+    except OSError:
+        return None

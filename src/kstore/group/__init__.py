@@ -1,1 +1,0 @@
-"""Who reads what: committed offsets, and the claims that keep two readers apart."""

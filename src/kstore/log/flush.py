@@ -1,0 +1,223 @@
+"""Flushing: what makes appends survive a power cut (docs/decisions/0004-durability.md)."""
+
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain, product
+
+from kstore._native.read.segment_view import SegmentView
+from kstore.errors import StorageError
+from kstore.files import filenames
+from kstore.files.descriptor_limit import lacks_descriptors
+from kstore.log.active_segment import ActiveSegment
+from kstore.log.writer_state import WriterState
+from kstore.segment import header_checksums
+
+_OPEN_AT_ONCE = 64  # files that are synced together
+
+
+class Flusher:
+    """Puts on disk what was appended, rolled and renamed; then seals what was rolled.
+
+    Thread safe. Lock order: ``flush_lock``, then ``lock``.
+    """
+
+    def __init__(self, state: WriterState, active: ActiveSegment) -> None:
+        self._state = state
+        self._active = active
+        self._has_removed_stale_seals = False  # those of segments that are gone
+        self._begun = (-1, 0)  # base offset, and how far the disk has begun to write it
+        state.appender.flush_due = self.flush
+
+    def flush(self) -> None:
+        """Return when everything appended before the call is on disk.
+
+        Concurrent calls share one sync. After a failed sync the log takes no more appends.
+        """
+        state, active = self._state, self._active
+        with state.flush_lock:
+            with state.lock:
+                active.check_in_place()
+                state.check_usable()
+                target = state.data_end
+                sealed = list(state.unsynced_segments)
+                changes = state.directory_changes
+                dirty = changes != state.directory_synced or state.pending_cut is not None
+                if target <= state.recovery_point and not sealed and not dirty:
+                    return
+                state.appender.make_ready()
+                opened = active.opened
+                assert opened is not None
+                changes = state.directory_changes
+                # Appends go on meanwhile, and a roll closes its own descriptor.
+                fd = state.files.duplicate(opened.log_fd)
+                base = opened.base_offset
+            try:
+                self.sync(
+                    fd if target > base else -1, sealed, dirty or state.recovery_point <= base
+                )
+            finally:
+                state.files.close(fd)
+            self._seal(sealed)
+            with state.lock:
+                if sealed:
+                    synced = frozenset(sealed)
+                    state.unsynced_segments = [
+                        view for view in state.unsynced_segments if view not in synced
+                    ]
+                state.directory_synced = max(state.directory_synced, changes)
+                state.recovery_point = max(state.recovery_point, target)
+                state.appender.flush_at = state.next_flush_offset()
+
+    def start_writing(self, least: int) -> int:
+        """Have the disk begin with what the active segment gained, if that is at least so much.
+
+        Returns the size up to which the disk has begun. Nothing is durable by it, but the next
+        flush finds less to do: the disk works while appends go on.
+        """
+        state = self._state
+        with state.lock:
+            opened, active = self._active.opened, state.active
+            base, begun = self._begun
+            if base != active.base_offset or begun > active.size:  # rolled, or cut
+                base, begun = active.base_offset, 0
+            size = active.size - begun
+            if opened is None or opened.base_offset != base or size < least:
+                return begun
+            self._begun = base, active.size
+            fd = state.files.duplicate(opened.log_fd)  # a roll closes its own
+        try:
+            state.files.start_writing(fd, begun, size)
+        finally:
+            state.files.close(fd)
+        return begun + size
+
+    # --- seals ------------------------------------------------------------------------------
+
+    def _seal(self, synced: list[SegmentView]) -> None:
+        """Guard the headers of segments that are rolled and on disk; appends go on meanwhile."""
+        state = self._state
+        for view in synced:
+            base = view.base_offset
+            header_checksums.write(state.files, state.directory, base, self._following(base))
+        if not synced:
+            return
+        with state.lock:
+            segments = state.segments
+            if not self._has_removed_stale_seals:  # once: a broker leaves those of what it deletes
+                bases = [view.base_offset for view in segments.views]
+                header_checksums.remove_others(state.files, state.directory, bases)
+                self._has_removed_stale_seals = True
+                return
+            for view in synced:  # retention may have dropped some while they were read
+                slot = segments.floor(view.base_offset)
+                if slot < 0 or segments.views[slot].base_offset != view.base_offset:
+                    header_checksums.remove_gone(state.files, state.directory, view.base_offset)
+
+    def seal_all(self) -> int:
+        """Seal every segment but the active one; returns how many have a seal then."""
+        self.flush()
+        state = self._state
+        with state.flush_lock:
+            rolled = [view.base_offset for view in state.segments.views[:-1]]
+            return sum(
+                header_checksums.write(state.files, state.directory, base, self._following(base))
+                for base in rolled
+            )
+
+    def _following(self, base: int) -> int | None:
+        """Base offset of the segment behind a rolled one, whose name is on disk.
+
+        None where the log does not have the rolled one any more.
+        """
+        segments = self._state.segments
+        slot = segments.floor(base)
+        if slot < 0 or segments.views[slot].base_offset != base or slot + 1 == len(segments.views):
+            return None
+        return segments.views[slot + 1].base_offset
+
+    # --- syncing ----------------------------------------------------------------------------
+
+    def sync(self, active_fd: int, sealed: list[SegmentView], directory: bool) -> None:
+        """Sync these files and the directory; only a failed sync makes the log fail.
+
+        Few files are open at once, however many segments were rolled since the last sync; fewer
+        still where the process runs out of descriptors.
+        """
+        state = self._state
+        active = [active_fd] if active_fd >= 0 else []
+        if not sealed and not state.producers.unsynced:  # most flushes
+            self._sync_all(active, directory)
+            return
+        with state.lock:
+            snapshots = list(state.producers.unsynced)
+        opened: list[int] = []
+        try:
+            for open_next in chain(
+                (partial(self._open_snapshot, offset) for offset in snapshots),
+                (partial(self._open_rolled, each) for each in _files_of(sealed)),
+            ):
+                if len(opened) >= _OPEN_AT_ONCE:
+                    self._sync_and_close(opened)
+                fd = self._open_to_sync(open_next, opened)
+                if fd >= 0:
+                    opened.append(fd)
+            try:
+                self._sync_all([*opened, *active], directory)
+            except OSError as error:
+                if not opened or not lacks_descriptors(error):
+                    raise
+                self._sync_and_close(opened)  # the directory needs a descriptor, too
+                self._sync_all(active, directory)
+            with state.lock:
+                state.producers.are_synced(snapshots)
+        finally:
+            for fd in opened:
+                state.files.close(fd)
+
+    def _open_to_sync(self, open_next: Callable[[], int], opened: list[int]) -> int:
+        """Open one more file; where no descriptor is free, sync and close those that are open."""
+        try:
+            return open_next()
+        except OSError as error:
+            if not opened or not lacks_descriptors(error):
+                raise
+            self._sync_and_close(opened)
+            return open_next()
+
+    def _sync_and_close(self, opened: list[int]) -> None:
+        self._sync_all(opened, directory=False)
+        while opened:
+            self._state.files.close(opened.pop())
+
+    def _sync_all(self, fds: list[int], directory: bool) -> None:
+        state = self._state
+        try:
+            state.files.sync_all(fds, [state.directory] if directory else [], only_data=True)
+        except OSError as error:
+            # Without a free descriptor nothing was asked of the disk: try again later.
+            if not lacks_descriptors(error):
+                state.fail(error)
+            raise
+
+    def _open_snapshot(self, offset: int) -> int:
+        with self._state.lock:
+            return self._state.producers.open_snapshot(offset)
+
+    def _open_rolled(self, file: tuple[SegmentView, str]) -> int:
+        """One of a rolled segment's files; -1 where it has none, or retention dropped it."""
+        view, kind = file
+        state = self._state
+        path = os.path.join(state.directory, filenames.file_name(view.base_offset, kind))
+        try:
+            return state.files.open(path) if state.files.kind(path) is not None else -1
+        except StorageError:
+            if view in state.segments.views:
+                raise
+            return -1  # its files have other names by now
+
+
+def _files_of(sealed: list[SegmentView]) -> Iterator[tuple[SegmentView, str]]:
+    """The kinds of files of rolled segments. Recovery starts at the recovery point and trusts
+    what lies below it, the indexes too: all are synced."""
+    return product(sealed, filenames.SEGMENT_KINDS)

@@ -1,0 +1,184 @@
+"""A file of record batches that others wrote becomes a segment of a log by a rename.
+
+What a batch says of its place, base offset and leader epoch, lies outside its checksum: a file
+of whole batches is brought to where it will be by writing 16 bytes of each. Its data is not
+written again. Everything is on disk before the file gets its name, so there is no moment at
+which a loader could find a segment whose batches say other offsets.
+"""
+
+import errno
+import os
+from dataclasses import dataclass
+
+from kstore._native.format.status import reason
+from kstore._native.read.segment_view import SegmentView
+from kstore.config import LogConfig
+from kstore.errors import CorruptRecordError, StorageError
+from kstore.files import filenames
+from kstore.files.files import Files
+from kstore.integers import INT32_MAX
+from kstore.log.active_segment import ActiveSegment
+from kstore.log.writer_state import WriterState
+from kstore.segment import segment as segments_on_disk
+from kstore.segment.scan import scan_segment
+
+_LARGE = 32 << 20  # bytes of a file that is worth a segment
+_HEAD = 51  # bytes of a batch's header up to its producer id
+_NO_PRODUCER = b"\xff" * 8
+_OF_TRANSACTIONS = 0x30  # attributes of batches within one, and of its markers
+_ENTRY = 8
+_TIME_ENTRY = 12
+
+
+def least_size(config: LogConfig) -> int:
+    """Bytes from which on a file of batches becomes a segment of its own, not copied into one."""
+    return min(_LARGE, config.segment_bytes // 4)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedFile:
+    """A file whose batches say where they are going to be; all of it is on disk and checked."""
+
+    path: str
+    base_offset: int
+    size: int
+    next_offset: int
+    first_timestamp: int
+    max_timestamp: int
+    max_timestamp_offset: int
+    index: bytes
+    time_index: bytes
+
+    def fits(self, config: LogConfig) -> bool:
+        """Whether the topic's rules would have let a segment grow to this (Kafka's shouldRoll)."""
+        roll_ms = config.segment_ms - config.segment_jitter_ms
+        if "compact" in config.cleanup_policy:
+            roll_ms = min(roll_ms, config.max_compaction_lag_ms)
+        return (
+            0 < self.size <= config.segment_bytes
+            and self.next_offset - 1 - self.base_offset <= INT32_MAX
+            and len(self.index) + _ENTRY <= config.segment_index_bytes
+            and len(self.time_index) + 2 * _TIME_ENTRY <= config.segment_index_bytes
+            and self.max_timestamp - self.first_timestamp <= roll_ms
+        )
+
+
+def can_stand_beside(files: Files, path: str, other: str) -> bool:
+    """Whether a file may become a segment beside another one, as if the same program had made it.
+
+    On the same file system, with the same owner, group and permissions: who may read and write
+    the log does not change. And without a second name, by which it could be changed later.
+    """
+    own, beside = files.about(path), files.about(other)
+    return own.st_nlink == 1 and all(
+        getattr(own, name) == getattr(beside, name)
+        for name in ("st_dev", "st_uid", "st_gid", "st_mode")
+    )
+
+
+def place_file(
+    files: Files, path: str, base_offset: int, leader_epoch: int, config: LogConfig
+) -> PlacedFile:
+    """Give all batches of a file their offsets from base_offset on, and bring it to the disk.
+
+    Again is harmless. Every checksum is compared on the way. Raises CorruptRecordError for what
+    is not whole record batches v2, and for markers and batches of a producer's, whose states a
+    log would have to follow; StorageError.
+    """
+    fd = files.open(path, os.O_RDWR)
+    try:
+        _stamp(files, fd, path, base_offset, leader_epoch)
+        files.fdatasync(fd)
+    finally:
+        files.close(fd)
+    scan = scan_segment(files, path, base_offset, config, mapped=False)  # others wrote it
+    if scan.status != 0 or scan.valid_size != scan.file_size:
+        raise CorruptRecordError(
+            f"this was to become a segment: {reason(scan.status)}",
+            path=path,
+            position=scan.valid_size,
+            offset=scan.next_offset,
+        )
+    return PlacedFile(
+        path,
+        base_offset,
+        scan.file_size,
+        scan.next_offset,
+        scan.first_timestamp,
+        scan.max_timestamp,
+        scan.max_timestamp_offset,
+        scan.index,
+        scan.time_index,
+    )
+
+
+def _stamp(files: Files, fd: int, path: str, offset: int, leader_epoch: int) -> None:
+    position, end = 0, files.size(fd)
+    epoch = leader_epoch.to_bytes(4, "big", signed=True)
+    while position < end:
+        head = files.pread(fd, _HEAD, position)
+        size = 12 + int.from_bytes(head[8:12], "big", signed=True)
+        if len(head) < _HEAD or head[16] != 2 or not _HEAD < size <= end - position:
+            raise CorruptRecordError(
+                "this was to become a segment, and is no record batch v2",
+                path=path,
+                position=position,
+            )
+        if int.from_bytes(head[21:23], "big") & _OF_TRANSACTIONS or head[43:51] != _NO_PRODUCER:
+            raise CorruptRecordError(
+                "this was to become a segment, and has a batch of a transaction or of an "
+                "idempotent producer, which no task stages",
+                path=path,
+                position=position,
+            )
+        place = offset.to_bytes(8, "big") + head[8:12] + epoch
+        if place != head[:16]:
+            files.pwrite(fd, place, position)
+        offset += int.from_bytes(head[23:27], "big") + 1
+        position += size
+
+
+class SegmentImporter:
+    """Takes segments that come as whole files."""
+
+    def __init__(self, state: WriterState, active: ActiveSegment) -> None:
+        self._state = state
+        self._active = active
+
+    def import_file(self, placed: PlacedFile) -> bool:
+        """Make a placed file the active segment, right behind the log end; published at once.
+
+        False, with nothing changed, where that cannot be: the log ends elsewhere, its active
+        segment is empty (it has that name already), or the file lies in another file system.
+        """
+        state, active = self._state, self._active
+        with state.lock:
+            state.appender.make_ready()
+            base = placed.base_offset
+            if state.appender.next_offset != base or state.active.size == 0:
+                return False
+            try:
+                active.begin(base, lambda: self._take(placed))
+            except StorageError as error:
+                if error.errno == errno.EXDEV:
+                    return False
+                raise
+            state.appender.rolling_timestamp = placed.first_timestamp
+            assert active.opened is not None
+            # Now, not with the next append: a reader of another process looks places up in them.
+            segments_on_disk.write_entries(state.files, state.active, active.opened)
+            state.wake()
+            return True
+
+    def _take(self, placed: PlacedFile) -> SegmentView:
+        """The file under its new name, with what is known of it."""
+        state, base = self._state, placed.base_offset
+        segments_on_disk.remove_files(state.files, state.directory, base)
+        path = os.path.join(state.directory, filenames.log_name(base))
+        state.files.rename(placed.path, path)
+        view = SegmentView(base, path, size=placed.size, next_offset=placed.next_offset)
+        view.load_entries(placed.index, placed.time_index)
+        view.entries_are_written(0, 0)  # they are in no file yet
+        view.note_timestamp(placed.max_timestamp, placed.max_timestamp_offset)
+        view.is_largest_known = True
+        return view

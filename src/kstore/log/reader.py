@@ -1,0 +1,590 @@
+"""Reading a partition that another process may be writing: kstore or a Kafka broker.
+
+The writer's published end cannot be seen from here. For a reader the end is the last whole,
+valid batch that a walk from the last known one finds; an incomplete tail means *not there yet*.
+A batch below the recovery point was once on disk: if it is not valid it is damage, and counts.
+Files that their owner may still cut in place are read, never mapped: to touch a mapped page
+beyond a file's end kills the process. Sealed segments of kstore's own topics are never cut
+(a new file is renamed over the old one), so those are mapped.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+from kstore._native.append.reentrant_lock import ReentrantLock
+from kstore._native.files.owned_descriptor import OwnedDescriptor
+from kstore._native.read.segment_view import (
+    SegmentList,
+    SegmentView,
+    Slice,
+    find_batch_reaching,
+    find_end,
+    slice_of_bytes,
+)
+from kstore._native.recovery.salvage import scan_valid_batches
+from kstore.checkpoint.identity import read_topic_id
+from kstore.errors import ClosedError, CorruptRecordError, StorageError, UnknownTopicIdError
+from kstore.files.files import Files
+from kstore.files.map_budget import MapBudget
+from kstore.files.publish_barrier import PublishBarrier, read_barrier
+from kstore.integers import check_integer
+from kstore.log.rolled_segments import RolledSegments, find_live
+from kstore.recovery.lost_segments import LostOutside, LostRecords
+from kstore.segment import segment as segments_on_disk
+from kstore.segment.salvage import INT32_MAX, find_next
+
+_LOGGER = logging.getLogger("kstore")
+Result = TypeVar("Result")
+_UNKNOWN = -(2**63)
+_STEP = 8 << 20  # bytes read at a time while walking to the end
+_POLL_FIRST, _POLL_MOST = 0.001, 0.05  # seconds between looks for more
+_LEAST_READ = 8192  # bytes: an index interval and some batches
+_HEADER = 61  # bytes of a batch v2's header
+TICK_NS = 20_000_000  # longer than a tick of the clock that stamps directories
+_ATTEMPTS = 3  # a file that vanished or changed is looked for again
+
+
+class LogReader:
+    """The segments of a partition, seen from outside. Thread safe; takes no lock on disk.
+
+    Parameters
+    ----------
+    own
+        The topic is kstore's own, so that its sealed segments may be mapped.
+    log_start_offset
+        From the checkpoint file, a callable because its owner may raise it.
+    recovery_point
+        Likewise; asked for only where the walk comes to something that is no valid batch.
+    condition
+        Whether the log directory is "owned" by a writer, or was left "clean" or "unclean"; asked
+        only where the log ends below the recovery point.
+    moved
+        Where the directory is now, asked where it is no more: its owner may have moved it.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        *,
+        files: Files,
+        maps: MapBudget,
+        own: bool,
+        log_start_offset: Callable[[], int] = lambda: 0,
+        recovery_point: Callable[[], int] = lambda: 0,
+        condition: Callable[[], str] = lambda: "owned",
+        moved: Callable[[], str] | None = None,
+    ) -> None:
+        self.directory = directory
+        self._files = files
+        self._maps = maps
+        self._own = own
+        self._log_start = log_start_offset
+        self._recovery_point = recovery_point
+        self._condition = condition
+        self._moved = moved
+        self._warned = False  # of an end below the recovery point
+        self._durable: int | None = None  # the recovery point, once asked for since the last list
+        self._damage: CorruptRecordError | None = None  # behind the last batch that can be read
+        self._lock = ReentrantLock()
+        self._segments: SegmentList | None = None
+        self._sealed = RolledSegments(files, maps, self._map)
+        self._outside = LostOutside(files, condition)
+        self.lost = LostRecords(directory)
+        self._listed_at = -1  # the directory's modification time when it was listed
+        self._fd = -1  # the active log file
+        self._file = OwnedDescriptor()  # which closes it with the reader
+        self._fence: PublishBarrier | None = None  # before what is not published yet
+        self._prewritten = False  # zeros stood behind the last batch at the last look
+        self._closed = False
+        self._inode = -1  # the directory's; -1 where it has moved since
+        self._is_known = False  # whether the directory was looked at
+        self.topic_id: str | None = None  # of the topic that is read, where it has one
+        self._ended = False  # it belongs to a topic that was deleted
+        self.on_end: Callable[[], None] | None = None
+        self.opened: Callable[[], None] | None = None  # told when a file is opened (store's LRU)
+
+    def refresh(self) -> SegmentList:
+        """The segments as they are now; two system calls where nothing changed."""
+        with self._lock:
+            if self._closed:
+                raise ClosedError("the log is closed", path=self.directory)
+            if self._ended:
+                self._release()
+                raise self._deleted()
+            changed = self._stamp()
+            if self._segments is None or changed != self._listed_at or self._fd < 0:
+                self._list()
+                # What comes later in the same tick leaves the time as it is: look once more.
+                settled = abs(time.time_ns() - changed) > TICK_NS
+                self._listed_at = changed if settled else -1
+            elif self._files.size(self._fd) < self._segments.views[-1].size:
+                self._list()  # cut in place by its owner
+            elif self._fence is not None and not self._fence.stands(self._files):
+                self._list()
+            while not self._walk():
+                self._list()
+            assert self._segments is not None
+            return self._segments
+
+    def _stamp(self) -> int:
+        """The directory's modification time, wherever it is by now.
+
+        Another directory under the same name is another topic's, unless it has the same topic
+        id: then a move has brought it back.
+        """
+        try:
+            about = self._files.about(self.directory)
+        except StorageError:
+            if not self._follow_move():
+                raise
+            about = self._files.about(self.directory)
+        if about.st_ino != self._inode:
+            if self._is_known:
+                found = read_topic_id(self._files, self.directory)
+                if found != self.topic_id or (found is None and self._inode >= 0):
+                    self.end()
+                    raise self._deleted()
+            self._inode, self._is_known = about.st_ino, True
+        return about.st_mtime_ns
+
+    def end(self) -> None:
+        """The partition's topic was deleted: whoever reads on gets UnknownTopicIdError.
+
+        Waits for no lock.
+        """
+        self._ended = True
+        if self.on_end is not None:
+            self.on_end()
+
+    def _deleted(self) -> UnknownTopicIdError:
+        return UnknownTopicIdError(
+            "the topic was deleted; a topic that was made again under its name has other logs: "
+            "ask the store for the topic again",
+            path=self.directory,
+        )
+
+    def _follow_move(self) -> bool:
+        """Whether the directory is somewhere else now; it is looked at there from now on."""
+        if self._moved is None or self._files.kind(self.directory) is not None:
+            return False
+        before, self.directory = self.directory, self._moved()
+        self._listed_at = self._inode = -1
+        return self.directory != before
+
+    def _list(self) -> None:
+        """List the directory anew. What vanishes while it is listed is listed once more."""
+        for attempt in range(10):
+            try:
+                self._list_once()
+                return
+            except StorageError:
+                gone = self._files.kind(self.directory) is None
+                if attempt == 9 or (gone and not self._follow_move()):
+                    raise
+
+    def _list_once(self) -> None:
+        self._fence = None
+        while not self._list_before(self._fence):
+            pass
+
+    def _list_before(self, fence: PublishBarrier | None) -> bool:
+        """List what is in front of a fence; False where another one has come up meanwhile.
+
+        A fence is there before what it hides: so it is looked for after all else was seen.
+        """
+        self._close_active()
+        self._durable = self._damage = None
+        self._prewritten = False
+        names = self._files.listdir(self.directory)
+        live = find_live(self._files, self.directory, names)
+        bases = sorted(live)
+        if fence is not None:
+            bases = [base for base in bases if base <= fence.segment] or bases[:1]
+        if not bases:
+            self._sealed.forget()
+            self._segments = SegmentList([SegmentView(0, self.directory)], 0)
+            self._check_not_emptied()
+            return True
+        views = self._sealed.list(self.directory, bases, live)
+        active = segments_on_disk.bare(self.directory, bases[-1])
+        segments_on_disk.load_indexes(self._files, self.directory, active)
+        if self.opened is not None:
+            self.opened()
+        self._fd = self._files.open(active.path)
+        self._file.fd = self._fd
+        start = max(self._log_start(), bases[0])
+        size = self._files.size(self._fd)
+        self._fence = read_barrier(self._files, self.directory)
+        if self._fence != fence:
+            return False
+        active.publish(active.last_indexed(self._in_front(active, size))[1], bases[-1])
+        self.lost = self._outside.find(self.directory, names, (*views, active), self._log_start())
+        self._segments = SegmentList((*views, active), start)
+        return True
+
+    def _check_not_emptied(self) -> None:
+        """Whether a directory without segments held records when it was closed cleanly."""
+        assert self._segments is not None
+        self._durable = self._recovery_point()
+        if self._durable > self._log_start() and self._condition() == "clean":
+            sentence = f"all segments below the recovery point, offset {self._durable}, are lost"
+            self._note_damage(self._segments.views[0], sentence)
+
+    def _in_front(self, active: SegmentView, size: int) -> int:
+        """How much of the last segment's bytes lies in front of the fence.
+
+        All, where the fence stands in a later one, whose name a power cut took.
+        """
+        fence = self._fence
+        if fence is None or fence.segment > active.base_offset:
+            return size
+        return min(size, fence.position)
+
+    def _walk(self) -> bool:
+        """Move the end over whole batches that were written since the last look.
+
+        False, and nothing is shown of what is new, where a fence has come up meanwhile. A fence
+        is looked for after the bytes were read: where zeros are written ahead, what it hides may
+        come within the size that was seen.
+        """
+        assert self._segments is not None
+        active = self._segments.views[-1]
+        step = _LEAST_READ if self._prewritten else _STEP
+        while self._fd >= 0:
+            left = self._files.size(self._fd) - active.size
+            if self._fence is not None:
+                left = self._in_front(active, left + active.size) - active.size
+            if left <= 0 and self._durable is None:
+                self._durable = self._recovery_point()  # first: what is below it is there by now
+                continue
+            if left <= 0:
+                if self._fence is None:  # else more was on disk once, and does not count
+                    self._check_end(active)
+                return True
+            data = self._files.pread(self._fd, min(left, step), active.size)
+            size, following, largest, offset = find_end(data, 0, active.next_offset, True)
+            wanted = segments_on_disk.declared_size(data)
+            if size == 0 and len(data) < wanted <= left:  # one batch larger than a step
+                data = self._files.pread(self._fd, wanted, active.size)
+                size, following, largest, offset = find_end(data, 0, active.next_offset, True)
+            at_entry = active.size > 0 and active.next_offset == active.base_offset
+            indexed = active.last_indexed(active.size + left)[0] if at_entry else -1
+            if at_entry and (size == 0 or following <= indexed):
+                active.publish(0, active.base_offset)  # it misled: the log decides
+                continue
+            if size == 0 and self._durable is None:
+                self._durable = self._recovery_point()  # and the bytes once more, behind it
+                continue
+            if size == 0:
+                self._prewritten = not any(data[:_HEADER])
+                if self._prewritten and self._ends_in_zeros(active, left):
+                    return True
+                if step < _STEP:
+                    step = _STEP
+                    continue
+                size, following = self._behind_damage(active, data, left)
+                largest, offset = -1, following
+                if size == 0:
+                    self._note_damage(
+                        active,
+                        "no batch can be read here, but below the recovery point, offset "
+                        f"{self._durable}, all was on disk: the log is damaged; `kstore repair` "
+                        "saves what is sound",
+                    )
+                    return True
+            if self._fence is None and read_barrier(self._files, self.directory) is not None:
+                return False
+            rest = data[size : size + _HEADER]
+            step = _LEAST_READ if rest and not any(rest) else _STEP
+            active.note_position(active.next_offset, active.size)
+            active.note_timestamp(largest, offset)
+            active.publish(active.size + size, following)
+        return True
+
+    def _ends_in_zeros(self, active: SegmentView, left: int) -> bool:
+        """Whether the zeros here are what a writer puts ahead of its end, so that the log ends.
+
+        Above the recovery point they are; below it nobody but a writer who has just truncated the
+        log can have left nothing else.
+        """
+        assert self._durable is not None
+        if active.next_offset >= self._durable:
+            return True
+        return self._condition() == "owned" and self._files.only_zeros(
+            self._fd, active.size, active.size + left
+        )
+
+    def _check_end(self, active: SegmentView) -> None:
+        """Whether the log has lost its end: it was on disk up to the recovery point once.
+
+        An owner may be about to change either, and a move or a roll begins another segment. One
+        who was killed may have been about to: that truncated the log, and no more is certain.
+        """
+        assert self._segments is not None
+        end = max(active.next_offset, self._segments.start_offset)
+        if self._durable is None or end >= self._durable:
+            return
+        condition = self._condition()
+        if condition == "owned":
+            return
+        self._durable = self._recovery_point()  # nobody changes it any more
+        if end >= self._durable or not self._is_last(active):
+            return
+        sentence = (
+            f"the log ends here, but up to the recovery point, offset {self._durable}, all was on "
+            "disk: what followed is gone"
+        )
+        if condition == "clean":
+            self._note_damage(active, sentence)
+        elif not self._warned:
+            self._warned = True
+            _LOGGER.warning(
+                "%s: %s, unless its writer was killed while it truncated the log (offset %d)",
+                active.path,
+                sentence,
+                end,
+            )
+
+    def _is_last(self, active: SegmentView) -> bool:
+        names = self._files.listdir(self.directory)
+        return max(find_live(self._files, self.directory, names)) == active.base_offset
+
+    def _behind_damage(self, active: SegmentView, data: bytes, left: int) -> tuple[int, int]:
+        """Size of what is damaged behind the last batch, and the offset that follows; 0 if it is
+        not there yet: below the recovery point everything was on disk once.
+
+        Nothing that a damaged header says is gone by, unless it is the very last one.
+        """
+        assert self._durable is not None
+        first = active.next_offset
+        if first >= self._durable:
+            return 0, first
+        size = scan_valid_batches(data, 0).stop_size
+        high = active.base_offset + INT32_MAX
+        position = find_next(data, 0, size, first - 1, high)
+        if position == len(data) < left:
+            data = self._files.pread(self._fd, left, active.size)
+            position = find_next(data, 0, size, first - 1, high)
+        if position < len(data):
+            following = int.from_bytes(data[position : position + 8], "big")
+            return (position, following) if following > first else (0, first)
+        following = find_end(data, 0, first, False)[1] if size == len(data) else first
+        return (size, min(following, self._durable)) if following > first else (0, first)
+
+    def _note_damage(self, active: SegmentView, sentence: str) -> None:
+        """What stands behind the last batch is none, and the log goes on: so much was on disk."""
+        if self._durable is not None and active.next_offset < self._durable:
+            self._damage = CorruptRecordError(
+                sentence,
+                path=active.path,
+                position=active.size,
+                offset=active.next_offset,
+            )
+            active.publish(active.size, self._durable)
+
+    def check_lost(self, start: int, stop: int | None, ms: int) -> None:
+        """Raise CorruptRecordError if lost records in [start, stop) may be at or after ms."""
+        damage = self._damage
+        if stop is None and damage is not None:
+            raise damage
+        self.lost.check_time(start, stop, ms)
+
+    def read(self, offset: int, max_bytes: int) -> Slice | None:
+        """As SegmentList.read; LookupError outside the log."""
+        offset = check_integer("offset", offset)
+        max_bytes = check_integer("max_bytes", max_bytes)
+
+        def use(segments: SegmentList) -> Slice | None:
+            if not segments.start_offset <= offset <= segments.end_offset:
+                raise LookupError(offset)
+            if offset == segments.end_offset:
+                return None
+            found = None if self._fd < 0 else self._read_in(segments, offset, max_bytes)
+            if found is None and self._damage is not None:
+                raise self._damage
+            return found
+
+        return self.on_current_segments(use)
+
+    def on_current_segments(self, use: Callable[[SegmentList], Result]) -> Result:
+        """Call a function with the segments; again if it fails while the owner changes them.
+
+        The owner may have removed or replaced a file since it was listed, a compaction one after
+        the other: only what fails again and again at one file, with nothing replaced, is wrong.
+        """
+        failed, before, left = None, None, _ATTEMPTS
+        while True:
+            segments = self.refresh()
+            try:
+                return use(segments)
+            except (StorageError, CorruptRecordError) as error:
+                with self._lock:
+                    now = error.path, self._sealed.stamps
+                    left = left - 1 if now == (failed, before) else _ATTEMPTS - 1
+                    failed, before = now
+                    if left == 0:
+                        raise
+                    self._sealed.forget()
+                    self._listed_at = -1  # the next look lists the directory
+
+    def read_whole(self, view: SegmentView) -> Slice:
+        """All of a segment; behind damage that no batch follows, what stands there too."""
+        if view.sealed and self._own:
+            return view.whole()
+        fd = segments_on_disk.open_log(self._files, view)
+        try:
+            beyond = self._damage is not None and self._fence is None and not view.sealed
+            size = self._files.size(fd) if beyond else view.size
+            return slice_of_bytes(view, self._files.pread(fd, size, 0), 0)
+        finally:
+            self._files.close(fd)
+
+    def _read_in(self, segments: SegmentList, offset: int, max_bytes: int) -> Slice | None:
+        for view in segments.views[max(segments.floor(offset), 0) :]:
+            found = self.read_segment(view, offset, max_bytes)
+            if found is not None:
+                return found
+        return None
+
+    def load_entries(self, view: SegmentView) -> None:
+        """Have the index entries of a segment in memory; StorageError where it was replaced."""
+        if view.sealed and view.index_count == view.time_index_count == 0:
+            fd = segments_on_disk.open_log(
+                self._files, view
+            )  # first: while the log has its name, so have its indexes
+            try:
+                segments_on_disk.load_indexes(self._files, self.directory, view)
+            finally:
+                self._files.close(fd)
+            self._maps.add(view)
+
+    def learn_times(self, view: SegmentView) -> None:
+        """Learn a segment's largest timestamp; StorageError where it was replaced."""
+        if not view.is_largest_known:
+            opened = segments_on_disk.open_times(self._files, self.directory, view)
+            segments_on_disk.learn_times(self._files, view, *opened)
+
+    def read_segment(self, view: SegmentView, offset: int, max_bytes: int) -> Slice | None:
+        """As SegmentList.read, within one segment; StorageError where it was replaced."""
+        if view.sealed and self._own:
+            return SegmentList((view,), view.base_offset).read(
+                max(view.base_offset, min(offset, view.next_offset)), max_bytes
+            )
+        if view.sealed and view.index_count == 0:
+            segments_on_disk.load_indexes(self._files, self.directory, view)
+            last = segments_on_disk.last_bytes(self._files, view)
+            segments_on_disk.leave_out_zeros(self._files, view, last)
+            self._maps.add(view)
+        view.touched = True
+        fd = segments_on_disk.open_log(self._files, view)
+        try:
+            # Where the index misleads, or the log is damaged, the log alone decides.
+            first = self._start_of_walk(fd, view, offset)
+            starts = [first, min(first, view.floor_position(offset, 1))]
+            for start in starts if 0 not in starts else starts[: starts.index(0)]:
+                with suppress(CorruptRecordError):
+                    return self._walk_to(fd, view, start, offset, max_bytes, start != first)
+            return self._walk_to(fd, view, 0, offset, max_bytes, True)
+        finally:
+            self._files.close(fd)
+
+    def _start_of_walk(self, fd: int, view: SegmentView, offset: int) -> int:
+        """Where the index leads to, if a batch that begins at or below the offset stands there."""
+        for back in (0, 1):  # a wrapper of v0 or v1 names its last offset
+            position = view.floor_position(offset, back)
+            if position == 0:
+                break
+            first = int.from_bytes(self._files.pread(fd, 8, position), "big", signed=True)
+            if first <= offset:
+                return position
+        return 0
+
+    def _walk_to(
+        self,
+        fd: int,
+        view: SegmentView,
+        position: int,
+        offset: int,
+        max_bytes: int,
+        again: bool,
+    ) -> Slice | None:
+        """Walk from a batch's position to the one that holds offset; None if all end before."""
+        while position < view.size:
+            wanted = min(max(max_bytes, _LEAST_READ), view.size - position)
+            data = self._files.pread(fd, wanted, position)
+            try:
+                before = view.base_offset - 1 if position == 0 else _UNKNOWN
+                at, size = find_batch_reaching(data, 0, offset, before, view.next_offset, again)
+                if at == size == 0 and wanted == view.size - position:
+                    raise CorruptRecordError("the bytes end before the batch does", position=0)
+            except CorruptRecordError as error:
+                where = position + (error.position or 0)
+                raise CorruptRecordError(
+                    error.reason, path=view.path, position=where, offset=offset
+                ) from None
+            if size == 0:
+                if at == 0:  # not one whole batch in what was read
+                    whole = 12 + int.from_bytes(data[8:12], "big", signed=True)
+                    max_bytes = max(wanted * 2, whole)
+                position += at
+                again = True  # what lies in front was seen
+                continue
+            end = min(at + max(max_bytes, size), view.size - position)
+            if end > len(data):
+                data = self._files.pread(fd, end - at, position + at)
+                return slice_of_bytes(view, data, position + at)
+            return slice_of_bytes(view, data[at:end], position + at)
+        return None
+
+    def _map(self, view: SegmentView) -> None:
+        if view.index_count == 0:
+            segments_on_disk.load_indexes(self._files, self.directory, view)
+        segments_on_disk.map_log(self._files, view, 0)
+        self._maps.add(view)
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def wait_beyond(self, offset: int, timeout: float | None) -> bool:
+        """Look again, ever less often, until the end lies beyond offset or the time is over."""
+        until = None if timeout is None else time.monotonic() + timeout
+        pause = _POLL_FIRST
+        while True:
+            if self._closed:
+                return False
+            if self.refresh().end_offset > offset:
+                return True
+            left = _POLL_MOST if until is None else until - time.monotonic()
+            if left <= 0:
+                return False
+            time.sleep(min(pause, left))
+            pause = min(pause * 2, _POLL_MOST)
+
+    def _close_active(self) -> None:
+        fd, self._fd = self._file.take(), -1
+        if fd >= 0:
+            self._files.close(fd)
+
+    def _release(self) -> None:
+        self._close_active()
+        self._sealed.forget()
+
+    def park(self) -> bool:
+        """Give the descriptor and mappings back; the next use lists the directory again.
+
+        False where the reader is busy: whoever asks may hold another one's lock.
+        """
+        with self._lock.attempt() as idle:
+            if idle:
+                self._release()
+                self._listed_at = -1
+        return idle
+
+    def close(self) -> None:
+        with self._lock:
+            self._release()
+            self._closed = True

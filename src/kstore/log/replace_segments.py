@@ -1,0 +1,160 @@
+"""Putting compacted segments in the place of the old ones, as Kafka's replaceSegments does.
+
+The order of renames is what a loader, Kafka's or kstore's, can finish or undo at every point:
+``.cleaned`` becomes ``.swap`` (all of a segment's files, synced: from here on it counts), the old
+files become ``.deleted``, ``.swap`` goes from the names. The directory is synced in between, so
+that no file system may bring the steps out of order.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from heapq import heappush
+
+from kstore._native.read.segment_view import SegmentList, SegmentView
+from kstore.errors import ClosedError, CompactionAbandonedError, StorageError
+from kstore.files.filenames import CLEANED_SUFFIX, SWAP_SUFFIX
+from kstore.log.active_segment import ActiveSegment
+from kstore.log.delete_segments import SegmentDeleter
+from kstore.log.segment_access import SegmentAccess
+from kstore.log.writer_state import WriterState
+from kstore.segment import segment as segments_on_disk
+from kstore.segment.cleaned_segment import CleanedSegment
+
+
+class SegmentReplacer:
+    """The swap at the end of a compaction. ``cleaning`` is held by who compacts the log."""
+
+    def __init__(
+        self,
+        state: WriterState,
+        access: SegmentAccess,
+        active: ActiveSegment,
+        deleter: SegmentDeleter,
+    ) -> None:
+        self._state = state
+        self._access = access
+        self._active = active
+        self._deleter = deleter
+        self._is_paused = False  # no compaction may begin, and one under way ends
+
+    @contextmanager
+    def without_cleaning(self) -> Iterator[None]:
+        """No compaction meanwhile: one under way is abandoned, none begins.
+
+        Kafka's LogCleanerManager.abortAndPauseCleaning. Not while holding other locks.
+        """
+        try:
+            self._is_paused = True
+            with self._state.cleaning:
+                pass
+            yield
+        finally:
+            self._is_paused = False
+
+    def check_cleaning(self) -> None:
+        """Raise where a compaction may not go on: the log fails, closes, or is moved."""
+        state = self._state
+        state.check_usable()
+        if state.is_closing:
+            raise ClosedError("the log is closed", path=state.directory)
+        if self._is_paused:
+            raise CompactionAbandonedError(
+                "the partition is being moved to another directory; compact it afterwards",
+                path=state.directory,
+            )
+
+    def replace_segments(
+        self, new: Sequence[CleanedSegment], old: Sequence[SegmentView]
+    ) -> tuple[SegmentView, ...]:
+        """Put finished segments in the place of sealed ones that lie side by side.
+
+        Returns the new segments' views; sealing them is the caller's. Readers that hold an old
+        view keep its file. Raises CompactionAbandonedError, with nothing changed, where the log
+        does not have the old segments any more. A disk that fails before the new ones count
+        leaves the log as it was; later, the log is read-only until it is reopened, which
+        finishes the swap.
+        """
+        state = self._state
+        with state.flush_lock, state.lock, state.names_lock:
+            state.check_usable()
+            self._active.finish_cut()
+            first = self._find(old)
+            views = [each.finished.view(state.directory) for each in new if each.finished]
+            assert len(views) == len(new)
+            state.files.sync_directory(state.directory)
+            try:
+                # From the last one down: while one is .cleaned, a loader undoes those behind it.
+                for each in reversed(new):
+                    each.rename(CLEANED_SUFFIX, SWAP_SUFFIX)
+                    state.files.sync_directory(state.directory)
+                for view in old:
+                    self._access.keep_mapped(view)
+            except BaseException as error:
+                self._undo(new, error)
+                raise
+            for each in new:
+                each.counts = True
+            try:
+                self._swap(new, old)
+            except BaseException as error:
+                state.fail(error)
+                raise
+            for view in views:
+                view.opener = self._access.map
+            before, after = state.segments.views[:first], state.segments.views[first + len(old) :]
+            state.segments = SegmentList((*before, *views, *after), state.segments.start_offset)
+            old_views = frozenset(old)
+            state.unsynced_segments = [
+                view for view in state.unsynced_segments if view not in old_views
+            ]
+            self._deleter.remove_retired()
+        return tuple(views)
+
+    def _find(self, old: Sequence[SegmentView]) -> int:
+        """Where the old segments stand among the log's; never the active one."""
+        state = self._state
+        views = state.segments.views
+        first = max(0, state.segments.floor(old[0].base_offset))
+        found = views[first : first + len(old)]
+        if len(found) != len(old) or any(a is not b for a, b in zip(found, old, strict=True)):
+            raise CompactionAbandonedError(
+                "the log was truncated, or lost segments to retention, while it was compacted",
+                path=state.directory,
+            )
+        assert old[-1] is not state.active
+        return first
+
+    def _undo(self, new: Sequence[CleanedSegment], error: BaseException) -> None:
+        """Remove the new files; where even that fails, a later loader would find them whole."""
+        state = self._state
+        try:
+            if len(new) > 1:  # a crash meanwhile must not leave some of them whole
+                new[0].rename(SWAP_SUFFIX, CLEANED_SUFFIX)
+                state.files.sync_directory(state.directory)
+            for each in reversed(new):
+                each.discard()
+            state.files.sync_directory(state.directory)
+        except StorageError:
+            state.fail(error)
+
+    def _swap(self, new: Sequence[CleanedSegment], old: Sequence[SegmentView]) -> None:
+        state = self._state
+        due = state.now_ms() + state.config.file_delete_delay_ms
+        bases = {each.base_offset for each in new}
+        for view in old:
+            base = view.base_offset
+            heappush(state.retired, (due, base))
+            # The producers' state before the new segment is what it was before the old one.
+            segments_on_disk.retire(state.files, state.directory, base, keep_snapshot=base in bases)
+        state.files.sync_directory(state.directory)
+        for each in new:  # from the first one up: a loader puts the rest behind it
+            each.rename(SWAP_SUFFIX, "")
+        state.files.sync_directory(state.directory)
+
+    def abandon(self, cleaned: CleanedSegment) -> None:
+        """Remove an output that will not be swapped in, as far as the disk allows."""
+        with suppress(StorageError):
+            cleaned.close()
+        if not (self._state.is_closed or self._state.is_forked):
+            with suppress(StorageError):
+                cleaned.discard()

@@ -1,0 +1,186 @@
+"""Finding offsets by time, and what retention has to know of each segment.
+
+What is found is what a scan of all records finds: the first offset at or above the log start whose
+record, or control record, has a timestamp at or above the one that is asked for. Kafka's
+UnifiedLog.fetchOffsetByTimestamp and LogSegment.findOffsetByTimestamp look into one segment only,
+the first whose largest timestamp (or modification time, where it has none) reaches the time, and
+find nothing where its records do not.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kstore._native.read.segment_view import (
+    SegmentList,
+    SegmentView,
+    Slice,
+    find_end,
+    find_time,
+    first_batch_timestamp,
+)
+from kstore.errors import CorruptRecordError
+from kstore.files.files import Files
+from kstore.log.retention import SegmentFacts
+from kstore.record.scan import scan_records
+from kstore.segment.largest_timestamp import known_timestamp
+
+if TYPE_CHECKING:
+    from kstore.log.log import Log, SegmentSource
+
+_FIRST_READ, _LONGEST_READ = 8192, 1 << 20  # bytes; an index leads near
+_Found = tuple[int, int]  # offset and timestamp of a record
+
+
+def offset_for_time(log: "Log", ms: int) -> int | None:
+    """Offset of the first record at or after ms, from 0 on; None if there is none.
+
+    Segments whose records are all older are passed over, by what their own headers say. Raises
+    CorruptRecordError where damage may hide the answer.
+    """
+    found, lost = find_offset_for_time(log, ms)
+    if lost is not None:
+        raise lost
+    return found
+
+
+def find_offset_for_time(log: "Log", ms: int) -> tuple[int | None, CorruptRecordError | None]:
+    """As :func:`offset_for_time` among the records that are left, and the error if some are lost.
+
+    The error says which lost records may hide the answer; None if none may. Raises
+    CorruptRecordError for other damage.
+    """
+    return log._source.on_current_segments(partial(_find_time, log._source, ms))
+
+
+def newest_offset(log: "Log") -> int | None:
+    """Offset of the first record with the largest timestamp; None where none has one."""
+    found = log._source.on_current_segments(partial(_find_newest, log._source))
+    return None if found is None else found[0]
+
+
+def _find_time(
+    source: "SegmentSource", ms: int, segments: SegmentList
+) -> tuple[int | None, CorruptRecordError | None]:
+    start = segments.start_offset
+    offset = None
+    for view in segments.views[max(segments.floor(start), 0) :]:
+        if may_reach(source, view, ms):
+            found = _find_in_segment(source, view, start, ms)
+            if found is not None:
+                offset = found[0]
+                break
+    try:
+        source.check_lost(start, offset, ms)
+    except CorruptRecordError as lost:
+        return offset, lost
+    return offset, None
+
+
+def _find_newest(source: "SegmentSource", segments: SegmentList) -> _Found | None:
+    start = segments.start_offset
+    best: _Found | None = None
+    for view in segments.views[max(segments.floor(start), 0) :]:
+        least = 0 if best is None else best[1] + 1
+        if may_reach(source, view, least):
+            found = _find_in_segment(source, view, start, max(least, view.max_timestamp))
+            # Else it is that of a record below the log start, or one that was compacted away.
+            best = found or _find_newest_in_segment(source, view, start, least) or best
+    source.check_lost(start, None, 0 if best is None else best[1] + 1)
+    return best
+
+
+def may_reach(source: "SegmentSource", view: SegmentView, ms: int) -> bool:
+    """Whether a segment may have a record at or after ms; not known for sure behind damage."""
+    if view.size == 0:
+        return False
+    if not view.is_largest_known:
+        source.learn_times(view)
+    return view.max_timestamp >= ms or not view.is_largest_known
+
+
+def _find_in_segment(
+    source: "SegmentSource", view: SegmentView, start: int, ms: int
+) -> _Found | None:
+    offset = max(start, view.base_offset)
+    if not view.is_time_index_wrong:
+        source.load_entries(view)
+        timestamp, indexed = view.entry_before_time(ms)
+        if indexed > offset:
+            piece = source.read_segment(view, indexed, _FIRST_READ)
+            if piece is not None and first_batch_timestamp(piece) == timestamp:
+                offset = indexed
+    for piece in _slices(source, view, offset):
+        for found in _find_in_slice(piece, start, ms):
+            return found
+    return None
+
+
+def _find_newest_in_segment(
+    source: "SegmentSource", view: SegmentView, start: int, least: int
+) -> _Found | None:
+    best: _Found | None = None
+    for piece in _slices(source, view, max(start, view.base_offset)):
+        position = 0
+        while (batch := _find_batch(piece, position, least)) is not None:
+            for found in _records_of(piece, batch, start):
+                if found[1] >= least:
+                    best, least = found, found[1] + 1
+            position = sum(batch)
+    return best
+
+
+def _slices(source: "SegmentSource", view: SegmentView, offset: int) -> Iterator[Slice]:
+    """Bytes of a segment from the batch that holds an offset on, ever more at a time."""
+    size = _FIRST_READ
+    while offset < view.next_offset:
+        piece = source.read_segment(view, offset, size)
+        if piece is None:
+            return
+        yield piece
+        offset = max(offset + 1, find_end(piece, 0, offset, False)[1])
+        size = min(2 * size, _LONGEST_READ)
+
+
+def _find_in_slice(piece: Slice, start: int, ms: int) -> Iterator[_Found]:
+    position = 0
+    while (batch := _find_batch(piece, position, ms)) is not None:
+        for found in _records_of(piece, batch, start):
+            if found[1] >= ms:
+                yield found
+        position = sum(batch)
+
+
+def _records_of(piece: Slice, batch: tuple[int, int], start: int) -> Iterator[_Found]:
+    """The records of a batch, by position and size: control records, too, which Kafka counts."""
+    position, size = batch
+    for record in scan_records(
+        piece.memory()[position : position + size],
+        start_offset=start,
+        control=True,
+        path=piece.path,
+        position_base=piece.position + position,
+    ):
+        yield record.offset, record.timestamp
+
+
+def _find_batch(piece: Slice, position: int, ms: int) -> tuple[int, int] | None:
+    try:
+        return find_time(piece, position, ms)
+    except CorruptRecordError as error:
+        where = piece.position + (error.position or 0)
+        raise CorruptRecordError(error.reason, path=piece.path, position=where) from None
+
+
+def segment_facts(log: "Log", files: Files) -> list[SegmentFacts]:
+    """What the rules of retention look at, oldest segment first."""
+    return [
+        SegmentFacts(
+            base_offset=view.base_offset,
+            next_offset=view.next_offset,
+            size=view.size,
+            largest_timestamp=known_timestamp(log._source, view),
+            modified_ms=files.modified_ns(view.path) // 1_000_000,
+        )
+        for view in log.segments.views
+    ]

@@ -1,0 +1,190 @@
+"""Truncating a log's end, or raising it.
+
+Published bytes are never cut in place: a truncated segment's first part is copied and renamed
+over it, so readers keep the old file.
+"""
+
+from collections.abc import Callable
+
+from kstore._native.read.segment_view import SegmentList
+from kstore.checkpoint.known_gaps import note_gaps, truncate_gaps
+from kstore.errors import OffsetOutOfRangeError
+from kstore.log.active_segment import ActiveSegment
+from kstore.log.flush import Flusher
+from kstore.log.segment_access import SegmentAccess
+from kstore.log.writer_state import WriterState
+from kstore.recovery.loader import load_active
+from kstore.segment import header_checksums
+from kstore.segment import segment as segments_on_disk
+
+
+class Truncator:
+    """Moves the log end: back by truncation, forward where a leader has nothing up to there.
+
+    Thread safe. ``on_truncated`` is called when the recovery point went down, without a lock.
+    """
+
+    def __init__(
+        self, state: WriterState, access: SegmentAccess, active: ActiveSegment, flusher: Flusher
+    ) -> None:
+        self._state = state
+        self._access = access
+        self._active = active
+        self._flusher = flusher
+        self._unreported = 0  # truncations of which the checkpoint does not say anything yet
+        self.on_truncated: Callable[[], None] | None = None
+
+    def truncate_to(self, offset: int) -> None:
+        """Make offset the log end; whole batches go, the one that holds offset included.
+
+        Inside a batch an empty segment begins at offset, so that the log end is the same after
+        reopening and for readers, and no offset below it is assigned again. Kafka keeps that end
+        in memory only. A log of which nothing is left begins at offset.
+
+        Published bytes are never cut in place: the segment's first part is copied and renamed
+        over it, so readers keep the old file (Kafka: UnifiedLog.truncateTo, by whole batches).
+        """
+        state, active = self._state, self._active
+        with state.flush_lock, state.lock:
+            state.check_usable()
+            if offset < 0:
+                raise OffsetOutOfRangeError("cannot truncate to a negative offset", offset=offset)
+            if offset < state.segments.end_offset:
+                boundary = state.segments.views[max(state.segments.floor(offset), 0)]
+                header_checksums.forget_following(
+                    state.files, state.directory, boundary.base_offset
+                )
+            self._settle()  # syncs the directory
+            if offset >= state.segments.end_offset:
+                state.save_epochs(state.epochs.truncate_from_end(state.segments.end_offset))
+                return
+            active.close_files()
+            # Until the checkpoint says so, zeros would lie below what it promises: damage.
+            self._unreported += 1
+            active.allow_prewriting(False)
+            state.recovery_point = min(state.recovery_point, offset)
+            if offset < state.segments.views[0].base_offset:
+                self._restart_at(offset)
+            else:
+                self._cut_at(offset)
+            active.finish_cut()
+            state.lost = state.lost.truncate(state.files, state.directory, offset)
+            truncate_gaps(state.files, state.directory, offset)
+            state.save_epochs(state.epochs.truncate_from_end(offset))
+            state.producers.refresh(state.segments, state.now_ms())
+            state.files.sync_directory(state.directory)
+            state.wake()
+        if self.on_truncated is not None:
+            self.on_truncated()
+        with state.lock:
+            self._unreported -= 1
+            if self._unreported == 0:
+                active.allow_prewriting(True)
+        with state.flush_lock, state.lock:
+            if state.segments.end_offset == offset and state.data_end < offset:
+                self._begin_segment_at(offset)
+
+    def _settle(self) -> None:
+        """Take out of the files, on disk, what a failed append or roll left behind the log's end.
+
+        The next append would do it; a reader in another process and the next loader do not wait.
+        """
+        self._active.finish_cut()
+        self._active.discard_unfinished()
+        self._active.cut_unpublished()
+        self._flusher.sync(-1, [self._state.active], True)
+
+    def skip_to(self, offset: int) -> None:
+        """Make a higher offset the log end: the next segment begins there.
+
+        What a follower does whose leader has nothing between its end and there any more (Kafka's
+        truncateFullyAndStartAt, without dropping what the log has). An empty log begins at offset.
+        """
+        state, active = self._state, self._active
+        with state.flush_lock, state.lock:
+            state.check_usable()
+            end = state.segments.end_offset
+            if offset < end:
+                raise OffsetOutOfRangeError(f"the log ends at {end} already", offset=offset)
+            if offset == end:
+                return
+            active.finish_cut()
+            self._begin_segment_at(offset)
+
+    def _begin_segment_at(self, offset: int) -> None:
+        """Begin a segment at an offset beyond the last batch, and note the gap on disk."""
+        state, active = self._state, self._active
+        data_end = state.data_end
+        if data_end < offset and (state.active.size > 0 or len(state.segments.views) > 1):
+            note_gaps(state.files, state.directory, [(data_end, offset)])
+        if state.active.size > 0:
+            state.appender.make_ready()
+            active.roll_at(offset)
+            state.note_data_end(data_end, offset)
+        else:
+            active.close_files()
+            self._restart_empty_at(offset, data_end)
+        state.producers.refresh(state.segments, state.now_ms())
+        state.files.sync_directory(state.directory)
+        state.wake()
+
+    def _restart_empty_at(self, offset: int, data_end: int) -> None:
+        """Replace the empty active segment by one that begins at offset."""
+        state = self._state
+        views = state.segments.views
+        kept = len(views) - 1
+        if kept and header_checksums.forget_following(
+            state.files, state.directory, views[-2].base_offset
+        ):
+            state.files.sync_directory(state.directory)
+        view = segments_on_disk.empty(state.directory, offset)
+        cut = segments_on_disk.Cut(view, (state.active,), None)
+        if kept == 0:
+            state.save_epochs(state.epochs.truncate_from_end(0))
+            state.recovery_point = data_end = offset
+        start = state.segments.start_offset if kept else offset
+        self._replace_last(cut, kept, start, data_end)
+        self._active.finish_cut()
+
+    def _restart_at(self, offset: int) -> None:
+        view = segments_on_disk.empty(self._state.directory, offset)
+        cut = segments_on_disk.Cut(view, self._state.segments.views, None)
+        self._replace_last(cut, 0, offset, offset)
+
+    def _cut_at(self, offset: int) -> None:
+        state = self._state
+        views = state.segments.views
+        last = state.segments.floor(offset)
+        boundary = views[last]
+        found = SegmentList((boundary,), boundary.base_offset).read(
+            min(offset, boundary.next_offset), 0
+        )
+        copy = None
+        if found is None:  # the segment stays whole
+            view = load_active(state.files, state.directory, boundary.base_offset)
+        else:
+            view = segments_on_disk.beginning(boundary, found)
+            reserve = max(state.config.segment_bytes, view.size)
+            copy = segments_on_disk.copy_beginning(state.files, view, reserve)
+        data_end = view.next_offset
+        state.recovery_point = min(state.recovery_point, data_end)
+        view.publish(view.size, offset)
+        cut = segments_on_disk.Cut(view, views[last + 1 :], copy)
+        self._replace_last(cut, last, min(state.segments.start_offset, offset), data_end)
+
+    def _replace_last(
+        self, cut: segments_on_disk.Cut, kept: int, start: int, data_end: int
+    ) -> None:
+        """The log ends with the cut's view from now on; its files follow in ``finish_cut``."""
+        state = self._state
+        views = state.segments.views
+        state.producers.stale = True
+        cut.view.opener = self._access.map
+        state.pending_cut = cut
+        state.note_data_end(data_end, cut.view.next_offset)
+        state.segments = SegmentList((*views[:kept], cut.view), start)
+        state.appender.reset(cut.view)
+        kept_views = frozenset(views[:kept])
+        state.unsynced_segments = [view for view in state.unsynced_segments if view in kept_views]
+        for view in views[kept:]:
+            state.maps.forget(view)

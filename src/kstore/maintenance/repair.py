@@ -1,0 +1,564 @@
+"""``kstore repair``: a new directory with everything that is sound in a damaged one.
+
+The input is read and never changed. Batches are kept byte for byte under their offsets; gaps stay,
+as after compaction. Indexes, epochs and producer state of the output are made anew, the way an
+unclean directory is recovered.
+"""
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from operator import attrgetter
+from pathlib import Path
+
+from kstore._native.recovery.salvage import scan_valid_batches
+from kstore.checkpoint.known_gaps import note_gaps
+from kstore.checkpoint.leader_epochs import LeaderEpochs
+from kstore.checkpoint.log_dir import check_finished
+from kstore.checkpoint.offsets import read_offsets, write_offsets
+from kstore.config import LogConfig
+from kstore.errors import CorruptFileError, KStoreError, StorageError, StoreLockedError
+from kstore.files import filenames
+from kstore.files.filenames import (
+    HIGH_WATERMARKS,
+    LEADER_EPOCHS,
+    LOCK,
+    LOG,
+    LOG_STARTS,
+    PARTITION_METADATA,
+    SWAP_SUFFIX,
+    TEMPORARY_SUFFIX,
+)
+from kstore.files.files import DISK, Files
+from kstore.maintenance.epoch_repair import POSITION, EpochFix, find_fixes
+from kstore.maintenance.repair_losses import find_missing
+from kstore.recovery.loader import load
+from kstore.segment.salvage import (
+    INT32_MAX,
+    LIVE,
+    MISNAMED,
+    SWAP,
+    Damage,
+    Piece,
+    Salvaged,
+    Source,
+    landmarks_of,
+    open_source,
+    salvage,
+)
+from kstore.verify.log_dir_state import StateReader
+from kstore.verify.losses import Loss
+from kstore.verify.missing_folders import find_missing_folders
+from kstore.verify.partition import Finding, verify_partition
+
+WRITE_SIZE = 1 << 24  # bytes handed to one write
+_SMALL = 1 << 26  # bytes of a side file that is copied
+_SNAPSHOT = f".{filenames.KRAFT_SNAPSHOT}"
+_SUFFIXES = (filenames.DELETED_SUFFIX, filenames.CLEANED_SUFFIX, SWAP_SUFFIX)
+_STATES = {
+    filenames.DELETE: "a partition that is being deleted",
+    filenames.FUTURE: "a copy that a move has not finished",
+    filenames.STRAY: "a partition that a broker put aside",
+}
+_LEFT = (LOCK, filenames.CLEAN_SHUTDOWN, filenames.RECOVERY_POINTS, filenames.CLEANER_OFFSETS)
+
+Progress = Callable[[int, int, str], None]  # bytes done, bytes in all, partition
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Offsets between kept batches, inclusive. Compaction leaves such, and so does damage."""
+
+    first_offset: int
+    last_offset: int
+
+
+@dataclass(slots=True)
+class PartitionRepair:
+    """What one partition gives. Nobody changes it once it is handed out."""
+
+    name: str
+    path: str
+    output: str | None = None
+    batches: int = 0
+    bytes: int = 0
+    first_offset: int | None = None
+    end_offset: int = 0  # one past the last offset of the log that is made
+    damages: list[Damage] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)  # between the pieces that are kept
+    notes: list[str] = field(default_factory=list)  # side files that could not be used
+    findings: list[Finding] = field(default_factory=list)  # what verify says of the output
+    left_out: list[str] = field(default_factory=list)  # leftovers: no part of the log
+    missing: list[Loss] = field(default_factory=list)  # records that are certainly gone
+    warnings: list[Loss] = field(default_factory=list)  # and those that may be
+
+    @property
+    def lost_bytes(self) -> int:
+        return sum(damage.size for damage in self.damages if damage.kind != "doubled")
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was wrong with it."""
+        return not (self.damages or self.notes or self.findings or self.missing)
+
+
+@dataclass(slots=True)
+class RepairReport:
+    """What a repair does, or would do. ``output`` is None for a plan."""
+
+    path: str
+    output: str | None
+    partitions: list[PartitionRepair] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # of the directory itself
+    left_out: list[str] = field(default_factory=list)  # folders that are no live partition
+    warnings: list[str] = field(default_factory=list)  # partitions that may be gone
+
+    @property
+    def has_warnings(self) -> bool:
+        """Whether records of a partition may be gone, and nothing on disk says so for certain."""
+        return bool(self.warnings) or any(each.warnings for each in self.partitions)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was wrong. What is left out is no fault: Kafka keeps such folders."""
+        return not self.notes and all(each.ok for each in self.partitions)
+
+
+def plan_repair(
+    path: str | os.PathLike[str],
+    *,
+    progress: Progress | None = None,
+    files: Files = DISK,
+) -> RepairReport:
+    """What :func:`repair` would save of a directory; nothing is written. Raises as it does."""
+    return _Repair(files, Path(path), None, progress).run()
+
+
+def repair(
+    path: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    progress: Progress | None = None,
+    files: Files = DISK,
+) -> RepairReport:
+    """Save what is sound of a damaged directory into a new one.
+
+    Parameters
+    ----------
+    path
+        A log directory (its partitions are repaired one after the other) or the folder of one
+        partition. Read only: not a byte, name or time of it changes.
+    output
+        A directory that does not exist or is empty. It becomes a log directory with the same
+        partitions, which kstore and a Kafka broker open; they find it unclean and check it once
+        more.
+
+    Raises
+    ------
+    StoreLockedError
+        Somebody has the directory open for writing.
+    KStoreError
+        There are no partitions in it, or the output is not empty.
+    StorageError
+        The output cannot be written. What cannot be read is told in the report instead.
+
+    Memory: maps of the segments of one partition; one segment where a disk cannot read parts of
+    it. One thread; other calls may run beside it.
+    """
+    return _Repair(files, Path(path), Path(output), progress).run()
+
+
+class _Repair:
+    def __init__(
+        self, files: Files, path: Path, output: Path | None, progress: Progress | None
+    ) -> None:
+        self.files = files
+        self.path = Path(os.path.abspath(path))
+        self.output = None if output is None else Path(os.path.abspath(output))
+        self.progress = progress
+        self.report = RepairReport(str(self.path), None if output is None else str(self.output))
+        self.states = StateReader(files)
+        self.done = self.total = 0
+
+    def run(self) -> RepairReport:
+        files = self.files
+        if files.kind(self.path) != "directory":
+            raise KStoreError(
+                "there is no such directory: name a log directory, or the folder of one partition",
+                path=self.path,
+            )
+        check_finished(files, str(self.path))
+        root, partitions = self._partitions()
+        if files.probe(root / LOCK):
+            raise StoreLockedError(
+                "somebody has this directory open for writing (kstore or a Kafka broker); stop "
+                "it first",
+                path=root / LOCK,
+            )
+        if self.output is not None:
+            self._check_output(self.output)
+        self._check_rights(partitions)
+        starts = self._checkpoint(root / LOG_STARTS)
+        sizes = {name: self._size(path) for name, path in partitions}
+        self.total = sum(sizes.values())
+        if self.output is not None:
+            _make_directories(files, self.output)
+            files.write_atomically(self.output / filenames.UNFINISHED, b'{"format":1}')
+            files.sync_directory(self.output)
+        for name, path in partitions:
+            found = filenames.parse_partition_directory(name)
+            key = (found.topic, found.partition) if found is not None else (name, 0)
+            self.report.partitions.append(self._partition(name, path, starts.get(key, 0)))
+        if root == self.path:
+            for folder in find_missing_folders(files, [str(root)]):
+                notes = self.report.notes if folder.is_certain else self.report.warnings
+                if folder.recovery_point is None:  # of the store's other directories, perhaps
+                    notes = self.report.left_out
+                notes.append(f"{folder.path}: {folder.sentence}")
+        if self.output is not None:
+            if root == self.path:
+                self._root_files(self.output)
+            if starts:
+                write_offsets(files, self.output / LOG_STARTS, starts)
+            files.sync_directory(self.output)
+            files.remove(self.output / filenames.UNFINISHED)
+            files.sync_directory(self.output)
+        return self.report
+
+    def _partitions(self) -> tuple[Path, list[tuple[str, Path]]]:
+        """The log directory, and name and path of each partition to repair."""
+        names = self.files.list_own_directories(self.path)
+        found = []
+        for name in names:
+            parsed = filenames.parse_partition_directory(name)
+            if parsed is not None and not parsed.state:
+                found.append((name, self.path / name))
+            else:
+                why = _STATES.get(parsed.state if parsed is not None else "", "not a partition")
+                self.report.left_out.append(f"left out: {name}, {why}")
+        if found:
+            return self.path, found
+        parsed = filenames.parse_partition_directory(self.path.name)
+        if parsed is None or parsed.state:
+            missing = find_missing_folders(self.files, [str(self.path)])
+            if any(each.recovery_point is not None for each in missing):
+                return self.path, []  # the report says which partitions are gone
+            raise KStoreError(
+                "no partitions here: a log directory holds folders named <topic>-<partition>, "
+                "and the folder of a single partition has such a name",
+                path=self.path,
+            )
+        self.report.left_out.clear()
+        return self.path.parent, [(self.path.name, self.path)]
+
+    def _check_output(self, output: Path) -> None:
+        kind = self.files.kind(output)
+        if kind == "directory":
+            check_finished(self.files, str(output))
+        if kind is not None and (kind != "directory" or self.files.listdir(output)):
+            raise KStoreError("the output must not exist, or be an empty directory", path=output)
+        if output == self.path or self.path in output.parents:
+            raise KStoreError("the output cannot lie in the damaged directory", path=output)
+
+    def _check_rights(self, partitions: list[tuple[str, Path]]) -> None:
+        """What this user may not read is no damage; told before anything is written."""
+        for _, directory in partitions:
+            for name in self.files.listdir(directory):
+                if name.endswith(LOG) and self._is_file(directory / name):
+                    try:
+                        self.files.close(self.files.open(directory / name))
+                    except StorageError as error:
+                        if error.errno in (errno.EACCES, errno.EPERM):
+                            raise
+
+    def _checkpoint(self, path: Path) -> dict[tuple[str, int], int]:
+        try:
+            return read_offsets(self.files, path)
+        except (CorruptFileError, StorageError) as error:
+            self.report.notes.append(f"not used: {error}")
+            return {}
+
+    def _size(self, directory: Path) -> int:
+        return sum(
+            self.files.size_of(directory / name)
+            for name in self.files.listdir(directory)
+            if name.endswith(LOG) and self._is_file(directory / name)
+        )
+
+    def _read(self, name: str, size: int) -> None:
+        self.done += size
+        if self.progress is not None:
+            self.progress(min(self.done, self.total), self.total, name)
+
+    # --- one partition ------------------------------------------------------------------------
+
+    def _partition(self, name: str, path: Path, log_start: int) -> PartitionRepair:
+        result = PartitionRepair(name, str(path))
+        state = self.states.read(path)  # before the files are listed
+        sources, copied = self._sources(name, path, result)
+        found = salvage(sources)
+        pieces = found.pieces
+        result.damages += found.damages
+        result.batches = sum(piece.batches for piece in pieces)
+        result.bytes = sum(piece.end - piece.position for piece in pieces)
+        result.first_offset = pieces[0].first_offset if pieces else None
+        result.gaps = [
+            Gap(one.last_offset + 1, two.first_offset - 1)
+            for one, two in pairwise(pieces)
+            if one.last_offset + 1 < two.first_offset
+        ]
+        segments = _segments(found, sources)
+        end = pieces[-1].last_offset + 1 if pieces else 0
+        result.end_offset = max([end, log_start, *(base for base, _ in segments)])
+        epochs = self._epochs(path, result)
+        for loss in find_missing(self.files, state, path, sources, pieces):
+            (result.missing if loss.is_certain else result.warnings).append(loss)
+        fixes = find_fixes(
+            pieces, None if epochs is None else LeaderEpochs.parse(epochs, path / LEADER_EPOCHS)
+        )
+        result.notes += [
+            f"{fix.source.path.name}: the batch at position {fix.position} says leader epoch "
+            f"{fix.found}, which contradicts the others; made {fix.right}, as they say"
+            for fix in fixes
+        ]
+        if self.output is not None:
+            target = self.output / name
+            result.output = str(target)
+            self._write(target, segments, copied, epochs, path, fixes)
+            if result.gaps:
+                gaps = [(gap.first_offset, gap.last_offset + 1) for gap in result.gaps]
+                note_gaps(self.files, target, gaps)
+            self._finish(target, result, log_start)
+        return result
+
+    def _sources(
+        self, partition: str, path: Path, result: PartitionRepair
+    ) -> tuple[list[Source], list[str]]:
+        """Files with batches, and names of those to be copied as they are."""
+        sources: list[Source] = []
+        copied = []
+        for name in self.files.listdir(path):
+            parsed = filenames.parse(name)
+            live = parsed is not None and parsed.kind == LOG and parsed.suffix in ("", SWAP_SUFFIX)
+            if not self._is_file(path / name) and parsed is not None and live:
+                why = "not a file, or a link that leads nowhere"
+                base = parsed.base_offset
+                result.damages.append(Damage(str(path / name), 0, 0, "unreadable", base, None, why))
+            elif self._is_directory(path / name):
+                result.left_out.append(f"left out: {name}, a directory")
+            elif not self._is_file(path / name):
+                result.notes.append(f"left out: {name}, not a file")
+            elif parsed is None:
+                if name in (LEADER_EPOCHS, PARTITION_METADATA) or name.startswith("kstore."):
+                    continue
+                if name.endswith((TEMPORARY_SUFFIX, *_SUFFIXES)):
+                    result.left_out.append(f"left out: {name}, not a file of a live log")
+                    continue
+                source = None if name.endswith(_SNAPSHOT) else self._stranger(path / name, result)
+                if source is not None:
+                    sources.append(source)
+                else:
+                    copied.append(name)
+            elif parsed.kind == LOG and parsed.suffix in ("", SWAP_SUFFIX):
+                rank = SWAP if parsed.suffix else LIVE
+                tell = partial(self._read, partition)
+                source = self._open(path / name, rank, parsed.base_offset, result, tell)
+                if source is not None:
+                    sources.append(source)
+        return sources, copied
+
+    def _is_file(self, path: Path) -> bool:
+        """Not a link that leads nowhere, or to itself."""
+        return self._kind(path) == "file"
+
+    def _is_directory(self, path: Path) -> bool:
+        return self._kind(path) == "directory"
+
+    def _kind(self, path: Path) -> str | None:
+        with suppress(StorageError):
+            return self.files.kind(path)
+        return None
+
+    def _open(
+        self,
+        path: Path,
+        rank: int,
+        base_offset: int | None,
+        result: PartitionRepair,
+        tell: Callable[[int], None] | None = None,
+    ) -> Source | None:
+        try:
+            source = open_source(self.files, path, rank, base_offset, tell)
+            if rank == LIVE and base_offset is not None:
+                source.landmarks = partial(landmarks_of, self.files, path, base_offset)
+            return source
+        except StorageError as error:
+            result.damages.append(
+                Damage(str(path), 0, 0, "unreadable", base_offset, None, error.reason)
+            )
+            return None
+
+    def _stranger(self, path: Path, result: PartitionRepair) -> Source | None:
+        """A file under no name of a segment, if sound batches are in it."""
+        named_so = path.name.endswith("." + LOG)
+        source = self._open(path, MISNAMED, None, result)
+        if source is None or source.size == 0:
+            return None
+        if named_so or scan_valid_batches(source.data, 0).batch_count > 0:
+            result.notes.append(f"no name of a segment, but batches: {path.name}")
+            return source
+        return None
+
+    def _epochs(self, path: Path, result: PartitionRepair) -> bytes | None:
+        """The leader epochs as they stand in their file; None where it does not parse."""
+        try:
+            data = self.files.read(path / LEADER_EPOCHS, limit=_SMALL)
+            LeaderEpochs.parse(data, path / LEADER_EPOCHS)
+        except (CorruptFileError, StorageError) as error:
+            if self.files.exists(path / LEADER_EPOCHS):
+                result.notes.append(f"made anew: {error}")
+            return None
+        return data
+
+    # --- writing ------------------------------------------------------------------------------
+
+    def _write(
+        self,
+        target: Path,
+        segments: list[tuple[int, list[Piece]]],
+        copied: list[str],
+        epochs: bytes | None,
+        path: Path,
+        fixes: list[EpochFix],
+    ) -> None:
+        files = self.files
+        files.make_directory(target)
+        for base, pieces in segments:
+            fd = files.open(
+                target / filenames.log_name(base),
+                os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND,
+            )
+            try:
+                for part in _parts(pieces, fixes):
+                    files.write(fd, part)
+                files.fsync(fd)
+            finally:
+                files.close(fd)
+        if epochs is not None:
+            files.write_atomically(target / LEADER_EPOCHS, epochs)
+        for name in (*copied, PARTITION_METADATA):
+            self._copy(path / name, target / name, self.report.notes)
+        files.sync_directory(target)
+
+    def _copy(self, source: Path, target: Path, notes: list[str]) -> None:
+        try:
+            if not self.files.exists(source):
+                return
+            data = self.files.read(source, limit=_SMALL)
+        except StorageError as error:
+            notes.append(f"not copied: {error}")
+            return
+        self.files.write_atomically(target, data)
+
+    def _finish(self, target: Path, result: PartitionRepair, log_start: int) -> None:
+        """Make indexes and all else that is derived, and look at what came out."""
+        loaded = load(
+            self.files,
+            str(target),
+            LogConfig(),
+            clean=False,
+            log_start_offset=log_start,
+        )
+        if loaded.recovery.cut_size or loaded.segments.end_offset != result.end_offset:
+            raise KStoreError(
+                "the repaired log is not what was planned: it ends at offset "
+                f"{loaded.segments.end_offset}, not {result.end_offset}; please report this",
+                path=target,
+            )
+        if loaded.epochs_changed:
+            loaded.epochs.save(self.files, target / LEADER_EPOCHS)
+        result.findings = verify_partition(self.files, target).findings
+
+    def _root_files(self, output: Path) -> None:
+        """Side files of the log directory: identity, settings, high watermarks."""
+        for name in self.files.listdir(self.path):
+            source = self.path / name
+            skipped = name in (*_LEFT, LOG_STARTS) or name.endswith(TEMPORARY_SUFFIX)
+            if skipped or self.files.kind(source) != "file":
+                continue
+            if name == HIGH_WATERMARKS:
+                marks = self._checkpoint(source)
+                if marks:
+                    write_offsets(self.files, output / name, marks)
+                continue
+            self._copy(source, output / name, self.report.notes)
+
+
+def _segments(found: Salvaged, sources: list[Source]) -> list[tuple[int, list[Piece]]]:
+    """Share the pieces out among segments: those that were there, where their names can stay."""
+    segments: list[tuple[int, list[Piece]]] = []
+    end, size = 0, 0
+    for piece in found.pieces:
+        source, length = piece.source, piece.end - piece.position
+        last = segments[-1] if segments else None
+        joins = (
+            last is not None
+            and (source is last[1][0].source or source.rank != LIVE)
+            and piece.last_offset - last[0] <= INT32_MAX
+            and size + length <= INT32_MAX
+        )
+        if joins and last is not None:
+            last[1].append(piece)
+            size += length
+        else:
+            named = source.base_offset
+            if named is None or not end <= named <= piece.first_offset:
+                # A wrapper's header names its last inner offset: leave room in front of it.
+                named = (
+                    max(end, piece.first_offset - (1 << 20))
+                    if _is_legacy(piece)
+                    else (piece.first_offset)
+                )
+            segments.append((named, [piece]))
+            size = length
+        end = piece.last_offset + 1
+    live = [s.base_offset for s in sources if s.rank == LIVE and s.base_offset is not None]
+    if live and max(live) >= end and (not segments or max(live) > segments[-1][0]):
+        segments.append((max(live), []))  # the log ended there or later
+    return segments
+
+
+def _is_legacy(piece: Piece) -> bool:
+    return piece.source.data[piece.position + 16] < 2
+
+
+def _parts(pieces: list[Piece], fixes: list[EpochFix]) -> Iterator[memoryview | bytes]:
+    """The bytes of pieces, in parts of a size for writing; wrong leader epochs as they were."""
+    for piece in pieces:
+        start = piece.position
+        inside = [
+            fix
+            for fix in fixes
+            if fix.source is piece.source and piece.position <= fix.position < piece.end
+        ]
+        for fix in sorted(inside, key=attrgetter("position")):
+            at = fix.position + POSITION
+            yield from _cut(piece.source.data, start, at)
+            yield fix.right.to_bytes(4, "big", signed=True)
+            start = at + 4
+        yield from _cut(piece.source.data, start, piece.end)
+
+
+def _cut(data: memoryview, start: int, end: int) -> Iterator[memoryview]:
+    for position in range(start, end, WRITE_SIZE):
+        yield data[position : min(position + WRITE_SIZE, end)]
+
+
+def _make_directories(files: Files, path: Path) -> None:
+    if files.kind(path) is None:
+        _make_directories(files, path.parent)
+        files.make_directory(path)

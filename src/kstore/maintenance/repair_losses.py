@@ -1,0 +1,97 @@
+"""Records that a damaged partition has lost altogether: what a repair cannot save.
+
+The rules are those of an audit, :mod:`kstore.verify.losses`. What a repair found under
+another name is not lost, and where a file is damaged its own damage says what is missing.
+"""
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from kstore._native.recovery.batch_audit import BatchAudit
+from kstore.checkpoint.known_gaps import Range, read_known_gaps
+from kstore.errors import CorruptFileError, NewerFormatError, StorageError
+from kstore.files.files import Files
+from kstore.recovery.lost_segments import LostRange, read_lost
+from kstore.segment import header_checksums
+from kstore.segment.salvage import LIVE, SWAP, Piece, Source
+from kstore.verify.log_dir_state import PartitionState
+from kstore.verify.losses import (
+    Layout,
+    Loss,
+    SegmentEnd,
+    find_cut,
+    find_losses,
+    find_orphans,
+)
+
+
+def find_missing(
+    files: Files,
+    state: PartitionState | None,
+    path: Path,
+    sources: Sequence[Source],
+    kept: Sequence[Piece],
+) -> list[Loss]:
+    """What is gone of a partition, and in none of the pieces that are kept.
+
+    Nothing while a compaction waits to be finished: its files stand for others.
+    """
+    if any(source.rank == SWAP for source in sources):
+        return []
+    live = sorted(
+        (source.base_offset, source)
+        for source in sources
+        if source.rank == LIVE and source.base_offset is not None
+    )
+    names = files.listdir(path)
+    known_gaps: list[Range] = []
+    lost: list[LostRange] = []
+    with suppress(CorruptFileError, NewerFormatError, StorageError):  # then nothing explains a gap
+        known_gaps = read_known_gaps(files, path)
+    with suppress(CorruptFileError, NewerFormatError, StorageError):
+        lost = read_lost(files, path)
+    layout = Layout(
+        str(path),
+        state,
+        tuple(_end_of(files, base, source) for base, source in live),
+        find_orphans(names),
+        find_cut(names),
+        tuple(known_gaps),
+        tuple(lost),
+    )
+    return [
+        loss
+        for loss in find_losses(layout)
+        if loss.offset is None
+        or not any(piece.first_offset <= loss.offset <= piece.last_offset for piece in kept)
+    ]
+
+
+def _end_of(files: Files, base: int, source: Source) -> SegmentEnd:
+    """Where a segment ends, by a walk over its headers."""
+    audit = BatchAudit(base, source.size, b"", b"")
+    is_sound = True
+    while not audit.at_end and is_sound:
+        _, events = audit.walk(source.data[audit.position :])
+        is_sound = all(kind == "epoch" for kind, *_ in events)
+    is_sound = is_sound and audit.tail_position < 0
+    following = None
+    try:
+        fd = files.open(os.fspath(source.path))
+        try:
+            found = header_checksums.load(files, source.path.parent, base, fd)
+            following = None if found is None else found.following
+        finally:
+            files.close(fd)
+    except (StorageError, NewerFormatError):  # then no seal says what followed
+        following = None
+    return SegmentEnd(
+        base,
+        audit.last_offset + 1,
+        source.size,
+        is_sound=is_sound,
+        has_gaps=audit.has_gaps,
+        following=following,
+    )

@@ -1,0 +1,1 @@
+"""Kafka's wire language: fields of its records and messages."""

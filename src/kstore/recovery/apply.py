@@ -1,0 +1,260 @@
+"""What recovery changes on disk: cut, put aside, write indexes and epochs anew.
+
+Nothing that was in a log is deleted: bytes that leave it are first made durable beside it, as
+``kstore.cut.*``. Every step may be interrupted and is then done again by the next recovery.
+"""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kstore._native.recovery.segment_scan import SegmentScan
+from kstore.checkpoint.known_gaps import truncate_gaps
+from kstore.checkpoint.leader_epochs import LeaderEpochs
+from kstore.checkpoint.quarantine import free_name, keep_unreadable
+from kstore.config import LogConfig
+from kstore.errors import CorruptFileError
+from kstore.files import filenames
+from kstore.files.filenames import (
+    CLEANED_SUFFIX,
+    LEADER_EPOCHS,
+    LOG,
+    SNAPSHOT,
+    TEMPORARY_SUFFIX,
+)
+from kstore.files.files import Files
+from kstore.segment import transaction_index
+from kstore.segment.scan import PIECE, scan_segment
+from kstore.segment.transaction_index import ENTRY_SIZE
+
+_EPOCH_END = 17  # a batch's bytes up to its magic, the leader epoch before it
+
+
+@dataclass(slots=True)
+class Plan:
+    """Everything found, before anything of a segment is changed, and then what was done."""
+
+    directory: Path
+    sizes: dict[int, int]  # base offset to size of the log file
+    names: set[str] = field(default_factory=set)  # of everything in the directory
+    scans: dict[int, SegmentScan] = field(default_factory=dict)
+    dropped: list[int] = field(default_factory=list)  # segments behind a torn one
+    torn: int | None = None  # base offset of the segment to be cut, where the log will end
+    gapped: list[int] = field(default_factory=list)  # to be cut, and later segments stay
+    sync: bool = True
+    faults: dict[str, list[str]] = field(default_factory=dict)  # sentence: files it is true of
+    notes: list[str] = field(default_factory=list)  # what was wrong, in sentences
+    remarks: list[str] = field(default_factory=list)  # what need not be wrong
+    kept_in: str | None = None  # path of the file with the cut bytes
+    kept: list[str] = field(default_factory=list)  # names of files put aside
+    rebuilt: list[str] = field(default_factory=list)  # names of side files written anew
+
+    @property
+    def to_cut(self) -> set[int]:
+        """Base offsets of the segments that lose their end."""
+        return {*self.gapped, *([] if self.torn is None else [self.torn])}
+
+    @property
+    def end_offset(self) -> int | None:
+        """The log's end where it will be cut, else None."""
+        return None if self.torn is None else self.scans[self.torn].next_offset
+
+
+def put_aside(files: Files, plan: Plan) -> list[str]:
+    """Take the segments behind a cut one out of the log; returns names of the files removed.
+
+    A log that holds bytes is renamed to ``kstore.cut.*``, its side files go.
+    """
+    dropped = set(plan.dropped)
+    gone = [
+        name
+        for name in (files.listdir(plan.directory) if dropped else ())
+        if (found := filenames.parse(name)) is not None
+        and found.base_offset in dropped
+        and found.kind != SNAPSHOT
+    ]
+    for name in sorted(gone, reverse=True):  # newest first: a crash in between leaves no gap
+        found = filenames.parse(name)
+        assert found is not None
+        if found.kind == LOG and plan.sizes[found.base_offset] > 0:
+            aside = free_name(plan.names, found.base_offset, 0)
+            plan.names.add(aside)
+            files.rename(plan.directory / name, plan.directory / aside)
+            plan.kept.append(aside)
+        else:
+            files.remove(plan.directory / name)
+    return gone
+
+
+def apply(files: Files, plan: Plan) -> None:
+    """Cut the torn segment and write the indexes of all that were scanned."""
+    to_cut = plan.to_cut
+    last = max(plan.sizes, default=-1)
+    for base, scan in plan.scans.items():
+        names = [filenames.index_name(base), filenames.time_index_name(base)]
+        if base in to_cut:
+            _cut(files, plan, scan, is_last=base == last)
+        for name, data in zip(names, (scan.index, scan.time_index), strict=True):
+            if _replace(files, plan.directory / name, data, plan.sync):
+                plan.rebuilt.append(name)
+        if base in to_cut:
+            _cut_transactions(files, plan, base, scan.next_offset)
+    if plan.end_offset is not None:
+        _cut_snapshots(files, plan, plan.end_offset)
+        truncate_gaps(files, plan.directory, plan.end_offset)
+
+
+def _cut(files: Files, plan: Plan, scan: SegmentScan, *, is_last: bool) -> None:
+    """Take the torn tail from the log file; its bytes are safe elsewhere before they go.
+
+    The last segment is cut in place: no reader maps it. One that had others behind it may be
+    mapped by a reader in another process, which to touch a page beyond the file's end would
+    kill: a copy of its beginning takes its place, as in a truncation.
+    """
+    path = plan.directory / filenames.log_name(scan.base_offset)
+    fd = files.open(path, os.O_RDWR)
+    try:
+        _keep_tail(files, fd, plan, scan)
+        if is_last:
+            files.truncate(fd, scan.valid_size)
+            if plan.sync:
+                files.fsync(fd)
+    finally:
+        files.close(fd)
+    if not is_last:
+        copy = Path(f"{path}{CLEANED_SUFFIX}")  # which every loader takes for unfinished
+        files.copy(path, copy, scan.valid_size)
+        files.rename(copy, path)
+        if plan.sync:
+            files.sync_directory(plan.directory)
+
+
+def _keep_tail(files: Files, fd: int, plan: Plan, scan: SegmentScan) -> None:
+    if files.only_zeros(fd, scan.valid_size, scan.file_size):
+        return  # only zeros: preallocated, or extended just before a power cut
+    name = free_name(plan.names, scan.base_offset, scan.valid_size)
+    plan.names.add(name)
+    path = plan.directory / name
+    temporary = Path(f"{path}{TEMPORARY_SUFFIX}")
+    kept = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
+    try:
+        for position in range(scan.valid_size, scan.file_size, PIECE):
+            piece = files.pread(fd, min(PIECE, scan.file_size - position), position)
+            files.write(kept, piece)
+        files.fsync(kept)
+    finally:
+        files.close(kept)
+    files.rename(temporary, path)
+    files.sync_directory(plan.directory)
+    plan.kept_in = str(path)
+    plan.kept.append(name)
+
+
+def _replace(files: Files, path: Path, data: bytes, sync: bool) -> bool:
+    """Write an index under a temporary name and rename it: readers may have the old one mapped."""
+    if files.exists(path) and files.size_of(path) == len(data) and files.read(path) == data:
+        return False
+    temporary = Path(f"{path}{TEMPORARY_SUFFIX}")
+    fd = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
+    try:
+        files.write(fd, data)
+        if sync:
+            files.fsync(fd)
+    finally:
+        files.close(fd)
+    files.rename(temporary, path)
+    return True
+
+
+def _cut_transactions(files: Files, plan: Plan, base: int, end_offset: int) -> None:
+    """Forget aborted transactions of a segment that end behind the cut."""
+    path = plan.directory / filenames.transaction_index_name(base)
+    if not files.exists(path):
+        return
+    entries, fault = transaction_index.load(files, path)
+    kept = [entry for entry in entries if entry.last_offset < end_offset]
+    if fault is not None and len(kept) == len(entries):
+        files.remove(path)  # made anew from the markers, as a lost one is
+    elif files.size_of(path) != len(kept) * ENTRY_SIZE:
+        files.write_atomically(path, transaction_index.encode(kept))
+
+
+def _cut_snapshots(files: Files, plan: Plan, end_offset: int) -> None:
+    """Forget producer states behind the log's end."""
+    for name in files.listdir(plan.directory):
+        found = filenames.parse(name)
+        if found is not None and found.kind == SNAPSHOT and found.base_offset > end_offset:
+            files.remove(plan.directory / name)
+
+
+# --- leader epochs ---------------------------------------------------------------------------
+
+
+def recover_epochs(files: Files, plan: Plan, config: LogConfig) -> LeaderEpochs:
+    """Epochs from the file, with those the scans found and without those behind a cut.
+
+    A file that is missing or does not parse is written anew from the batches: Kafka takes a
+    missing one for an empty one, and does not start on one that does not parse. The unreadable
+    one is kept aside.
+    """
+    path = plan.directory / LEADER_EPOCHS
+    lost = not files.exists(path) and any(plan.sizes.values())
+    try:
+        epochs = LeaderEpochs.load(files, path)
+    except CorruptFileError as error:
+        epochs = LeaderEpochs()
+        lost = True
+        plan.notes.append(f"{LEADER_EPOCHS} does not parse ({error.reason})")
+        plan.kept.append(keep_unreadable(files, plan.directory, LEADER_EPOCHS))
+    changed = lost
+    for epoch, start_offset in _epochs_in_log(files, plan, config, whole=lost):
+        if epochs.latest is None or epoch > epochs.latest.epoch:
+            changed |= epochs.assign(epoch, start_offset)
+    if plan.end_offset is not None:
+        changed |= epochs.truncate_from_end(plan.end_offset)
+    if changed:
+        epochs.save(files, path)
+        plan.rebuilt.append(LEADER_EPOCHS)
+        if lost and len(epochs):
+            plan.notes.append(f"{LEADER_EPOCHS} was lost and made from the batches")
+    return epochs
+
+
+def _epochs_in_log(
+    files: Files, plan: Plan, config: LogConfig, *, whole: bool
+) -> list[tuple[int, int]]:
+    """(epoch, offset) where epochs may begin: in the scanned segments, or in the whole log.
+
+    Epochs never go back, so a segment that begins with the one the next begins with holds no
+    other: of those only the first batch is looked at.
+    """
+    bases = [base for base in sorted(plan.sizes) if base not in plan.dropped]
+    if not whole:
+        return [entry for base in bases if base in plan.scans for entry in plan.scans[base].epochs]
+    firsts = [_first_epoch(files, plan, base) for base in bases]
+    found: list[tuple[int, int]] = []
+    for slot, base in enumerate(bases):
+        if slot + 1 < len(bases) and firsts[slot][0] == firsts[slot + 1][0]:
+            found += [firsts[slot]] if firsts[slot][0] >= 0 else []
+            continue
+        scan = plan.scans.get(base)
+        if scan is None:
+            path = plan.directory / filenames.log_name(base)
+            scan = scan_segment(files, path, base, config)
+        found += scan.epochs
+    return found
+
+
+def _first_epoch(files: Files, plan: Plan, base: int) -> tuple[int, int]:
+    """(leader epoch, base offset) of a segment's first batch; -1 before v2, or without one."""
+    fd = files.open(plan.directory / filenames.log_name(base))
+    try:
+        header = files.pread(fd, _EPOCH_END, 0)
+    finally:
+        files.close(fd)
+    if len(header) < _EPOCH_END or header[-1] != 2:
+        return -1, base
+    return (
+        int.from_bytes(header[12:16], "big", signed=True),
+        int.from_bytes(header[:8], "big", signed=True),
+    )

@@ -1,0 +1,193 @@
+"""From a partition directory to what a log needs to start: segments, epochs, recovery point.
+
+For a writer. The order is Kafka's LogLoader: finish what was interrupted, open the segments,
+recover what may be torn, make the first segment if there is none. What differs is said in
+:mod:`kstore.recovery.plan`: nothing is cut below the recovery point, and cut bytes are kept.
+"""
+
+import itertools
+import logging
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kstore._native.read.segment_view import SegmentList, SegmentView
+from kstore.checkpoint.leader_epochs import LeaderEpochs
+from kstore.config import LogConfig
+from kstore.files import filenames
+from kstore.files.files import Files
+from kstore.producer_state.state import ProducerState, UncleanStop
+from kstore.recovery.lost_segments import LostRange
+from kstore.recovery.plan import recover_partition, unflushed_from
+from kstore.recovery.report import Recovered, RecoveryReport
+from kstore.segment import segment as segments_on_disk
+from kstore.segment.scan import Tell
+
+_LOGGER = logging.getLogger("kstore")
+
+
+@dataclass(slots=True)
+class LoadedLog:
+    """A partition as it was found, ready for a writer."""
+
+    segments: SegmentList
+    epochs: LeaderEpochs
+    recovery_point: int
+    recovery: RecoveryReport
+    producers: ProducerState
+    data_end: int  # the offset after the last batch; the log start may lie beyond
+    lost: tuple[LostRange, ...]  # records that were gone before it was opened
+    epochs_changed: bool  # their file says more: to be written before the first append
+
+
+def load(
+    files: Files,
+    directory: str,
+    config: LogConfig,
+    *,
+    clean: bool,
+    recovery_point: Callable[[], int] = lambda: 0,
+    log_start_offset: int = 0,
+    mode: str = "careful",
+    tell: Tell | None = None,
+    clock: Callable[[], int] | None = None,
+    cleaned_below: Callable[[], int] = lambda: 0,
+) -> LoadedLog:
+    """Load a partition for writing; the caller holds the log directory's lock.
+
+    Parameters
+    ----------
+    clean
+        Whether the directory was left by a clean stop. If not, segments from the one that
+        holds the recovery point on are scanned and their indexes rebuilt.
+    recovery_point, log_start_offset
+        From the directory's checkpoints; 0 where there is no entry. After a clean stop the first
+        says only whether the log has lost its end since.
+    mode, tell, cleaned_below
+        See :func:`kstore.recovery.plan.recover_partition`.
+    clock
+        The log's, in ms since 1970: producers expire by it. None: the real one.
+
+    Raises
+    ------
+    RecoveryNeededError
+        Damage below the recovery point, or before intact segments. Nothing was changed.
+    """
+    durable = scanned_from = recovery_point()
+
+    def recover(point: int | None) -> Recovered:
+        return recover_partition(
+            files,
+            directory,
+            point,
+            config,
+            mode=mode,
+            tell=tell,
+            cleaned_below=cleaned_below,
+            log_start=log_start_offset,
+        )
+
+    recovered = recover(None if clean else durable)
+    bases = [segment.base_offset for segment in recovered.segments]
+    if clean and bases and _is_unsound(files, directory, bases[-1]):
+        # A clean stop cannot leave this: the marker lies, or somebody changed the files.
+        clean = False
+        # Of the other segments nothing speaks against the stop.
+        scanned_from = max(durable, bases[-1])
+        recovered = recover(scanned_from)
+    segments, data_end = _open_segments(files, directory, bases, log_start_offset, config)
+    epochs = recovered.epochs
+    shorter = epochs.truncate_from_end(segments.end_offset)
+    shorter = epochs.truncate_from_start(segments.start_offset) or shorter
+    known = min(data_end if clean else durable, data_end)
+    producers = ProducerState(files, directory, config.producer_id_expiration_ms)
+    producers.load(
+        segments,
+        time.time_ns() // 1_000_000 if clock is None else clock(),
+        unclean=None
+        if clean
+        else UncleanStop(unflushed_from(bases, scanned_from), known, log_start_offset),
+        quiet=frozenset(
+            segment.base_offset for segment in recovered.segments if segment.producer_batches == 0
+        ),
+    )
+    producers.restore_indexes(segments)
+    report = recovered.report.and_end(segments.end_offset, durable)
+    if report.missing:
+        _LOGGER.warning("%s", report)
+    told, report = report, report.and_producers(producers.removed, producers.rewritten)
+    if report is not told:
+        _LOGGER.info("%s", report)
+    lost = recovered.lost
+    return LoadedLog(segments, epochs, known, report, producers, data_end, lost, shorter)
+
+
+def _open_segments(
+    files: Files, directory: str, bases: list[int], log_start_offset: int, config: LogConfig
+) -> tuple[SegmentList, int]:
+    """The segments of a recovered directory, the first made where there is none; the offset
+    after the last batch."""
+    if not bases:
+        bases = [log_start_offset]
+        segments_on_disk.create(files, directory, log_start_offset, config)
+        files.sync_directory(directory)
+    views = [
+        segments_on_disk.sealed(files, directory, base, following)
+        for base, following in itertools.pairwise(bases)
+    ]
+    active = load_active(files, directory, bases[-1])
+    data_end = active.next_offset
+    start = max(log_start_offset, bases[0])
+    if start > active.next_offset:
+        active.publish(active.size, start)
+    return SegmentList((*views, active), start), data_end
+
+
+def base_offsets(files: Files, directory: str) -> list[int]:
+    """Base offsets of the live segments, ascending."""
+    return sorted(
+        parsed.base_offset
+        for parsed in map(filenames.parse, files.listdir(directory))
+        if parsed is not None and parsed.kind == filenames.LOG and not parsed.suffix
+    )
+
+
+def load_active(files: Files, directory: str, base_offset: int) -> SegmentView:
+    """The last segment, with its entries and its end found by walking from the last entry."""
+    path = os.path.join(directory, filenames.log_name(base_offset))
+    size = files.size_of(path)
+    view = SegmentView(base_offset, path)
+    if size == 0:
+        view.is_largest_known = True
+        return view
+    segments_on_disk.load_indexes(files, directory, view)
+    position, next_offset = segments_on_disk.walk_end(files, view, size)
+    view.publish(position, next_offset)
+    fd = files.open(path)
+    try:
+        segments_on_disk.learn_active_times(
+            view, lambda position, count: files.pread(fd, count, position)
+        )
+    finally:
+        files.close(fd)
+    return view
+
+
+def _is_unsound(files: Files, directory: str, base_offset: int) -> bool:
+    """Whether the last segment ends in something that is not a whole batch."""
+    path = os.path.join(directory, filenames.log_name(base_offset))
+    size = files.size_of(path)
+    if size == 0:
+        return False
+    view = SegmentView(base_offset, path)
+    segments_on_disk.load_indexes(files, directory, view)
+    return segments_on_disk.walk_end(files, view, size)[0] != size
+
+
+def is_empty(files: Files, path: str) -> bool:
+    """Whether no segment of a partition has a byte, damaged or not."""
+    return not any(
+        files.size_of(os.path.join(path, filenames.log_name(base)))
+        for base in base_offsets(files, path)
+    )

@@ -1,0 +1,358 @@
+"""``kstore.lost``: offsets whose segments disappeared while no program had the log open.
+
+A listing shows a lost segment by its indexes, which have no log file or an empty one. The seal of
+the segment before it names it, and the checkpoint of log starts names offsets in front of the
+first segment. A writer notes what it finds in ``kstore.lost`` before it removes any of these
+signs, so that readers and audits still know. Kafka opens such a log without a word. Format:
+docs/format/kstore-files.md.
+"""
+
+import json
+import logging
+import os
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from kstore._native.index.index_files import OffsetIndex, TimeIndex
+from kstore._native.read.segment_view import SegmentView
+from kstore.checkpoint.known_gaps import Range, is_known, merge_ranges, read_known_gaps
+from kstore.errors import CorruptFileError, CorruptRecordError, NewerFormatError, StorageError
+from kstore.files import filenames
+from kstore.files.filenames import LOST_SEGMENTS
+from kstore.files.files import Files
+from kstore.segment import header_checksums
+from kstore.segment.index_sanity import used_size
+
+_LOGGER = logging.getLogger("kstore")
+FORMAT = 1
+_MOST = 1 << 26  # bytes
+_LOG_SUFFIX = f".{filenames.LOG}"
+_INDEX_SUFFIXES = tuple(f".{kind}" for kind in filenames.SEGMENT_KINDS if kind != filenames.LOG)
+_ENTRY, _TIME_ENTRY = 8, 12
+_BASE = 20  # digits of a base offset in a file name
+
+
+class LostRange(NamedTuple):
+    """Offsets of lost records, and the largest timestamp among them, None if it is not known."""
+
+    first: int
+    end: int  # the offset after the last
+    largest: int | None = None
+    is_certain: bool = True  # False: a broker that was killed may have deleted the segment
+
+    def describe(self) -> str:
+        """A sentence that names the offsets."""
+        doubt = "" if self.is_certain else ", unless a broker was killed while it deleted it"
+        return (
+            f"the records at offsets {self.first} to {self.end - 1} are lost: "
+            f"their segment is gone{doubt}"
+        )
+
+
+class LostRecords:
+    """The lost ranges of one log. Immutable."""
+
+    __slots__ = ("_directory", "ranges")
+
+    def __init__(self, directory: str, ranges: Iterable[LostRange] = ()) -> None:
+        self._directory = directory
+        self.ranges = tuple(ranges)
+
+    def truncate(self, files: Files, directory: str, end: int) -> "LostRecords":
+        """The ranges that are left below a new log end; the file is made to say so."""
+        kept = [each for each in self.ranges if each.first < end]
+        if len(kept) == len(self.ranges):
+            return self
+        write_lost(files, directory, kept)
+        return LostRecords(directory, kept)
+
+    def check_offset(self, offset: int) -> None:
+        """Raise CorruptRecordError if the record at an offset may be a lost one."""
+        for lost in self.ranges:
+            if lost.is_certain and lost.first <= offset < lost.end:
+                raise self._error(lost)
+
+    def find_errors(self, start: int, stop: int) -> list[CorruptRecordError]:
+        """An error for each range that is lost for certain and has offsets in [start, stop)."""
+        return [
+            self._error(lost)
+            for lost in self.ranges
+            if lost.is_certain and lost.first < stop and start < lost.end
+        ]
+
+    def check_time(self, start: int, stop: int | None, ms: int) -> None:
+        """Raise CorruptRecordError if a lost record may be the first at or after ms.
+
+        ``stop`` is the offset that was found, None if none was. A range that ends where the log
+        starts counts: the start moved up because the segment is gone.
+        """
+        for lost in self.ranges:
+            is_between = lost.end >= start and (stop is None or lost.first < stop)
+            is_new_enough = lost.largest is None or lost.largest >= ms
+            if lost.is_certain and is_between and is_new_enough:
+                raise self._error(lost)
+
+    def _error(self, lost: LostRange) -> CorruptRecordError:
+        return CorruptRecordError(
+            f"{lost.describe()}. Restore the files, or remove {LOST_SEGMENTS} to accept the loss",
+            path=self._directory,
+            offset=lost.first,
+        )
+
+
+# --- finding -----------------------------------------------------------------------------------
+
+
+def find_lost_segments(
+    files: Files,
+    directory: str,
+    names: Sequence[str],
+    sizes: Mapping[int, int],
+    *,
+    log_start: int,
+    is_clean: bool,
+) -> list[LostRange]:
+    """Segments that the files of a partition show to be lost, by offset.
+
+    What is lost behind the last segment is not among them: the recovery point tells that.
+
+    Parameters
+    ----------
+    names
+        One listing of the directory.
+    sizes
+        Of the log files of the live segments, by base offset.
+    log_start
+        The log start by the checkpoint; 0 if it has no entry.
+    is_clean
+        Whether the log directory was closed cleanly. If not, an index without its log is no
+        proof, and an empty log may be what a power cut left.
+    """
+    bases = sorted(sizes)
+    if not bases:
+        return []
+    there = set(names)
+    missing = {base for base in find_indexes_without_log(names) if base < bases[-1]}
+    certain = set(missing) if is_clean else set()
+    for base, end in pairwise(bases):
+        following = _read_following(files, directory, base, there, is_checked=True)
+        if following is not None and following < bases[-1] and following not in sizes:
+            certain.add(following)
+        if is_clean and not sizes[base] and _has_entries(files, directory, base, end):
+            certain.add(base)
+    ends = sorted(missing.union(certain, bases))
+    ranges = []
+    for base in sorted(missing | certain):
+        end = ends[bisect_right(ends, base)]
+        largest = _largest_timestamp(files, directory, base, end, there)
+        ranges.append(LostRange(base, end, largest, base in certain))
+    if is_clean and 0 < log_start < bases[0]:
+        ranges = merge_lost(ranges, [LostRange(log_start, bases[0])])
+    gaps = merge_ranges(_read_known_gaps(files, directory)) if ranges else []
+    return [
+        each for each in clip(ranges, log_start, sizes) if not is_known(gaps, each.first, each.end)
+    ]
+
+
+def _read_known_gaps(files: Files, directory: str) -> list[Range]:
+    try:
+        return read_known_gaps(files, directory)
+    except (CorruptFileError, NewerFormatError):  # then nothing explains a gap
+        return []
+
+
+def find_indexes_without_log(names: Iterable[str]) -> dict[int, str]:
+    """Indexes whose log file is gone, one for each segment, by base offset.
+
+    Not those of a segment that is being retired or replaced: its log is renamed first. If the
+    index, too, has a file of that name, that one is of an older segment of the same base.
+    """
+    indexes, logs, retired, there = [], set(), set(), set()
+    for name in names:
+        if name.endswith(_INDEX_SUFFIXES):
+            indexes.append(name)
+        elif name.endswith(filenames.DELETED_SUFFIX):
+            there.add(name)
+            if name.startswith(_LOG_SUFFIX, _BASE):
+                retired.add(name[:_BASE])
+        elif name.startswith(_LOG_SUFFIX, _BASE):
+            logs.add(name[:_BASE])
+    found = {}
+    for name in indexes:
+        base = name[:_BASE]
+        is_retiring = base in retired and name + filenames.DELETED_SUFFIX not in there
+        if base not in logs and not is_retiring and (parsed := filenames.parse(name)) is not None:
+            found[parsed.base_offset] = name
+    return found
+
+
+def _has_entries(files: Files, directory: str, base: int, end: int) -> bool:
+    """Whether a sound index of an empty log has entries, of offsets below end: it had batches."""
+    path = os.path.join(directory, filenames.index_name(base))
+    if files.exists(path) and (size := used_size(files, path, _ENTRY)):
+        index = OffsetIndex(files.read(path, limit=_MOST)[:size], base)
+        if index.find_fault() is None and index[index.count - 1][0] < end:
+            return True
+    path = os.path.join(directory, filenames.time_index_name(base))
+    if files.exists(path) and (size := used_size(files, path, _TIME_ENTRY)):
+        times = TimeIndex(files.read(path, limit=_MOST)[:size], base)
+        return times.count > 0 and times.find_fault(end) is None
+    return False
+
+
+def _read_following(
+    files: Files, directory: str, base: int, names: set[str], *, is_checked: bool
+) -> int | None:
+    """The segment that followed, as a seal says; checked: that the seal is of the file there."""
+    if filenames.seal_name(base) not in names:
+        return None
+    try:
+        stamp = None
+        if is_checked:
+            about = files.about(os.path.join(directory, filenames.log_name(base)))
+            stamp = about.st_ino, about.st_ctime_ns, about.st_size
+        return header_checksums.read_following(files, directory, base, stamp)
+    except (StorageError, NewerFormatError):  # it says nothing: an audit reports it
+        return None
+
+
+def _largest_timestamp(
+    files: Files, directory: str, base: int, end: int, names: set[str]
+) -> int | None:
+    """The largest timestamp of a lost segment, by its time index.
+
+    Only if its seal says that no other segment was lost behind it.
+    """
+    name = filenames.time_index_name(base)
+    if name not in names:
+        return None
+    if _read_following(files, directory, base, names, is_checked=False) != end:
+        return None
+    path = os.path.join(directory, name)
+    size = used_size(files, path, _TIME_ENTRY)
+    index = TimeIndex(files.read(path, limit=_MOST)[:size], base)
+    if not index.count or index.find_fault() is not None:
+        return None
+    largest: int = index[index.count - 1][0]
+    return largest
+
+
+# --- the file ----------------------------------------------------------------------------------
+
+
+def read_lost(files: Files, directory: str | os.PathLike[str]) -> list[LostRange]:
+    """The noted ranges, ascending; none if there is no file.
+
+    Raises CorruptFileError for a file that does not parse, NewerFormatError for a newer format.
+    """
+    path = os.path.join(directory, LOST_SEGMENTS)
+    if not files.exists(path):
+        return []
+    try:
+        document = json.loads(files.read(path, limit=_MOST))
+        number = int(document["format"])
+        if number <= FORMAT:
+            return sort_ranges(
+                LostRange(int(first), int(end), largest and int(largest), bool(is_certain))
+                for first, end, largest, is_certain in document["lost"]
+            )
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise CorruptFileError(f"{LOST_SEGMENTS} does not parse: {error!r}", path=path) from None
+    raise NewerFormatError(
+        f"{LOST_SEGMENTS} has format {number}, and this kstore knows format {FORMAT} only: "
+        "use a newer one",
+        path=path,
+    )
+
+
+def write_lost(files: Files, directory: str, ranges: Iterable[LostRange]) -> None:
+    """Replace the file, durably; an empty list removes it."""
+    path = os.path.join(directory, LOST_SEGMENTS)
+    kept = sort_ranges(ranges)
+    if kept:
+        document = {"format": FORMAT, "lost": [list(each) for each in kept]}
+        files.write_atomically(path, json.dumps(document).encode() + b"\n")
+    elif files.exists(path):
+        files.remove(path)
+
+
+def sort_ranges(ranges: Iterable[LostRange]) -> list[LostRange]:
+    return sorted(ranges, key=lambda each: each[:2])
+
+
+def clip(ranges: Iterable[LostRange], log_start: int, sizes: Mapping[int, int]) -> list[LostRange]:
+    """What is lost by now, with segments of these sizes, by base offset.
+
+    Not what lies below the log start, nor what was truncated; nor a range with a segment in it,
+    whose files were restored.
+    """
+    last = max(sizes, default=0)
+    there = sorted(base for base, size in sizes.items() if size)
+    return [
+        each._replace(first=max(each.first, log_start), end=min(each.end, last))
+        for each in ranges
+        if each.end > log_start
+        and each.first < last
+        and bisect_left(there, each.first) == bisect_left(there, each.end)
+    ]
+
+
+def merge_lost(known: Iterable[LostRange], found: Iterable[LostRange]) -> list[LostRange]:
+    """Known ranges, and those found that none of them covers."""
+    merged = list(known)
+    for each in found:
+        if not any(one.first <= each.first and each.end <= one.end for one in merged):
+            merged.append(each)
+    return sort_ranges(merged)
+
+
+# --- readers -----------------------------------------------------------------------------------
+
+
+class LostOutside:
+    """Finds the lost ranges of a log that another process owns, or none. Not thread safe.
+
+    A writer notes in ``kstore.lost`` what it finds when it opens the log. If no writer has opened
+    it since the loss, the files show it.
+    """
+
+    def __init__(self, files: Files, condition: Callable[[], str]) -> None:
+        self._files = files
+        self._condition = condition
+        self._reported: set[str] = set()
+
+    def find(
+        self, directory: str, names: Sequence[str], views: Sequence[SegmentView], log_start: int
+    ) -> LostRecords:
+        """What is lost by a listing; a warning names each range once.
+
+        ``views`` are the segments of the listing. Raises StorageError for a file that vanishes.
+        """
+        ranges: list[LostRange] = []
+        if LOST_SEGMENTS in names:
+            try:
+                ranges = read_lost(self._files, directory)
+            except (CorruptFileError, NewerFormatError) as error:
+                self._report(str(error))
+        sizes = {view.base_offset: view.size for view in views}
+        if len(views) > 1 and (condition := self._condition()) != "owned":
+            found = find_lost_segments(
+                self._files,
+                directory,
+                names,
+                sizes,
+                log_start=log_start,
+                is_clean=condition == "clean",
+            )
+            ranges = merge_lost(ranges, found)
+        ranges = clip(ranges, log_start, sizes) if ranges else []
+        for each in ranges:
+            self._report(f"{directory}: {each.describe()}")
+        return LostRecords(directory, ranges)
+
+    def _report(self, sentence: str) -> None:
+        if sentence not in self._reported:
+            self._reported.add(sentence)
+            _LOGGER.warning("%s", sentence)

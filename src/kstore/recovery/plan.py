@@ -1,0 +1,403 @@
+"""What a writer does to a partition directory before it opens it: Kafka's LogLoader.
+
+Finish or undo interrupted compactions, then scan what may not have reached the disk: whole
+segments from the one that holds the recovery point. Only an incomplete or damaged *tail* at or
+above the recovery point is cut, its bytes are kept beside the log, and the report says so.
+Damage anywhere else raises RecoveryNeededError and leaves the segments as they are. Kafka cuts
+there, and deletes every later segment; ``mode="kafka"`` does as Kafka, but keeps the bytes.
+
+Everything is found out before anything of a segment is changed; :mod:`kstore.recovery.apply` does
+the changing.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from time import perf_counter
+
+from kstore._native.format.status import reason
+from kstore._native.read.segment_view import SegmentView
+from kstore._native.recovery.segment_scan import SegmentScan
+from kstore.checkpoint.known_gaps import Range, is_known, merge_ranges, read_known_gaps
+from kstore.config import LogConfig
+from kstore.errors import CorruptFileError, NewerFormatError, RecoveryNeededError
+from kstore.files import filenames
+from kstore.files.filenames import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX
+from kstore.files.files import Files
+from kstore.recovery import apply
+from kstore.recovery.apply import Plan
+from kstore.recovery.lost_segments import (
+    LostRange,
+    clip,
+    find_lost_segments,
+    merge_lost,
+    read_lost,
+    write_lost,
+)
+from kstore.recovery.report import Recovered, RecoveredSegment, RecoveryReport, some_of
+from kstore.recovery.swap_files import finish_swaps
+from kstore.segment.index_sanity import find_index_fault
+from kstore.segment.scan import Tell, scan_segment
+from kstore.segment.segment import load_indexes, walk_end
+
+_LOGGER = logging.getLogger("kstore")
+
+
+def recover_partition(
+    files: Files,
+    directory: str | os.PathLike[str],
+    recovery_point: int | None,
+    config: LogConfig,
+    *,
+    sync: bool = True,
+    mode: str = "careful",
+    tell: Tell | None = None,
+    cleaned_below: Callable[[], int] = lambda: 0,
+    log_start: int = 0,
+) -> Recovered:
+    """Bring a partition directory into a state that can be opened for writing.
+
+    Parameters
+    ----------
+    recovery_point
+        From the checkpoint (0 if it has no entry): everything below is known to be on disk. None
+        after a clean shutdown: then only segments whose indexes look wrong are scanned.
+    config
+        ``index_interval_bytes`` and ``segment_index_bytes`` shape the rebuilt indexes.
+    sync
+        Whether rebuilt indexes and the cut log are synced. Cut bytes always are, before the cut.
+    mode
+        ``"careful"``, or ``"kafka"``: cut at the first bad batch of every segment from the one
+        that holds the recovery point, below it too, and put all later segments aside.
+    tell
+        Called with how many more bytes have been scanned.
+    cleaned_below
+        The first dirty offset of the log cleaner, asked only where offsets are missing between
+        segments: a compacted segment is on disk before it takes its place, so that a gap below
+        this offset is the cleaner's.
+    log_start
+        From the checkpoint; 0 if it has no entry.
+
+    Memory: the indexes of the scanned segments, 20 bytes for every ``index_interval_bytes`` of
+    log; the log itself is mapped 32 MiB at a time.
+
+    Raises RecoveryNeededError (path, position, offset) for damage below the recovery point, or in
+    front of segments that hold data: no segment has been changed then.
+    """
+    started = perf_counter()
+    directory = Path(directory)
+    removed, swapped = finish_swaps(files, directory, config)
+    plan, orphans = _find_segments(files, directory)
+    plan.sync = sync
+    lost = _note_lost(files, plan, log_start, is_clean=recovery_point is None)
+    is_explained = _gap_reasons(files, directory, cleaned_below, lost)
+    _scan_segments(files, plan, recovery_point, config, mode, tell, is_explained)
+    # First the segments behind a torn one: a crash in between must not leave a gap.
+    gone = apply.put_aside(files, plan)
+    apply.apply(files, plan)
+    for name in orphans:
+        files.remove(directory / name)
+    epochs = apply.recover_epochs(files, plan, config)
+    if sync and (removed or swapped or orphans or gone or plan.rebuilt):
+        files.sync_directory(directory)
+    removed += [*orphans, *gone]
+    report = _report(plan, recovery_point is None, removed, swapped, started)
+    if report.steps:
+        level = logging.WARNING if report.alarming else logging.INFO
+        _LOGGER.log(level, "%s", report)
+        for did, names in (("removed", report.removed), ("wrote anew", report.rebuilt)):
+            _LOGGER.debug("%s: %s: %s", directory.name, did, ", ".join(names) or "nothing")
+    dropped = set(plan.dropped)
+    segments = tuple(_facts(plan, base) for base in sorted(plan.sizes) if base not in dropped)
+    return Recovered(report=report, segments=segments, epochs=epochs, lost=tuple(lost))
+
+
+def _facts(plan: Plan, base: int) -> RecoveredSegment:
+    scan = plan.scans.get(base)
+    if scan is None:
+        return RecoveredSegment(base_offset=base, size=plan.sizes[base])
+    return RecoveredSegment(
+        base_offset=base,
+        size=scan.valid_size,
+        next_offset=scan.next_offset,
+        max_timestamp=scan.max_timestamp,
+        max_timestamp_offset=scan.max_timestamp_offset,
+        first_timestamp=scan.first_timestamp,
+        producer_batches=scan.producer_batches,
+    )
+
+
+def _report(
+    plan: Plan, clean: bool, removed: list[str], swapped: list[str], started: float
+) -> RecoveryReport:
+    cut = None if plan.torn is None else plan.scans[plan.torn]
+    to_cut = plan.to_cut
+    scanned = plan.scans.values()
+    bytes_scanned = sum(scan.file_size for scan in scanned)
+    steps = []
+    if swapped:
+        steps.append(f"finished an interrupted compaction: {len(swapped)} files put in place")
+    if removed:
+        steps.append(f"removed {len(removed)} files left over: {some_of(removed)}")
+    if scanned and not clean:
+        steps.append(f"scanned {len(scanned)} segments, {bytes_scanned:,} bytes")
+    for sentence, names in plan.faults.items():
+        many = f"{len(names)} files: " if len(names) > 1 else ""
+        steps.append(f"{many}{some_of(names)} {sentence}")
+    steps += [*plan.notes, *plan.remarks]
+    if cut is not None:
+        kept = f"kept in {os.path.basename(plan.kept_in)}" if plan.kept_in else "all zero"
+        steps.append(
+            f"cut {cut.file_size - cut.valid_size:,} bytes ({kept}) off "
+            f"{filenames.log_name(cut.base_offset)} at position {cut.valid_size}: "
+            f"{reason(cut.status)}; the log ends at offset {cut.next_offset}"
+        )
+    if plan.rebuilt:
+        steps.append(f"wrote {len(plan.rebuilt)} side files anew: {some_of(plan.rebuilt)}")
+    return RecoveryReport(
+        path=str(plan.directory),
+        clean=clean,
+        segments_scanned=len(scanned),
+        batches=sum(scan.batches for scan in scanned),
+        bytes_scanned=bytes_scanned,
+        cut_size=sum(
+            scan.file_size - scan.valid_size for base, scan in plan.scans.items() if base in to_cut
+        ),
+        cut_offset=plan.end_offset,
+        cut_reason=None if cut is None else reason(cut.status),
+        kept_in=plan.kept_in,
+        kept=tuple(plan.kept),
+        indexes_rebuilt=sum(name.endswith((INDEX, TIME_INDEX)) for name in plan.rebuilt),
+        rebuilt=tuple(plan.rebuilt),
+        removed=tuple(removed),
+        faulty=bool(plan.faults or plan.notes),
+        swapped=tuple(swapped),
+        steps=tuple(steps),
+        milliseconds=(perf_counter() - started) * 1000,
+    )
+
+
+# --- finding out ----------------------------------------------------------------------------
+
+
+def _find_segments(files: Files, directory: Path) -> tuple[Plan, list[str]]:
+    """The segments of a directory, and index files that have lost their log."""
+    names = files.listdir(directory)
+    parsed = [(name, filenames.parse(name)) for name in names]
+    live = [(name, found) for name, found in parsed if found is not None and not found.suffix]
+    bases = {found.base_offset for _, found in live if found.kind == LOG}
+    orphans = [
+        name
+        for name, found in live
+        if found.kind in (INDEX, TIME_INDEX, TRANSACTION_INDEX) and found.base_offset not in bases
+    ]
+    sizes = {base: _size(files, directory / filenames.log_name(base)) for base in bases}
+    return Plan(directory, sizes, set(names)), orphans
+
+
+def _size(files: Files, path: Path) -> int:
+    fd = files.open(path)  # refuses what is no plain file
+    try:
+        return files.size(fd)
+    finally:
+        files.close(fd)
+
+
+def unflushed_from(bases: list[int], recovery_point: int) -> int:
+    """Base offset of the first segment that may not be on disk: the recovery point's own."""
+    return max((base for base in bases if base <= recovery_point), default=0)
+
+
+def _scan_segments(
+    files: Files,
+    plan: Plan,
+    recovery_point: int | None,
+    config: LogConfig,
+    mode: str,
+    tell: Tell | None,
+    is_explained: Callable[[int, int], bool],
+) -> None:
+    """Scan what must be scanned; raise RecoveryNeededError for what must not be cut."""
+    bases = sorted(plan.sizes)
+    if recovery_point is not None:
+        first = unflushed_from(bases, recovery_point)
+    for slot, base in enumerate(bases):
+        path = plan.directory / filenames.log_name(base)
+        following = bases[slot + 1] if slot + 1 < len(bases) else None
+        if recovery_point is None or base < first:
+            thorough = recovery_point is not None
+            _scan_for_indexes(files, plan, base, config, mode, every_entry=thorough)
+            if base in plan.scans and following is not None:
+                _check_overlap(path, plan.scans[base], following)
+                _note_gap(plan, plan.scans[base], following, config, is_explained)
+            continue
+        plan.scans[base] = scan = scan_segment(files, path, base, config, tell)
+        if scan.status == 0:
+            if following is not None:
+                _check_overlap(path, scan, following)
+                _note_gap(plan, scan, following, config, is_explained)
+            continue
+        later = bases[slot + 1 :]
+        if mode != "kafka":
+            _check_cut(plan, path, scan, recovery_point, later)
+        plan.torn = base
+        plan.dropped = later
+        return
+    _check_empty_end(files, plan, bases, config)
+
+
+def _check_empty_end(files: Files, plan: Plan, bases: list[int], config: LogConfig) -> None:
+    """An empty last segment begins where the one before it ends, or behind.
+
+    Else its appends would take offsets that are taken, and the records that have them be hidden
+    by its base. Kafka appends there. Where both hold data a reader names the overlap, and appends
+    do no harm.
+    """
+    filled = [base for base in bases if plan.sizes[base]]
+    if not filled or filled[-1] == bases[-1] or filled[-1] in plan.scans:
+        return
+    path = plan.directory / filenames.log_name(filled[-1])
+    view = SegmentView(filled[-1], str(path))
+    load_indexes(files, str(plan.directory), view)
+    if walk_end(files, view, plan.sizes[filled[-1]])[1] > bases[-1]:
+        # An index may lead astray: the log itself has the last word.
+        _check_overlap(path, scan_segment(files, path, filled[-1], config), bases[-1])
+
+
+def _scan_for_indexes(
+    files: Files, plan: Plan, base: int, config: LogConfig, mode: str, *, every_entry: bool
+) -> None:
+    """Scan a segment that is known to be on disk if its indexes cannot be believed.
+
+    Damage in it is not cut; without a usable offset index it keeps the log from opening, as no
+    lookup could pass it. Kafka (LogLoader.loadSegmentFiles, LogSegment.recover) cuts a segment
+    whose offset index is missing at its first bad batch, and leaves the later ones: a gap.
+    """
+    size = plan.sizes[base]
+    fault = find_index_fault(files, plan.directory, base, size, every_entry=every_entry)
+    if fault is None:
+        return
+    path = plan.directory / filenames.log_name(base)
+    scan = scan_segment(files, path, base, config)
+    if scan.status == 0:
+        plan.scans[base] = scan
+        plan.faults.setdefault(fault.sentence, []).append(fault.name)
+    elif mode == "kafka" and not files.exists(plan.directory / filenames.index_name(base)):
+        plan.scans[base] = scan
+        plan.gapped.append(base)
+        plan.notes.append(
+            f"{fault.name} {fault.sentence}, and {path.name} is damaged at position "
+            f"{scan.valid_size} ({reason(scan.status)}): cut there, "
+            f"{scan.file_size - scan.valid_size:,} bytes; what follows stays"
+        )
+    elif fault.vital:
+        raise _needed(path, scan, "below the recovery point, so it was on disk before")
+    else:
+        plan.notes.append(
+            f"{fault.name} {fault.sentence} and stays so: {path.name} is damaged at position "
+            f"{scan.valid_size} ({reason(scan.status)}), below the recovery point"
+        )
+
+
+def _check_cut(
+    plan: Plan, path: Path, scan: SegmentScan, recovery_point: int, later: list[int]
+) -> None:
+    if scan.next_offset < recovery_point:
+        raise _needed(path, scan, "below the recovery point, so it was on disk before")
+    if any(plan.sizes[base] > 0 for base in later):
+        raise _needed(path, scan, "in front of later segments that hold data")
+
+
+def _check_overlap(path: Path, scan: SegmentScan, following: int) -> None:
+    if scan.next_offset > following:
+        name = filenames.log_name(following)
+        raise RecoveryNeededError(
+            f"the segment goes on to offset {scan.next_offset}, but the next one begins at "
+            f"{following}: one of the two does not belong here. Take {name} away "
+            "if it is empty, else restore the files; mode='r' reads what there is, and "
+            "`kstore repair` makes a sound copy",
+            path=path,
+            position=scan.valid_size,
+            offset=scan.next_offset,
+        )
+
+
+def _gap_reasons(
+    files: Files, directory: Path, cleaned_below: Callable[[], int], lost: Sequence[LostRange]
+) -> Callable[[int, int], bool]:
+    """Whether it is known why no record has the offsets from the first up to the second.
+
+    The checkpoint and the file that know are read when the first gap is found.
+    """
+
+    @cache
+    def known() -> list[Range]:
+        try:
+            gaps = read_known_gaps(files, directory)
+            return merge_ranges(sorted([*gaps, *(each[:2] for each in lost)]))
+        except (CorruptFileError, NewerFormatError) as error:
+            _LOGGER.warning("%s", error)  # the gaps are reported then
+            return []
+
+    return lambda first, end: end <= cleaned_below() or is_known(known(), first, end)
+
+
+def _note_lost(files: Files, plan: Plan, log_start: int, *, is_clean: bool) -> list[LostRange]:
+    """Find segments that are gone, and note them on disk before their last signs are removed.
+
+    The report names them at every opening, until retention passes them or the file is removed.
+    """
+    directory = str(plan.directory)
+    known: list[LostRange] = []
+    try:
+        known = read_lost(files, directory)
+    except CorruptFileError as error:
+        plan.notes.append(str(error))
+    found = find_lost_segments(
+        files, directory, sorted(plan.names), plan.sizes, log_start=log_start, is_clean=is_clean
+    )
+    lost = clip(merge_lost(known, found), log_start, plan.sizes)
+    if lost != known:
+        write_lost(files, directory, lost)
+    plan.notes += [each.describe() for each in lost]
+    return lost
+
+
+def _note_gap(
+    plan: Plan,
+    scan: SegmentScan,
+    following: int,
+    config: LogConfig,
+    is_explained: Callable[[int, int], bool],
+) -> None:
+    """Report offsets that are missing between segments, above the recovery point.
+
+    A power cut leaves such logs where a rolled segment was not yet synced and the next one was.
+    Nothing is cut. Not reported is what the cleaner is known to have left, and what is noted in
+    ``kstore.gaps``: gaps of a follower's leader, and what ``repair`` could not save. A compacted
+    log that the cleaner had not finished is no reason for a warning.
+    """
+    first = scan.next_offset
+    if first >= following or plan.sizes[following] == 0 or is_explained(first, following):
+        return
+    gap = (
+        f"{filenames.log_name(scan.base_offset)} ends before offset {scan.next_offset} and "
+        f"the next segment begins at {following}"
+    )
+    if "compact" in config.cleanup_policy:
+        plan.remarks.append(f"{gap}: compaction removed what was between, or it is not there")
+    else:
+        plan.notes.append(f"{gap}: what may have been between is not there")
+
+
+def _needed(path: Path, scan: SegmentScan, where: str) -> RecoveryNeededError:
+    return RecoveryNeededError(
+        f"{reason(scan.status)}; the damage lies {where}, and kstore never cuts there by itself: "
+        "read around it with mode='r', restore the file, or let it be cut as Kafka does, with "
+        "StoreConfig(recovery='kafka'), which keeps aside what it cuts",
+        path=path,
+        position=scan.valid_size,
+        offset=scan.next_offset,
+    )

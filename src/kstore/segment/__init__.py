@@ -1,0 +1,1 @@
+"""The files of one segment: log, indexes, transaction index and header checksums."""

@@ -1,0 +1,172 @@
+"""The files of a segment under construction, with the ending ``.cleaned``, for a compaction."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from kstore._native.format.status import reason
+from kstore._native.read.segment_view import SegmentView
+from kstore.config import LogConfig
+from kstore.errors import CorruptRecordError, StorageError
+from kstore.files import filenames
+from kstore.files.filenames import CLEANED_SUFFIX, SEGMENT_KINDS, SWAP_SUFFIX
+from kstore.files.files import Files
+from kstore.files.staging_area import StagingArea
+from kstore.segment import transaction_index
+from kstore.segment.scan import scan_segment
+from kstore.segment.transaction_index import AbortedTransaction
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedSegment:
+    """What has to be known of a segment whose files are all on disk. ``next_offset`` is where
+    the next segment begins."""
+
+    base_offset: int
+    size: int
+    next_offset: int
+    max_timestamp: int
+    max_timestamp_offset: int
+    kinds: tuple[str, ...] = ()  # of its files
+
+    def view(self, directory: str) -> SegmentView:
+        """As a sealed segment of the log, under its final name."""
+        path = os.path.join(directory, filenames.log_name(self.base_offset))
+        view = SegmentView(self.base_offset, path, size=self.size, next_offset=self.next_offset)
+        view.sealed = True
+        view.note_timestamp(self.max_timestamp, self.max_timestamp_offset)
+        view.is_largest_known = True
+        return view
+
+
+class CleanedSegment:
+    """The files of a segment under construction, all with the ending ``.cleaned``.
+
+    Nothing counts before they are swapped in; whatever is left of them is removed by the next
+    loader. Used by one thread.
+    """
+
+    def __init__(self, files: Files, directory: str, base_offset: int) -> None:
+        self.base_offset = base_offset
+        self.size = 0
+        self.counts = False  # all of it is on disk as .swap: whoever loads the log will use it
+        self.finished: FinishedSegment | None = None
+        self._files = files
+        self._directory = directory
+        self._fd = -1
+
+    def begin(self) -> None:
+        """Make the log file; what an earlier attempt left goes first."""
+        self.discard()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
+        self._fd = self._files.open(self._path(filenames.LOG), flags)
+
+    def adopt(self, finished: FinishedSegment, token: str | None = None) -> "CleanedSegment":
+        """Take finished files over, with a token those that another process has staged under it
+        (:mod:`kstore.files.staging_area`)."""
+        if token is not None:
+            self.discard()
+            staged = StagingArea(self._files, self._directory, token)
+            names = {
+                kind: os.path.join(
+                    staged.directory, filenames.file_name(self.base_offset, kind, CLEANED_SUFFIX)
+                )
+                for kind in finished.kinds
+            }
+            for path in names.values():
+                self._check_there(staged, path, finished, path == names[filenames.LOG])
+            for kind, path in names.items():
+                staged.rename(path, self._path(kind))
+        self.size, self.finished = finished.size, finished
+        return self
+
+    @staticmethod
+    def _check_there(files: Files, path: str, finished: FinishedSegment, is_log: bool) -> None:
+        """What is not here must not replace what is: another host may have its own directory."""
+        if files.kind(path) is None or (is_log and files.size_of(path) != finished.size):
+            raise StorageError(
+                "what was staged is not here, or not whole: the host that staged it may have a "
+                "directory of its own under the path instead of the shared one; nothing was "
+                "changed",
+                path=path,
+            )
+
+    def _path(self, kind: str, suffix: str = CLEANED_SUFFIX) -> str:
+        return os.path.join(self._directory, filenames.file_name(self.base_offset, kind, suffix))
+
+    def write(self, data: Any) -> None:
+        """Append whole batches."""
+        self._files.write(self._fd, data)
+        self.size += len(data)
+
+    def finish(
+        self,
+        aborted: Iterable[AbortedTransaction],
+        next_offset: int,
+        modified_ns: int,
+        config: LogConfig,
+    ) -> FinishedSegment:
+        """Read the log back, write the indexes, sync everything.
+
+        next_offset is where the next segment begins; modified_ns the age that retention and
+        old tombstones go by.
+        """
+        files = self._files
+        path = self._path(filenames.LOG)
+        scan = scan_segment(files, path, self.base_offset, config)
+        if scan.status != 0 or scan.valid_size != self.size or scan.next_offset > next_offset:
+            raise CorruptRecordError(
+                f"the new segment is not right: {reason(scan.status)}",
+                path=path,
+                position=scan.valid_size,
+                offset=scan.next_offset,
+            )
+        data = {filenames.INDEX: scan.index, filenames.TIME_INDEX: scan.time_index}
+        entries = transaction_index.encode(aborted)
+        if entries:  # Kafka makes the file with its first entry
+            data[filenames.TRANSACTION_INDEX] = entries
+        for kind, content in data.items():
+            fd = files.open(self._path(kind), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
+            try:
+                files.write(fd, content)
+                files.fsync(fd)
+            finally:
+                files.close(fd)
+        files.set_modified_ns(path, modified_ns)
+        files.fsync(self._fd)
+        self.close()
+        self.finished = FinishedSegment(
+            self.base_offset,
+            self.size,
+            next_offset,
+            scan.max_timestamp,
+            scan.max_timestamp_offset,
+            (filenames.LOG, *data),
+        )
+        return self.finished
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            self._files.close(fd)
+
+    def discard(self) -> None:
+        """Remove whatever there is of it, under either ending; again is harmless.
+
+        Not once it counts: the segments that it stands for may be gone already.
+        """
+        if self.counts:
+            return
+        for suffix in (SWAP_SUFFIX, CLEANED_SUFFIX):
+            for kind in SEGMENT_KINDS:
+                path = self._path(kind, suffix)
+                if self._files.kind(path) is not None:
+                    self._files.remove(path)
+
+    def rename(self, old: str, new: str) -> None:
+        """Give all files another ending; those that there are."""
+        for kind in SEGMENT_KINDS:
+            path = self._path(kind, old)
+            if self._files.kind(path) is not None:
+                self._files.rename(path, self._path(kind, new))

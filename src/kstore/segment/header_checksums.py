@@ -1,0 +1,266 @@
+"""The seal of a rolled segment: checksums over what Kafka's own leave out.
+
+A batch's checksum covers neither its offset nor its size nor (v2) its leader epoch. So a file
+``kstore.seal.<base offset>`` holds a CRC-32C over the first 21 bytes of every 64 batches. It
+names inode, change time and size of the segment it was made of, and counts for that one only:
+Kafka's cleaner writes another file under the same name. It also names the segment that followed,
+so that the loss of that one is noticed. It is disposable: without it the segment is as safe as
+Kafka's. Format: docs/format/kstore-files.md.
+"""
+
+import json
+import logging
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from kstore._native.format.checksum import crc32c
+from kstore._native.recovery.header_checksums import ENTRY_SIZE, ChecksumCheck, ChecksumWriter
+from kstore.errors import NewerFormatError, StorageError
+from kstore.files import filenames
+from kstore.files.filenames import TEMPORARY_SUFFIX
+from kstore.files.files import Files
+
+FORMAT = 1
+WINDOW = 1 << 20  # bytes read at a time
+_LOGGER = logging.getLogger("kstore")
+_FOLLOWING = "following"  # base offset of the next segment
+_MOST = 1 << 30  # bytes of a seal: more than any segment can have
+
+
+class Seal(NamedTuple):
+    """A seal that fits its segment."""
+
+    check: ChecksumCheck
+    following: int | None  # base offset of the segment that was the next one; None: not noted
+
+
+def path_of(directory: str | os.PathLike[str], base_offset: int) -> str:
+    return os.path.join(directory, filenames.seal_name(base_offset))
+
+
+def write(
+    files: Files,
+    directory: str | os.PathLike[str],
+    base_offset: int,
+    following: int | None = None,
+) -> bool:
+    """Seal a segment that nobody writes to any more; False where that cannot be done.
+
+    ``following`` is the base offset of the next segment, whose name is on disk. Only for callers
+    that keep the log from being truncated meanwhile: an audit takes its absence for a loss.
+    The file appears whole or not at all, and is not synced: after a power cut it may be gone.
+    Nothing here is worth failing for, so errors of the disk are logged only.
+    """
+    path = path_of(directory, base_offset)
+    try:
+        if files.exists(path):
+            _check_format(files.read(path, limit=_MOST), path)
+        data = _make(files, os.path.join(directory, filenames.log_name(base_offset)), following)
+        if data is None:
+            return False
+        fd = files.open(path + TEMPORARY_SUFFIX, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            files.write(fd, data)
+        finally:
+            files.close(fd)
+        files.rename(path + TEMPORARY_SUFFIX, path)
+    except (StorageError, NewerFormatError) as error:
+        _LOGGER.warning("no seal was made for a segment: %s", error)
+        return False
+    return True
+
+
+def renew(
+    files: Files, directory: str | os.PathLike[str], base_offset: int
+) -> tuple[bytes | None, int | None]:
+    """The bytes of a new seal, and where the segment is not what the seal it has says.
+
+    No seal for a segment that cannot have one, or whose seal is of a newer kstore; a seal that is
+    contradicted is no seal to be replaced: it is None then, too.
+    """
+    path = path_of(directory, base_offset)
+    old = b""
+    if files.exists(path):
+        old = files.read(path, limit=_MOST)
+        try:
+            _check_format(old, path)
+        except NewerFormatError as error:
+            _LOGGER.warning("a seal stays as it is: %s", error)
+            return None, None
+    log = os.path.join(directory, filenames.log_name(base_offset))
+    stamp = _stamp_of(old)
+    following = (
+        _following_of(old) if stamp is not None and stamp == _stamp_now(files, log) else None
+    )
+    data = _make(files, log, following)
+    if data is None or _stamp_of(old) != _stamp_of(data):
+        return data, None
+    before, now = (each[each.index(b"\n") + 1 : -4] for each in (old, data))
+    for at in range(0, len(before), ENTRY_SIZE):
+        if before[at : at + ENTRY_SIZE] != now[at : at + ENTRY_SIZE]:
+            return None, int.from_bytes(before[at : at + 8], "big")
+    return data, None
+
+
+def _make(files: Files, path: str, following: int | None) -> bytes | None:
+    fd = files.open(path)
+    try:
+        stamp = files.stamp(fd)
+        size = stamp[2]
+        maker = ChecksumWriter(size)
+        while maker.position < size:
+            if not maker.feed(files.pread(fd, min(WINDOW, size - maker.position), maker.position)):
+                return None
+        if files.stamp(fd) != stamp:
+            return None
+    finally:
+        files.close(fd)
+    groups = maker.finish()
+    about = {
+        "format": FORMAT,
+        "inode": stamp[0],
+        "ctime_ns": stamp[1],
+        "size": size,
+        "batches": maker.batches,
+    }
+    if following is not None:
+        about[_FOLLOWING] = following
+    data = json.dumps(about).encode() + b"\n" + groups
+    return data + crc32c(data).to_bytes(4, "big")
+
+
+def load(files: Files, directory: str | os.PathLike[str], base: int, fd: int) -> Seal | None:
+    """The seal of an open segment; None if there is none, or none that is whole and fits.
+
+    Raises NewerFormatError for one that a newer kstore made.
+    """
+    path = path_of(directory, base)
+    try:
+        data = files.read(path, limit=_MOST) if files.exists(path) else b""
+    except StorageError:
+        return None
+    _check_format(data, path)
+    stamp = files.stamp(fd)
+    if _stamp_of(data) != stamp:
+        return None
+    return Seal(ChecksumCheck(data[data.index(b"\n") + 1 : -4], stamp[2]), _following_of(data))
+
+
+def read_following(
+    files: Files,
+    directory: str | os.PathLike[str],
+    base: int,
+    stamp: tuple[int, int, int] | None,
+) -> int | None:
+    """The base offset of the next segment by a whole seal; None if the seal does not say it.
+
+    ``stamp``: of the log file (inode, change time, size), which the seal must fit; None: the
+    seal of any file. Raises NewerFormatError for a seal of a newer kstore.
+    """
+    path = path_of(directory, base)
+    data = files.read(path, limit=_MOST)
+    _check_format(data, path)
+    found = _stamp_of(data)
+    return None if found is None or stamp not in (None, found) else _following_of(data)
+
+
+def landmarks(files: Files, directory: str | os.PathLike[str], base: int, fd: int) -> list[int]:
+    """Positions of batches in an open segment, every 64th, as its seal tells; raises as load."""
+    path = path_of(directory, base)
+    if load(files, directory, base, fd) is None:
+        return []
+    data = files.read(path, limit=_MOST)
+    groups = data[data.index(b"\n") + 1 : -4]
+    return [int.from_bytes(groups[at : at + 8], "big") for at in range(0, len(groups), ENTRY_SIZE)]
+
+
+def _check_format(data: bytes, path: str) -> None:
+    end = data.find(b"\n", 0, 4096)
+    try:
+        about = json.loads(data[: max(end, 0)])
+    except ValueError:
+        return
+    number = about.get("format") if isinstance(about, dict) else None
+    if isinstance(number, int) and number > FORMAT:
+        raise NewerFormatError(
+            f"a seal of format {number}, and this kstore knows format {FORMAT} only: use a newer "
+            "one; or remove the file, then the segment is not sealed",
+            path=path,
+        )
+
+
+def _stamp_of(data: bytes) -> tuple[int, int, int] | None:
+    """Inode, change time and size that a seal was made for; None of bytes that are none."""
+    end = data.find(b"\n", 0, 4096)
+    if end < 0 or (len(data) - end - 1 - 4) % ENTRY_SIZE or len(data) < end + 5:
+        return None
+    if crc32c(data[:-4]) != int.from_bytes(data[-4:], "big"):
+        return None
+    about = json.loads(data[:end])
+    if about["format"] != FORMAT:
+        return None
+    return about["inode"], about["ctime_ns"], about["size"]
+
+
+def _stamp_now(files: Files, path: str) -> tuple[int, int, int]:
+    fd = files.open(path)
+    try:
+        return files.stamp(fd)
+    finally:
+        files.close(fd)
+
+
+def _following_of(data: bytes) -> int | None:
+    """The base offset of the next segment that a whole seal names."""
+    following = json.loads(data[: data.index(b"\n")]).get(_FOLLOWING)
+    return following if isinstance(following, int) else None
+
+
+def remove(files: Files, directory: str | os.PathLike[str], base_offset: int) -> None:
+    path = path_of(directory, base_offset)
+    if files.exists(path):
+        files.remove(path)
+
+
+def forget_following(files: Files, directory: str | os.PathLike[str], base_offset: int) -> bool:
+    """Before segments behind this one are taken off the end: no seal says that they follow.
+
+    Removes the seals of this segment and of all behind it; whether there were any. The caller
+    syncs the directory before the first of the segments goes.
+    """
+    first = filenames.seal_name(base_offset)
+    names = [
+        name
+        for name in files.listdir(directory)
+        if name.startswith(filenames.SEAL) and len(name) == len(first) and name >= first
+    ]
+    for name in names:
+        files.remove(os.path.join(directory, name))
+    return bool(names)
+
+
+def remove_others(
+    files: Files, directory: str | os.PathLike[str], base_offsets: Iterable[int]
+) -> None:
+    """Remove the seals of all segments but these: the segments are gone. Errors are logged."""
+    kept = {filenames.seal_name(base) for base in base_offsets}
+    with _logged():
+        for name in files.listdir(directory):
+            if name.startswith(filenames.SEAL) and name not in kept:
+                files.remove(os.path.join(directory, name))
+
+
+def remove_gone(files: Files, directory: str | os.PathLike[str], base_offset: int) -> None:
+    """Remove the seal of a segment that is gone. Errors are logged."""
+    with _logged():
+        remove(files, directory, base_offset)
+
+
+@contextmanager
+def _logged() -> Iterator[None]:
+    try:
+        yield
+    except StorageError as error:
+        _LOGGER.warning("a seal of a segment that is gone stays: %s", error)

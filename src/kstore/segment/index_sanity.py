@@ -1,0 +1,170 @@
+"""Whether a segment's offset and time index can be believed.
+
+Kafka looks only at the size of the offset index when it opens a log; entries that are wrong or
+doubled stay, and a lost time index stays empty. Here a look at both ends of each file is part of
+every open for writing, and a look at every entry part of an unclean one. What fails is built
+anew from the log. Lookups do not rest on this: a read checks that the batch an entry leads to
+begins at or below the offset that was asked for, and walks from the segment's start if not.
+"""
+
+import os
+from bisect import bisect_left
+from pathlib import Path
+from typing import NamedTuple
+
+from kstore._native.index.index_files import OffsetIndex, TimeIndex
+from kstore._native.read.segment_view import first_batch_timestamp
+from kstore.files import filenames
+from kstore.files.files import Files
+
+_ENTRY, _TIME_ENTRY = 8, 12
+_END_ENTRIES = 64  # at each end of an index, where not every entry is looked at
+_V2_HEADER_SIZE = 61
+_BLOCK = 24 << 15  # bytes read at a time; a multiple of both entries
+
+
+class IndexFault(NamedTuple):
+    """Why a segment's indexes have to be built anew."""
+
+    name: str  # of the file
+    sentence: str
+    vital: bool  # Kafka too recovers the segment: there is no usable offset index
+
+
+def read_entries(files: Files, path: str | os.PathLike[str], entry_size: int) -> tuple[bytes, int]:
+    """An index file as far as it may hold entries, and its size.
+
+    Not the zeros behind them: an unclean stop leaves up to ``segment.index.bytes``, a hole any
+    number.
+    """
+    fd = files.open(path)
+    try:
+        size = files.size(fd)
+        return _used(files, fd, size, entry_size), size
+    finally:
+        files.close(fd)
+
+
+def _used(files: Files, fd: int, size: int, entry_size: int) -> bytes:
+    data = files.pread(fd, min(size, _BLOCK), 0)
+    if size <= _BLOCK or data[-entry_size:] == bytes(entry_size):
+        return data
+    blocks = [data]
+    for position in range(_BLOCK, size, _BLOCK):
+        blocks.append(files.pread(fd, min(_BLOCK, size - position), position))
+        if blocks[-1][-entry_size:] == bytes(entry_size):
+            break
+    return b"".join(blocks)
+
+
+def used_size(files: Files, path: str | os.PathLike[str], entry_size: int) -> int:
+    """Bytes of an index file up to its first entry of zeros: none is one, in either index."""
+    data, _ = read_entries(files, path, entry_size)
+    entries = range(len(data) // entry_size)
+    zeros = bytes(entry_size)
+    count = bisect_left(
+        entries, True, key=lambda n: data[n * entry_size : (n + 1) * entry_size] == zeros
+    )
+    return count * entry_size
+
+
+def find_index_fault(
+    files: Files, directory: Path, base: int, log_size: int, *, every_entry: bool
+) -> IndexFault | None:
+    """What is wrong with the indexes of a segment that is not going to be scanned, if anything.
+
+    Parameters
+    ----------
+    log_size
+        Bytes of the segment's log file.
+    every_entry
+        Look at all entries; else at some at each end, which costs the same for any size. Then
+        zeros at the end are a fault too: a rolled segment's indexes have none, unless the power
+        failed before they were synced.
+    """
+    name = filenames.index_name(base)
+    path = directory / name
+    if not files.exists(path):
+        return IndexFault(name, "is missing", True)
+    data = _read(files, path, _ENTRY, every_entry)
+    if data is None:
+        return IndexFault(name, "is not a multiple of 8 bytes", True)
+    index = OffsetIndex(data, base)
+    fault = index.find_fault(log_size)
+    if fault is not None:
+        return IndexFault(name, fault[0], False)
+    if every_entry and index.count * _ENTRY < len(data):
+        return IndexFault(name, "ends in entries of zeros", False)
+    if index.count and not _leads_to_batch(files, directory, base, index[index.count - 1]):
+        return IndexFault(name, "the last entry does not lead to its batch", False)
+    return _time_fault(files, directory, base, log_size, every_entry)
+
+
+def _time_fault(
+    files: Files, directory: Path, base: int, log_size: int, every_entry: bool
+) -> IndexFault | None:
+    name = filenames.time_index_name(base)
+    path = directory / name
+    if not files.exists(path):
+        return IndexFault(name, "is missing", False)
+    data = _read(files, path, _TIME_ENTRY, every_entry)
+    if data is None:
+        return IndexFault(name, "is not a multiple of 12 bytes", False)
+    index = TimeIndex(data, base)
+    fault = index.find_fault()
+    if fault is not None:
+        return IndexFault(name, fault[0], False)
+    first = 0
+    if index.count == 0 and log_size > 0:
+        head = _pread(files, directory / filenames.log_name(base), _V2_HEADER_SIZE, 0)
+        first = first_batch_timestamp(head)
+        if first == 0 and data == bytes(_TIME_ENTRY):
+            return None  # an entry: timestamp 0, at the base offset
+    if every_entry and index.count * _TIME_ENTRY < len(data):
+        return IndexFault(name, "ends in entries of zeros", False)
+    if index.count == 0 and log_size > 0 and first >= 0:
+        # Kafka makes a lost time index anew and leaves it empty.
+        return IndexFault(name, "is empty, though the records have timestamps", False)
+    return None
+
+
+def _leads_to_batch(files: Files, directory: Path, base: int, entry: tuple[int, int]) -> bool:
+    """Whether a batch that may hold the entry's offset begins at its position.
+
+    Brokers before 2.0 name the first offset of an append, later ones the last; some give the
+    position of the append's first message with it. So no more can be asked than this.
+    """
+    offset, position = entry
+    header = _pread(files, directory / filenames.log_name(base), 17, position)
+    if len(header) < 17 or header[16] > 2:
+        return False
+    size = int.from_bytes(header[8:12], "big", signed=True)
+    first = int.from_bytes(header[:8], "big", signed=True)
+    # A wrapper of v0 or v1 carries its last offset, the entry may carry its first.
+    return size >= 14 and first >= base and (header[16] < 2 or first <= offset)
+
+
+def _read(files: Files, path: Path, entry_size: int, every_entry: bool) -> bytes | None:
+    """The entries, or only some from both ends; None for a size that is no whole number of them."""
+    fd = files.open(path)
+    try:
+        size = files.size(fd)
+        if size % entry_size:
+            return None
+        end = _END_ENTRIES * entry_size
+        if every_entry or size <= 2 * end:
+            return _used(files, fd, size, entry_size)
+        last = files.pread(fd, end, size - end)
+        if last[-entry_size:] == bytes(entry_size):  # preallocated: its last entry is elsewhere
+            return _used(files, fd, size, entry_size)
+        return files.pread(fd, end, 0) + last
+    finally:
+        files.close(fd)
+
+
+def _pread(files: Files, path: Path, size: int, position: int) -> bytes:
+    fd = files.open(path)
+    try:
+        return files.pread(fd, size, position)
+    finally:
+        files.close(fd)

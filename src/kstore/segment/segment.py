@@ -1,0 +1,509 @@
+"""The files of one segment: made, opened for writing, sealed, mapped for reading, removed.
+
+A segment in memory is a :class:`kstore._native.read.segment_view.SegmentView`; this module is what
+ties one to the disk. Functions take the ``Files`` to work through and hold no state of their own.
+"""
+
+import logging
+import os
+from bisect import bisect_left
+from dataclasses import dataclass
+from errno import EDQUOT, ENOSPC, ESTALE
+
+from kstore._native.files.owned_descriptor import OwnedDescriptor
+from kstore._native.index.index_files import OffsetIndex, TimeIndex
+from kstore._native.read.segment_view import (
+    FileMap,
+    SegmentList,
+    SegmentView,
+    Slice,
+    find_end,
+    first_batch_timestamp,
+)
+from kstore.config import LogConfig
+from kstore.errors import CorruptRecordError, OffsetOutOfRangeError, StorageError
+from kstore.files import filenames
+from kstore.files.files import Files
+from kstore.segment import header_checksums
+from kstore.segment.index_sanity import read_entries
+from kstore.segment.largest_timestamp import ReadAt, learn_largest_time
+
+_LOGGER = logging.getLogger("kstore")
+
+_ENTRY = 8
+_TIME_ENTRY = 12
+_HEADER = 61  # bytes of a batch v2's header, the longest
+_STEP = 1 << 20  # bytes read at a time while walking to the end
+_ZEROS = memoryview(bytes(1 << 18))  # written at a time
+
+
+class WritableFiles:
+    """Descriptors of the active segment. ``log_fd`` outlives the others until it is synced.
+
+    ``prewritten``: its file reaches beyond the log's end, with zeros; appends go to positions.
+    Once they are ``own``, descriptors that were not closed are closed with the object.
+    """
+
+    def __init__(self, base_offset: int, prewritten: bool = False) -> None:
+        self.base_offset = base_offset
+        self.prewritten = prewritten
+        self.inode = -1  # of the log file, once it was looked at
+        self.log_fd = self.index_fd = self.time_fd = -1
+        self._owned: dict[str, OwnedDescriptor] = {}
+
+    def own(self) -> "WritableFiles":
+        """All of them are open."""
+        names = ("log_fd", "index_fd", "time_fd")
+        self._owned = {name: OwnedDescriptor(getattr(self, name)) for name in names}
+        return self
+
+    def close_indexes(self, files: Files) -> None:
+        for name in ("index_fd", "time_fd"):
+            self._close(name, files)
+
+    def close(self, files: Files) -> None:
+        self.close_indexes(files)
+        self._close("log_fd", files)
+
+    def _close(self, name: str, files: Files) -> None:
+        fd: int = getattr(self, name)
+        setattr(self, name, -1)
+        owned = self._owned.pop(name, None)
+        if owned is not None:
+            owned.take()
+        if fd >= 0:
+            files.close(fd)
+
+
+def create(files: Files, directory: str, base_offset: int, config: LogConfig) -> SegmentView:
+    """Make an empty segment's log file; leftovers of the same base offset go first.
+
+    Not the producer snapshot of that offset: a broker that stopped there left it (Kafka's roll).
+    """
+    remove_files(files, directory, base_offset)
+    path = os.path.join(directory, filenames.log_name(base_offset))
+    fd = files.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL)
+    files.close(fd)
+    view = SegmentView(base_offset, path)
+    view.is_largest_known = True
+    return view
+
+
+def open_for_append(
+    files: Files, directory: str, view: SegmentView, config: LogConfig
+) -> WritableFiles:
+    """Open the active segment; its indexes are extended to ``segment.index.bytes``, sparse."""
+    base = view.base_offset
+    opened = WritableFiles(base, config.preallocate)
+    try:
+        # With O_APPEND a write at a position would still go to the file's end.
+        flags = os.O_WRONLY if config.preallocate else os.O_WRONLY | os.O_APPEND
+        opened.log_fd = files.open(view.path, flags)
+        for name, attribute, entry in (
+            (filenames.index_name(base), "index_fd", _ENTRY),
+            (filenames.time_index_name(base), "time_fd", _TIME_ENTRY),
+        ):
+            fd = files.open(os.path.join(directory, name), os.O_RDWR | os.O_CREAT)
+            setattr(opened, attribute, fd)
+            full = config.segment_index_bytes // entry * entry
+            if files.size(fd) < full:
+                files.truncate(fd, full)
+    except BaseException:
+        opened.close(files)
+        raise
+    return opened.own()
+
+
+def prewrite(files: Files, opened: WritableFiles, start: int, end: int) -> bool:
+    """Write zeros into a part of the active file: what comes there needs no new blocks then.
+
+    Written, not reserved (``fallocate``): only blocks that were written are found by a sync
+    without a change of the file system's own records. False where there is no room for them:
+    the file is as it was. Raises StorageError, with some written.
+    """
+    try:
+        for position in range(start, end, len(_ZEROS)):
+            files.pwrite(opened.log_fd, _ZEROS[: end - position], position)
+    except StorageError as error:
+        if error.errno not in (ENOSPC, EDQUOT):
+            raise
+        files.truncate(opened.log_fd, start)
+        return False
+    return True
+
+
+def trim_log(files: Files, view: SegmentView, opened: WritableFiles) -> None:
+    """Take the zeros behind the end off a prewritten file (Kafka's FileRecords.trim)."""
+    if opened.prewritten and files.size(opened.log_fd) > view.size:
+        files.truncate(opened.log_fd, view.size)
+
+
+def write_entries(files: Files, view: SegmentView, opened: WritableFiles) -> None:
+    """Write the entries of both indexes that are in memory only; StorageError leaves them there."""
+    first, entries = view.pending_entries()
+    if entries:
+        files.pwrite(opened.index_fd, entries, first * _ENTRY)
+    first_time, times = view.pending_times()
+    if times:
+        files.pwrite(opened.time_fd, times, first_time * _TIME_ENTRY)
+    view.entries_are_written(view.index_count, view.time_index_count)
+
+
+def trim_indexes(files: Files, view: SegmentView, opened: WritableFiles) -> None:
+    """Write what is still in memory and cut both indexes to their used size.
+
+    Raises StorageError; the entries stay in memory then, and it may be called again.
+    """
+    write_entries(files, view, opened)
+    files.truncate(opened.index_fd, view.index_count * _ENTRY)
+    files.truncate(opened.time_fd, view.time_index_count * _TIME_ENTRY)
+
+
+def first_timestamp(files: Files, view: SegmentView) -> int:
+    """Largest timestamp of a segment's first batch, from which rolling by time counts; else -1."""
+    if view.size == 0:
+        return -1
+    fd = files.open(view.path)
+    try:
+        return first_batch_timestamp(files.pread(fd, 61, 0))
+    finally:
+        files.close(fd)
+
+
+@dataclass(slots=True, frozen=True)
+class Cut:
+    """A truncation: the segment that is last from now on, and what has to happen to files.
+
+    ``copy`` is the file that is to be renamed over the view's, None where that one stays (or
+    where the log begins anew).
+    """
+
+    view: SegmentView
+    gone: tuple[SegmentView, ...]
+    copy: str | None
+
+
+def beginning(view: SegmentView, end: Slice) -> SegmentView:
+    """A segment's first part, up to a batch: its entries are in memory, none in its files."""
+    base, size = view.base_offset, end.position
+    view.entries_are_written(0, 0)  # so that all of them are handed out
+    _, entries = view.pending_entries()
+    _, times = view.pending_times()
+    offset = int.from_bytes(end.memory()[:8], "big", signed=True)
+    entry_count = bisect_left(
+        range(len(entries) // _ENTRY), size, key=lambda n: _number(entries, n * _ENTRY + 4, 4)
+    )
+    time_count = bisect_left(
+        range(len(times) // _TIME_ENTRY),
+        offset,
+        key=lambda n: base + _number(times, n * _TIME_ENTRY + 8, 4),
+    )
+    part = SegmentView(base, view.path, size=size)
+    part.load_entries(entries[: entry_count * _ENTRY], times[: time_count * _TIME_ENTRY])
+    part.entries_are_written(0, 0)
+    _, start = part.last_indexed(size)
+    data = view.whole().memory()[:size]
+    part.publish(size, find_end(data[start:], 0, base, False)[1])
+    learn_active_times(part, lambda position, count: data[position : position + count])
+    return part
+
+
+def _number(data: bytes, position: int, size: int) -> int:
+    return int.from_bytes(data[position : position + size], "big", signed=True)
+
+
+def copy_beginning(files: Files, view: SegmentView, reserve: int) -> str:
+    """Copy as much of a segment's file as the view says, and map the copy for the view.
+
+    It is made as ``.cleaned``, which every loader takes for unfinished, and synced.
+    """
+    copy = view.path + filenames.CLEANED_SUFFIX
+    files.copy(view.path, copy, view.size)
+    map_log(files, view, reserve, path=copy)
+    return copy
+
+
+def finish_cut(files: Files, directory: str, cut: Cut, config: LogConfig) -> None:
+    """Do to the files what a truncation asks for, without cutting one that readers may map.
+
+    Newest segments first, each on disk before the next, so that a crash leaves no hole. The copy
+    is renamed over the segment after its indexes: whoever finds none makes them anew. May be
+    called again if interrupted. No seal on disk says any more that one of them follows.
+    """
+    for view in reversed(cut.gone):
+        remove(files, directory, view.base_offset)
+        files.sync_directory(directory)
+    for name in files.listdir(directory):  # of a broker: they tell of records that are gone
+        found = filenames.parse(name)
+        if found is None or found.kind != filenames.SNAPSHOT or found.suffix:
+            continue
+        if found.base_offset > cut.view.next_offset:
+            files.remove(os.path.join(directory, name))
+    base = cut.view.base_offset
+    if cut.copy is not None and files.kind(cut.copy) is not None:
+        for name in (filenames.index_name(base), filenames.time_index_name(base)):
+            path = os.path.join(directory, name)
+            if files.kind(path) is not None:
+                files.remove(path)
+        header_checksums.remove(files, directory, base)
+        files.rename(cut.copy, cut.view.path)
+    elif files.kind(cut.view.path) is None:
+        create(files, directory, base, config)
+
+
+def sealed(
+    files: Files, directory: str, base_offset: int, next_base: int, suffix: str = ""
+) -> SegmentView:
+    """A segment that is not the last: its size is the file's, its entries are read when needed."""
+    name = filenames.file_name(base_offset, filenames.LOG, suffix)
+    path = os.path.join(directory, name)
+    view = SegmentView(base_offset, path, size=files.size_of(path), next_offset=next_base)
+    view.sealed = True
+    return view
+
+
+def bare(directory: str, base_offset: int) -> SegmentView:
+    """A segment of which nothing is published yet."""
+    return SegmentView(base_offset, os.path.join(directory, filenames.log_name(base_offset)))
+
+
+def empty(directory: str, base_offset: int) -> SegmentView:
+    """A segment that has nothing yet, whose file is to be made."""
+    view = bare(directory, base_offset)
+    view.is_largest_known = True
+    return view
+
+
+def load_indexes(files: Files, directory: str, view: SegmentView) -> bool:
+    """Read both index files into the view; False if the offset index is missing or odd-sized.
+
+    Entries after the first zero one are the preallocated tail of an unclean stop, not entries;
+    of entries out of order those before the first wrong one count, and the walk does the rest.
+    """
+    base = view.base_offset
+    suffix = filenames.SWAP_SUFFIX if view.path.endswith(filenames.SWAP_SUFFIX) else ""
+    index_path = os.path.join(directory, filenames.file_name(base, filenames.INDEX, suffix))
+    time_path = os.path.join(directory, filenames.file_name(base, filenames.TIME_INDEX, suffix))
+    if files.kind(index_path) is None:
+        return False
+    entries, size = read_entries(files, index_path, _ENTRY)
+    times = read_entries(files, time_path, _TIME_ENTRY)[0] if files.kind(time_path) else b""
+    if size % _ENTRY:
+        return False
+    offset_count = _sound_entries(OffsetIndex(entries, base), _ENTRY, index_path)
+    time_index = TimeIndex(times[: len(times) // _TIME_ENTRY * _TIME_ENTRY], base)
+    time_count = _sound_entries(time_index, _TIME_ENTRY, time_path)
+    view.load_entries(entries[: offset_count * _ENTRY], times[: time_count * _TIME_ENTRY])
+    return True
+
+
+def walk_end(files: Files, view: SegmentView, size: int, *, check: bool = False) -> tuple[int, int]:
+    """Walk from the last index entry within the file to its last whole batch.
+
+    ``check``: up to the first whose checksum is wrong. Needed beside a writer: where it writes
+    over zeros a batch seems whole before all of it is there.
+
+    Returns (position after it, offset after it). An entry whose offset the walk does not come to
+    is not true of the log: a power cut left an old block there, say. Then the view forgets its
+    entries, and only the log counts.
+    """
+    indexed, position = view.last_indexed(size)
+    end, step = view.base_offset, _STEP
+    fd = files.open(view.path)
+    try:
+        while position < size:
+            data = files.pread(fd, min(step, size - position), position)
+            walked, end, _, _ = find_end(data, 0, end, check)
+            position += walked
+            # A batch may be larger than a step, and says so; what else follows is not read whole.
+            if walked:
+                step = _STEP
+                continue
+            step = declared_size(data)
+            if not len(data) < step <= size - position:
+                break
+    finally:
+        files.close(fd)
+    if end <= indexed:
+        view.load_entries(b"", b"")
+        return walk_end(files, view, size, check=check)
+    return position, end
+
+
+def declared_size(data: bytes) -> int:
+    """What the batch that begins here says its size is; 0 if there is not so much of it."""
+    return 12 + int.from_bytes(data[8:12], "big", signed=True) if len(data) >= 12 else 0
+
+
+def learn_active_times(view: SegmentView, read_at: ReadAt) -> None:
+    """Learn the largest timestamp of a segment that is appended to, whose entries are loaded.
+
+    Wrong entries of the time index go: those to come, and the closing one, replace them.
+    """
+    learn_largest_time(view, view, read_at)
+    if view.is_time_index_wrong:
+        view.forget_times()
+        view.is_time_index_wrong = False
+
+
+def open_times(files: Files, directory: str, view: SegmentView) -> tuple[int, SegmentView]:
+    """What :func:`learn_times` reads: the log's descriptor, and a view with the index entries.
+
+    The entries of a sealed segment that is not in use come into a view of their own: those of
+    all segments would fill the memory. Raises StorageError as :func:`open_log`.
+    """
+    fd = open_log(files, view)
+    try:
+        indexed = view
+        if view.sealed and view.index_count == view.time_index_count == 0:
+            indexed = SegmentView(view.base_offset, view.path, size=view.size)
+            load_indexes(files, directory, indexed)
+    except BaseException:
+        files.close(fd)
+        raise
+    return fd, indexed
+
+
+def learn_times(files: Files, view: SegmentView, fd: int, indexed: SegmentView) -> None:
+    """Learn a segment's largest timestamp from its log, with the help of its time index.
+
+    Closes the descriptor. Headers are read once in a process, unless damage hides some.
+    """
+    try:
+        learn_largest_time(
+            view,
+            indexed,
+            lambda position, size: files.pread(fd, size, position),
+            lambda start, end: files.only_zeros(fd, start, end),
+        )
+    finally:
+        files.close(fd)
+
+
+def open_log(files: Files, view: SegmentView) -> int:
+    """Open a segment's log to read it; StorageError where it is gone, or was replaced."""
+    fd = files.open(view.path)
+    if view.inode is None:
+        return fd
+    try:
+        if files.stamp(fd)[0] == view.inode:
+            return fd
+    except BaseException:
+        files.close(fd)
+        raise
+    files.close(fd)
+    raise StorageError("the segment was replaced meanwhile", errno=ESTALE, path=view.path)
+
+
+def _sound_entries(index: OffsetIndex | TimeIndex, entry_size: int, path: str) -> int:
+    """How many entries can be used; what is wrong with the others is told to the logger."""
+    fault = index.find_fault()
+    if fault is None:
+        return index.count
+    sentence, position, _ = fault
+    _LOGGER.warning(
+        "%s: %s (position %d); entries from there on are not used. `kstore verify` tells more, "
+        "and opening for writing after an unclean stop makes it anew",
+        path,
+        sentence,
+        position,
+    )
+    return position // entry_size
+
+
+def map_log(files: Files, view: SegmentView, reserve: int, *, path: str | None = None) -> None:
+    """Map the log file, with room to grow for the active one. Only for files nobody cuts.
+
+    Raises CorruptRecordError where the file is shorter than what was published: to touch a
+    mapped page beyond its end would kill the process.
+    """
+    fd = open_log(files, view) if path is None else files.open(path)
+    try:
+        published = view.size  # first: appends go on meanwhile
+        size = files.size(fd)
+        if size < published:
+            raise CorruptRecordError(
+                f"the file was cut: it has {size} bytes, {published} were there",
+                path=view.path,
+                position=size,
+            )
+        try:
+            view.attach_log(FileMap(fd, max(reserve, view.size, 1)))
+        except OSError as error:
+            raise StorageError(
+                "cannot map: " + str(error.strerror), errno=error.errno, path=view.path
+            ) from error
+    finally:
+        files.close(fd)
+    if view.sealed and path is None and view.size:
+        leave_out_zeros(files, view, view.whole().memory()[-_HEADER:])
+
+
+def leave_out_zeros(files: Files, view: SegmentView, last: bytes | memoryview) -> None:
+    """Take zeros behind a sealed segment's last batch for no part of it; its indexes are loaded.
+
+    ``last``: the file's last bytes, as many as a header has. A broker that preallocates leaves
+    zeros where it is killed amid a roll, while all offsets below the next segment's base are
+    there. A batch may end in many zeros, too: the log itself decides. What is no zeros stays,
+    and is damage for whoever comes to it.
+    """
+    if any(last):
+        return
+    end = walk_end(files, view, view.size)[0]
+    fd = files.open(view.path)
+    try:
+        if end < view.size and files.only_zeros(fd, end, view.size):
+            view.publish(end, view.next_offset)
+    finally:
+        files.close(fd)
+
+
+def last_bytes(files: Files, view: SegmentView) -> bytes:
+    """A file's last bytes, as many as a header has."""
+    fd = files.open(view.path)
+    try:
+        return files.pread(fd, _HEADER, max(0, view.size - _HEADER))
+    finally:
+        files.close(fd)
+
+
+def out_of_range(path: str, segments: SegmentList, offset: int) -> OffsetOutOfRangeError:
+    """The error for an offset that the log does not hold."""
+    return OffsetOutOfRangeError(
+        f"the log holds offsets from {segments.start_offset} to {segments.end_offset}",
+        path=path,
+        offset=offset,
+    )
+
+
+def remove(files: Files, directory: str, base_offset: int, suffix: str = "") -> None:
+    """Remove every file of a segment, its producer snapshot too; missing ones do not matter."""
+    remove_files(files, directory, base_offset, suffix)
+    path = os.path.join(directory, filenames.snapshot_name(base_offset, suffix))
+    if files.kind(path) is not None:
+        files.remove(path)
+
+
+def remove_files(files: Files, directory: str, base_offset: int, suffix: str = "") -> None:
+    """Remove the log, indexes and seal of a segment; missing ones do not matter.
+
+    The log goes last: side files that have lost their log are a sign of damage.
+    """
+    if not suffix:
+        header_checksums.remove(files, directory, base_offset)
+    for kind in reversed(filenames.SEGMENT_KINDS):
+        path = os.path.join(directory, filenames.file_name(base_offset, kind, suffix))
+        if files.kind(path) is not None:
+            files.remove(path)
+
+
+def retire(files: Files, directory: str, base_offset: int, *, keep_snapshot: bool = False) -> None:
+    """Rename a segment's files to ``.deleted``: gone for every loader, still there for readers."""
+    header_checksums.remove(files, directory, base_offset)
+    names = [filenames.file_name(base_offset, kind) for kind in filenames.SEGMENT_KINDS]
+    if not keep_snapshot:
+        names.append(filenames.snapshot_name(base_offset))
+    for name in names:
+        path = os.path.join(directory, name)
+        if files.kind(path) is not None:
+            files.rename(path, path + filenames.DELETED_SUFFIX)

@@ -1,0 +1,89 @@
+"""Transaction indexes (``N.txnindex``): the aborted transactions of a segment.
+
+Layout and rules: Kafka's TransactionIndex, AbortedTxn. An entry counts only behind sound ones:
+as soon as one cannot be, what follows is not looked at, however much there is.
+"""
+
+import os
+from collections.abc import Iterable
+from struct import Struct
+from typing import NamedTuple
+
+from kstore.errors import CorruptFileError
+from kstore.files.files import Files
+
+_ENTRY = Struct(">hqqqq")
+ENTRY_SIZE = _ENTRY.size
+_VERSION = 0
+_BLOCK = 1024 * ENTRY_SIZE  # bytes read at a time
+
+
+class AbortedTransaction(NamedTuple):
+    """Offsets are inclusive; ``last_offset`` is that of the abort marker."""
+
+    version: int
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+def parse(data: bytes, *, path: str | None = None) -> list[AbortedTransaction]:
+    """The entries, oldest abort first; a cut one at the end is left out.
+
+    Raises CorruptFileError at the first that cannot be: of an unknown version, or whose offsets
+    are out of order, as those of a hole are.
+    """
+    entries: list[AbortedTransaction] = []
+    _collect(entries, data, path, 0)
+    return entries
+
+
+def load(
+    files: Files, path: str | os.PathLike[str]
+) -> tuple[list[AbortedTransaction], CorruptFileError | None]:
+    """The entries of a file up to the first that cannot be, and what is wrong with that one.
+
+    Reads a block at a time and nothing behind that entry.
+    """
+    entries: list[AbortedTransaction] = []
+    fd = files.open(path)
+    try:
+        size = files.size(fd)
+        for position in range(0, size, _BLOCK):
+            block = files.pread(fd, min(_BLOCK, size - position), position)
+            _collect(entries, block, os.fspath(path), position)
+    except CorruptFileError as fault:
+        return entries, fault
+    finally:
+        files.close(fd)
+    return entries, None
+
+
+def _collect(
+    entries: list[AbortedTransaction], data: bytes, path: str | None, position: int
+) -> None:
+    """Take the entries in data, which begins at a position: markers come in order, each behind
+    the records that it ends."""
+    last = entries[-1].last_offset if entries else -1
+    whole = len(data) - len(data) % ENTRY_SIZE
+    for fields in _ENTRY.iter_unpack(memoryview(data)[:whole]):
+        entry = AbortedTransaction(*fields)
+        sentence = None
+        if entry.version != _VERSION:
+            sentence = f"unknown transaction index version {entry.version}"
+        elif not (0 <= entry.first_offset < entry.last_offset and last < entry.last_offset):
+            sentence = (
+                f"the offsets of entry {len(entries)} are out of order: a transaction from "
+                f"{entry.first_offset} to {entry.last_offset}, behind one that ends at {last}"
+            )
+        if sentence is not None:
+            raise CorruptFileError(sentence, path=path, position=position)
+        entries.append(entry)
+        last = entry.last_offset
+        position += ENTRY_SIZE
+
+
+def encode(entries: Iterable[AbortedTransaction]) -> bytes:
+    """The file of these entries."""
+    return b"".join(_ENTRY.pack(*entry) for entry in entries)

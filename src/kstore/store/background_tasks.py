@@ -1,0 +1,43 @@
+"""What a store does by itself, from time to time: every kind of it is named here and only here.
+
+Kafka's LogManager hands the same tasks to its scheduler. One thread does them in turn
+(:class:`kstore.background.scheduler.Scheduler`), so a task that takes long delays ``flush.ms``:
+such work wants a thread of its own.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kstore.background.scheduler import ScheduledTask
+from kstore.integers import INT64_MAX
+
+if TYPE_CHECKING:
+    from kstore.store.manager import LogManager
+
+CHECKPOINT_INTERVAL_MS = 60_000  # log.flush.offset.checkpoint.interval.ms
+EXPIRATION_CHECK_INTERVAL_MS = 600_000  # producer.id.expiration.check.interval.ms
+
+
+def background_tasks(manager: "LogManager") -> Iterator[ScheduledTask]:
+    """The work of a store as its settings and open logs are now; each from its first period on."""
+    check_ms = manager.config.retention_check_interval_ms
+    yield ScheduledTask("checkpoint", CHECKPOINT_INTERVAL_MS, manager.checkpoint)
+    yield ScheduledTask("retention", check_ms, manager.retention.run_in_background)
+    yield ScheduledTask(
+        "producers", EXPIRATION_CHECK_INTERVAL_MS, partial(_expire_producers, manager)
+    )
+    yield from manager.more_tasks
+    if manager.config.log_cleaner_enable:  # in threads of its own: it may take long
+        yield ScheduledTask("cleaner", manager.config.log_cleaner_backoff_ms, manager.cleaner.wake)
+    for log in manager.logs:
+        flush_ms = log.config.flush_ms
+        if flush_ms < INT64_MAX:
+            work = partial(manager.run, "flush", (log.topic, log.partition), manager.flush_log, log)
+            yield ScheduledTask(f"flush {log.path}", max(flush_ms, 1), work)
+
+
+def _expire_producers(manager: "LogManager") -> None:
+    for log in manager.logs:
+        key = (log.topic, log.partition)
+        manager.run("producer expiration", key, manager.expire_producers, log)

@@ -1,0 +1,60 @@
+"""The partitions of some topics as tools find them, while another process may delete topics."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kstore.errors import ClosedError, StorageError, UnknownTopicOrPartitionError
+from kstore.files.files import DISK
+
+if TYPE_CHECKING:
+    from kstore.log.log import Log
+    from kstore.store.store import Store
+
+_TRIES = 3  # a topic may be deleted and made again while its partitions are listed
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLog:
+    """A partition as it was found, for who works on its files beside a writer."""
+
+    log: "Log"
+    size: int  # bytes of its logs
+    inode: int | None  # of its folder
+
+    def is_there(self) -> bool:
+        """Whether its folder is still the one that was found: it was not deleted since."""
+        now = DISK.identity_of(self.log.path)
+        return now is not None and now[0] == self.inode
+
+
+def find_logs(
+    store: "Store", names: Iterable[str], *, partition: int | None = None
+) -> tuple[list[FoundLog], list[str]]:
+    """The partitions of some topics, or one partition of each, and lines on what is gone.
+
+    A writer in another process may delete topics meanwhile, and make them again. Raises
+    StorageError for a partition that exists and cannot be read.
+    """
+    found: list[FoundLog] = []
+    left_out = []
+    for name in names:
+        for _ in range(_TRIES):
+            try:
+                found += _logs_of(store, name, partition)
+                break
+            except (UnknownTopicOrPartitionError, StorageError, ClosedError) as error:
+                failure = error
+                if name not in store:
+                    left_out.append(f"{name}: left out, the topic was deleted meanwhile")
+                    break
+        else:
+            raise failure
+    return found, left_out
+
+
+def _logs_of(store: "Store", name: str, partition: int | None) -> list[FoundLog]:
+    topic = store[name]
+    logs = list(topic) if partition is None else [topic[partition]]
+    inodes = [DISK.identity_of(log.path) or (None, 0) for log in logs]
+    return [FoundLog(log, log.size, inode) for log, (inode, _) in zip(logs, inodes, strict=True)]

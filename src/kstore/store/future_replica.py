@@ -1,0 +1,273 @@
+"""A partition's copy in another log directory, made while the partition is read and appended.
+
+Kafka's ReplicaAlterLogDirs: the copy grows in a folder ``<topic>-<partition>.<uuid>-future``
+until nothing is missing, then takes the partition's place. Kafka copies by fetching; here the
+files themselves are copied, piece by piece, so that segments, offsets, leader epochs and
+indexes come over as they are. What a former attempt (Kafka's too) left is compared and kept as
+far as it is the same.
+"""
+
+import os
+import time
+from dataclasses import dataclass
+
+from kstore._native.read.segment_view import SegmentView
+from kstore.errors import ClosedError, StorageError
+from kstore.files import filenames
+from kstore.files.filenames import TEMPORARY_SUFFIX
+from kstore.files.files import Files
+from kstore.log.writer import LogWriter
+from kstore.segment import header_checksums, segment
+from kstore.store.parallel_recovery import Progress
+
+PIECE = 1 << 20  # bytes copied at a time
+ENOUGH = 1 << 20  # so few bytes are copied while appends wait
+_STEP = 0.2  # seconds of sleep at a time
+
+
+@dataclass(slots=True)
+class _Copied:
+    """How far a segment's copy has come. A segment that was rewritten is another view."""
+
+    view: SegmentView
+    size: int
+    finished: bool = False  # indexes and all, on disk, nothing can be added
+
+
+class FutureReplica:
+    """The copy of one log in ``folder``; used by one thread.
+
+    ``pace`` is in bytes a second, None as fast as it goes. ``progress`` is called with the bytes
+    that are in place and the bytes that the log has.
+    """
+
+    def __init__(
+        self,
+        writer: LogWriter,
+        files: Files,
+        folder: str,
+        pace: int | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self._writer = writer
+        self._files = files
+        self._folder = folder
+        self._pace = pace
+        self._progress = progress
+        self._segments: dict[int, _Copied] = {}
+        self._started = time.monotonic()
+        self.written = 0  # bytes of logs, not counting what was there
+
+    # --- while appends go on --------------------------------------------------------------
+
+    def catch_up(self) -> None:
+        """Copy until so little is missing that it can be copied while appends wait."""
+        self._side_file(filenames.PARTITION_METADATA)
+        while self._pass(self._pace) > ENOUGH:
+            pass
+        for known in self._segments.values():
+            if not known.finished:
+                self._sync(known.view)
+
+    def _pass(self, pace: int | None) -> int:
+        """Copy what is missing now; returns how much it was."""
+        views = self._writer.state.segments.views
+        for base in self._segments.keys() - {view.base_offset for view in views}:
+            del self._segments[base]
+            self._remove_segment(base)
+        count = 0
+        for view in views:
+            try:
+                count += self._copy(view, pace)
+            except StorageError:
+                if view in self._writer.state.segments.views:
+                    raise
+                return ENOUGH + 1  # retired or rewritten meanwhile: look again
+        return count
+
+    def _copy(self, view: SegmentView, pace: int | None) -> int:
+        """Bring one segment's copy up to the size that is published; returns bytes done."""
+        known = self._segments.get(view.base_offset)
+        if known is None or known.view is not view:
+            known = _Copied(view, self._same(view))
+            if known.size < view.size:
+                # Lest a crash leaves a gap in front of segments that were copied before.
+                self._remove_from(view.base_offset + 1)
+            self._segments[view.base_offset] = known
+        if known.finished:
+            return 0
+        end, begun = view.size, known.size
+        source = self._writer.state.files.open(view.path)
+        try:
+            target = self._files.open(self._path(view), os.O_WRONLY | os.O_CREAT)
+            try:
+                self._files.truncate(target, known.size)
+                while known.size < end:
+                    size = min(PIECE, end - known.size)
+                    data = self._writer.state.files.pread(source, size, known.size)
+                    if not data:
+                        raise StorageError("the file was cut by somebody else", path=view.path)
+                    self._files.pwrite(target, data, known.size)
+                    known.size += len(data)
+                    self.written += len(data)
+                    self._report()
+                    self._wait(pace)
+            finally:
+                self._files.close(target)
+        finally:
+            self._writer.state.files.close(source)
+        if view.sealed:
+            self._finish(known)
+        return known.size - begun
+
+    def _same(self, view: SegmentView) -> int:
+        """How many of the segment's first bytes are in the copy already."""
+        path = self._path(view)
+        if self._files.kind(path) is None:
+            return 0
+        source, position = self._writer.state.files.open(view.path), 0
+        try:
+            target = self._files.open(path)
+            try:
+                while position < view.size:
+                    size = min(PIECE, view.size - position)
+                    theirs = self._writer.state.files.pread(source, size, position)
+                    if not theirs or self._files.pread(target, size, position) != theirs:
+                        break
+                    position += len(theirs)
+                    self._check()
+                return position
+            finally:
+                self._files.close(target)
+        finally:
+            self._writer.state.files.close(source)
+
+    def _wait(self, pace: int | None) -> None:
+        self._check()
+        while pace is not None:
+            ahead = self.written / pace - (time.monotonic() - self._started)
+            if ahead <= 0:
+                return
+            time.sleep(min(ahead, _STEP))
+            self._check()
+
+    def _check(self) -> None:
+        if self._writer.state.is_closed:
+            raise ClosedError("the log was closed while it was moved", path=self._folder)
+
+    def _report(self) -> None:
+        if self._progress is not None:
+            total = sum(view.size for view in self._writer.state.segments.views)
+            self._progress(min(sum(one.size for one in self._segments.values()), total), total)
+
+    # --- while appends wait ---------------------------------------------------------------
+
+    def complete(self) -> None:
+        """Copy the rest and every side file; all of it is on disk. The writer stands still."""
+        self._pass(None)
+        for known in self._segments.values():
+            if not known.finished:
+                self._finish(known)
+        kept = {filenames.LEADER_EPOCHS}
+        for name in self._writer.state.files.listdir(self._writer.state.directory):
+            found = filenames.parse(name)
+            if found is not None and (found.suffix or found.kind != filenames.SNAPSHOT):
+                continue
+            if name.startswith(filenames.SEAL):  # made anew: it knows its file by the inode
+                continue
+            if name not in kept and not name.endswith(TEMPORARY_SUFFIX):
+                self._side_file(name)
+                kept.add(name)
+        if len(self._writer.state.epochs):
+            epochs = os.path.join(self._folder, filenames.LEADER_EPOCHS)
+            self._writer.state.epochs.save(self._files, epochs)
+        for name in self._files.listdir(self._folder):
+            found = filenames.parse(name)
+            live = found is not None and not found.suffix and found.base_offset in self._segments
+            if found is not None and name not in kept and not live:
+                self._remove(name)
+        sealed = [base for base, known in self._segments.items() if known.finished]
+        header_checksums.remove_others(self._files, self._folder, sealed)
+        self._files.sync_directory(self._folder)
+
+    def _finish(self, known: _Copied) -> None:
+        """Copy the indexes of a segment whose log is there; all of it on disk."""
+        view = known.view
+        for kind in filenames.SEGMENT_KINDS[1:]:
+            name = filenames.file_name(view.base_offset, kind)
+            if not self._side_file(name):
+                self._remove(name)
+        self._sync(view)
+        # Retention goes by it where records have no time.
+        self._files.set_modified_ns(
+            self._path(view), self._writer.state.files.modified_ns(view.path)
+        )
+        if view.sealed:
+            header_checksums.write(self._files, self._folder, view.base_offset)
+            known.finished = True
+
+    def _side_file(self, name: str) -> bool:
+        """Copy a small file, whole and synced; False where the log has none of that name."""
+        source = os.path.join(self._writer.state.directory, name)
+        if self._writer.state.files.kind(source) != "file":
+            return False
+        data = self._writer.state.files.read(source, limit=1 << 31)
+        fd = self._files.open(
+            os.path.join(self._folder, name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        )
+        try:
+            self._files.pwrite(fd, data, 0)
+            self._files.fsync(fd)
+        finally:
+            self._files.close(fd)
+        return True
+
+    # --- after an interruption ------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Let an unfinished copy end in a whole batch, for whoever goes on with it."""
+        unfinished = [known for known in self._segments.values() if not known.finished]
+        for known in unfinished:
+            self._remove_from(known.view.base_offset + 1)
+            if self._files.kind(self._path(known.view)) is None:
+                continue
+            for kind in filenames.SEGMENT_KINDS[1:]:
+                self._remove(filenames.file_name(known.view.base_offset, kind))
+            size = self._files.size_of(self._path(known.view))
+            bare = SegmentView(known.view.base_offset, self._path(known.view))
+            whole = segment.walk_end(self._files, bare, size)[0]
+            fd = self._files.open(bare.path, os.O_WRONLY)
+            try:
+                self._files.truncate(fd, whole)
+                self._files.fsync(fd)
+            finally:
+                self._files.close(fd)
+
+    # --- files ----------------------------------------------------------------------------
+
+    def _path(self, view: SegmentView) -> str:
+        return os.path.join(self._folder, filenames.log_name(view.base_offset))
+
+    def _sync(self, view: SegmentView) -> None:
+        fd = self._files.open(self._path(view))
+        try:
+            self._files.fsync(fd)
+        finally:
+            self._files.close(fd)
+
+    def _remove_segment(self, base: int) -> None:
+        for kind in filenames.SEGMENT_KINDS:
+            self._remove(filenames.file_name(base, kind))
+
+    def _remove_from(self, base: int) -> None:
+        """Remove the copies of all segments from a base offset on, last first."""
+        found = map(filenames.parse, self._files.listdir(self._folder))
+        bases = {one.base_offset for one in found if one is not None and one.base_offset >= base}
+        for each in sorted(bases | {b for b in self._segments if b >= base}, reverse=True):
+            self._segments.pop(each, None)
+            self._remove_segment(each)
+
+    def _remove(self, name: str) -> None:
+        path = os.path.join(self._folder, name)
+        if self._files.kind(path) is not None:
+            self._files.remove(path)

@@ -1,0 +1,168 @@
+"""Recovery of everything in a store that was not closed cleanly: partitions side by side.
+
+Kafka's LogManager.loadLogs: a pool of ``num.recovery.threads.per.data.dir`` threads for each log
+directory. A partition that cannot be recovered does not keep the others from it, nor the store
+from opening: it is named, and whoever asks for it is told why.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from kstore.checkpoint.log_dir import LogDir
+from kstore.errors import KStoreError
+from kstore.files import filenames
+from kstore.files.filenames import LOG, partition_directory
+from kstore.files.files import Files
+from kstore.log.log import Log
+from kstore.recovery.plan import unflushed_from
+from kstore.recovery.report import RecoveryReport
+from kstore.segment.scan import Tell
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+_LOGGER = logging.getLogger("kstore")
+
+PartitionKey = tuple[str, int]
+Progress = Callable[[int, int], None]  # bytes looked at, bytes in all
+Load = Callable[[str, int, Tell], Log]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoreRecovery:
+    """What became of a store's partitions when they were opened for writing; ``str`` tells it."""
+
+    reports: Mapping[PartitionKey, RecoveryReport] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    failed: Mapping[PartitionKey, KStoreError] = field(default_factory=lambda: MappingProxyType({}))
+    notes: tuple[str, ...] = ()  # what was wrong with the directories themselves
+
+    @property
+    def unclean(self) -> bool:
+        """Whether any partition was left by something else than a clean stop."""
+        return bool(self.failed) or any(not report.clean for report in self.reports.values())
+
+    @property
+    def bytes_scanned(self) -> int:
+        return sum(report.bytes_scanned for report in self.reports.values())
+
+    @property
+    def cut_size(self) -> int:
+        """Bytes taken off the ends of logs."""
+        return sum(report.cut_size for report in self.reports.values())
+
+    def __str__(self) -> str:
+        told = [str(report) for _, report in sorted(self.reports.items()) if report.steps]
+        lost = [
+            f"{partition_directory(*key)}: not recovered: {error}"
+            for key, error in sorted(self.failed.items())
+        ]
+        return "\n".join((*self.notes, *told, *lost)) or "nothing to recover"
+
+
+class _Meter:
+    """Adds up what all threads have looked at."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress = progress
+        self._total = total
+        self._done = 0
+        self._lock = threading.Lock()
+
+    def tell(self, size: int) -> None:
+        if self._progress is not None:
+            with self._lock:
+                self._done += size
+                self._progress(min(self._done, self._total), self._total)
+
+
+def recover_all(
+    files: Files,
+    wanted: Iterable[tuple[PartitionKey, LogDir]],
+    load: Load,
+    *,
+    threads: int,
+    progress: Progress | None = None,
+) -> tuple[list[Log], dict[PartitionKey, KStoreError]]:
+    """Load every wanted partition; returns the logs, and the errors of those that have none.
+
+    ``load`` is called in ``threads`` threads for each directory (in the caller's where one would
+    do), ``progress`` in any of them, one at a time. What is no KStoreError ends the work and is
+    raised once all threads have stopped.
+    """
+    jobs: dict[LogDir, list[PartitionKey]] = {}
+    for key, place in wanted:
+        place.begin()  # and what it reads when it is first asked, so that no thread has to
+        place.log_start(key)
+        place.recovery_point(key)
+        jobs.setdefault(place, []).append(key)
+    meter = _Meter(progress, _bytes_to_scan(files, jobs) if progress is not None else 0)
+    work = partial(_load_one, load, meter)
+    keys = [key for each in jobs.values() for key in each]
+    if len(keys) <= 1 or threads == len(jobs) == 1:  # nothing to do beside anything
+        found = {key: work(key) for key in keys}
+    else:
+        found = _side_by_side(work, jobs, threads)
+    logs: list[Log] = []
+    failed: dict[PartitionKey, KStoreError] = {}
+    for key, each in found.items():
+        if isinstance(each, Log):
+            logs.append(each)
+        else:
+            failed[key] = each
+    return logs, failed
+
+
+def _side_by_side(
+    work: Callable[[PartitionKey], Log | KStoreError],
+    jobs: dict[LogDir, list[PartitionKey]],
+    threads: int,
+) -> dict[PartitionKey, Log | KStoreError]:
+    from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+
+    futures: dict[PartitionKey, Future[Log | KStoreError]] = {}
+    with ExitStack() as stack:
+        for place, keys in jobs.items():
+            pool = ThreadPoolExecutor(threads, f"kstore-recovery-{place.path}")
+            stack.callback(pool.shutdown, cancel_futures=True)
+            for key in keys:
+                futures[key] = pool.submit(work, key)
+        wait(futures.values(), return_when=FIRST_EXCEPTION)
+    return {
+        key: future.result()
+        for key, future in futures.items()
+        if not future.cancelled()  # only where another one is going to raise
+    }
+
+
+def _load_one(load: Load, meter: _Meter, key: PartitionKey) -> Log | KStoreError:
+    try:
+        return load(*key, meter.tell)
+    except KStoreError as error:
+        _LOGGER.warning("%s could not be recovered: %s", partition_directory(*key), error)
+        return error
+
+
+def _bytes_to_scan(files: Files, jobs: dict[LogDir, list[PartitionKey]]) -> int:
+    """Bytes of the segments from the one that holds each partition's recovery point on."""
+    total = 0
+    for place, keys in jobs.items():
+        for key in keys:
+            folder = partition_directory(*key)
+            sizes = {
+                found.base_offset: files.size_of(place.join(folder, name))
+                for name in files.listdir(place.join(folder))
+                if (found := filenames.parse(name)) is not None
+                and found.kind == LOG
+                and not found.suffix
+            }
+            first = unflushed_from(list(sizes), place.recovery_point(key))
+            total += sum(size for base, size in sizes.items() if base >= first)
+    return total

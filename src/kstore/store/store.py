@@ -1,0 +1,596 @@
+"""A store: one or several log directories of Kafka, opened by one writer and many readers."""
+
+import os
+import threading
+import warnings
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kstore.background.failures import attempt
+from kstore.checkpoint.log_dir import absolute_paths
+from kstore.client.partitioner import Partitioner
+from kstore.config import (
+    LogConfig,
+    StoreConfig,
+    check_changes,
+    check_log_config,
+    check_store_config,
+    warn_of_replacing,
+)
+from kstore.errors import (
+    BackgroundFailure,
+    ClosedError,
+    ForkedError,
+    InvalidConfigError,
+    ReadOnlyError,
+    TopicExistsError,
+)
+from kstore.files import process_lifetime
+from kstore.files.files import DISK, Files
+from kstore.integers import INT64_MAX, check_integer
+from kstore.log.log import Log
+from kstore.store.alter_log_dir import MoveInfo
+from kstore.store.atomic_publish import undo_unfinished
+from kstore.store.manager import LogDirInfo, LogManager
+from kstore.store.parallel_recovery import Progress, StoreRecovery
+from kstore.store.topic import Topic, TopicHandles
+from kstore.store.topic_registry import check_partitions
+from kstore.topic_partition import TopicPartition, as_partition, as_place
+
+if TYPE_CHECKING:
+    from kstore.client.consumer import Consumer
+    from kstore.client.producer import Producer
+    from kstore.client.transactional_producer import TransactionalProducer
+    from kstore.coordinator.group.offsets import OffsetsTable
+    from kstore.coordinator.transaction.store_transactions import StoreTransactions
+
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+class Store(Mapping[str, Topic]):
+    """A mapping of topic name to :class:`Topic`, over one or several log directories.
+
+    Logs are opened when they are first used; beyond ``config.max_open_logs`` the ones that were
+    idle longest give their files back. Safe to share between threads; not to be used in a forked
+    child (ForkedError), nor pickled. ``close`` it, or use it as a context manager: what is left
+    open is closed at exit.
+    """
+
+    def __init__(
+        self,
+        path: Paths,
+        mode: str = "a",
+        *,
+        config: StoreConfig | None = None,
+        files: Files = DISK,
+        progress: Progress | None = None,
+    ) -> None:
+        self._closed = True  # until everything stands
+        self._forked = False
+        # The source of a ResourceWarning, by which tracemalloc shows where the store was opened.
+        # The store itself would be kept alive, and locked, by whoever records warnings.
+        self._allocation = object()
+        if mode not in ("a", "r"):
+            raise InvalidConfigError(f"mode must be 'a' or 'r', not {mode!r}")
+        self.paths: tuple[str, ...] = absolute_paths(path)
+        self.mode = mode
+        self.config = StoreConfig() if config is None else check_store_config(config)
+        self._files = files
+        self._dependants: weakref.WeakSet[process_lifetime.Closable] = weakref.WeakSet()
+        self._known_transactions: StoreTransactions | None = None
+        self._manager = LogManager(
+            files, self.paths, self.config, writable=self.writable, keeper=weakref.ref(self)
+        )
+        self._offsets_lock = threading.RLock()  # before the manager's: commits, and deletions
+        self._offsets_tables: dict[int, OffsetsTable] = {}  # by partition, for deletions
+        self._lock, self._logs = self._manager.lock, self._manager.logs
+        self._catalog = self._manager.catalog
+        self._topics = TopicHandles(self, self._manager)
+        self._closed = False
+        process_lifetime.opened(self)
+        if self.writable:
+            try:
+                self._manager.recover(progress)
+                undo_unfinished(files, self._catalog.loose_files, self._log, self._live)
+                if files_of_groups := self._manager.loose_files:
+                    from kstore.coordinator.group.committed_offsets import fold_files
+
+                    fold_files(self, files_of_groups)
+                if "__transaction_state" in self._catalog.places:
+                    self._transactions()  # finishes what a crash interrupted
+                if self._catalog.being_deleted():
+                    from kstore.store.topic_deletion import finish_deletions
+
+                    finish_deletions(self)
+            except BaseException:
+                self.close()
+                raise
+
+    @property
+    def writable(self) -> bool:
+        return self.mode == "a"
+
+    @property
+    def strangers(self) -> tuple[str, ...]:
+        """Unrecognized directories: a Kafka broker refuses to start on them."""
+        return self._catalog.strangers
+
+    @property
+    def recovery(self) -> StoreRecovery:
+        """The recovery of the partitions opened so far, for a writer; ``str`` describes it.
+
+        After an unclean stop all of them were opened with the store. One that could not be
+        recovered is in ``failed``, and raises its error when it is asked for.
+        """
+        return self._manager.recovery
+
+    @property
+    def background_failures(self) -> tuple[BackgroundFailure, ...]:
+        """Background work that failed and has not succeeded since, oldest failure first.
+
+        Each was logged, and given to ``config.on_background_error``; callers never get it.
+        """
+        return self._manager.background.current
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    # --- the mapping ----------------------------------------------------------------------
+
+    def topic(self, name: str) -> Topic:
+        """A topic by name; UnknownTopicOrPartitionError (a LookupError) suggests close names."""
+        self._look_again()
+        return self._topics.get(name)
+
+    def _look_again(self) -> None:
+        """A reader follows what a writer elsewhere makes, extends and deletes."""
+        self._check()
+        if not self.writable:
+            self._topics.follow()
+
+    def __getitem__(self, name: str) -> Topic:
+        return self.topic(name)
+
+    def __iter__(self) -> Iterator[str]:
+        self._look_again()
+        with self._lock:
+            return iter(sorted(self._catalog.places))
+
+    def __len__(self) -> int:
+        self._look_again()
+        return len(self._catalog.places)
+
+    def __contains__(self, name: object) -> bool:
+        self._look_again()
+        return name in self._catalog.places
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    # --- topics come and go ---------------------------------------------------------------
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        *,
+        config: LogConfig | None = None,
+        topic_id: str | None = None,
+        exist_ok: bool = False,
+    ) -> Topic:
+        """Make a topic and return it.
+
+        Raises TopicExistsError, InvalidTopicError, InvalidConfigError, ReadOnlyError.
+
+        Parameters
+        ----------
+        name
+            1 to 249 of ``[a-zA-Z0-9._-]``; Kafka refuses two that differ only in ``.`` and ``_``.
+        partitions
+            How many; each goes where the fewest partition directories are.
+        config
+            The topic's settings, kept in ``kstore.topics``; the store's by default.
+        topic_id
+            Kafka's id in 22 characters, for handing the directory over to a broker that knows
+            the topic; random by default.
+        exist_ok
+            Return the existing topic, if it has as many partitions.
+        """
+        self._check_writable()
+        if self._catalog.is_being_deleted(name):  # finishing failed before
+            self._finish_delete(name)
+        with self._lock:
+            if exist_ok and name in self._catalog.places:
+                partitions = check_partitions(partitions)
+                topic = self.topic(name)
+                if len(topic) == partitions:
+                    return topic
+                raise TopicExistsError(
+                    f"topic {name!r} exists with {len(topic)} partitions, not {partitions}",
+                    path=self.paths[0],
+                )
+            self._catalog.create(name, partitions, config, topic_id)
+            return self._topics.update(name)
+
+    def add_partitions(self, name: str, partitions: int) -> Topic:
+        """Give a topic more partitions, so that it has this many (Kafka's CreatePartitions).
+
+        Existing records stay in their partitions; later ones with the same key may go to another
+        one. Open handles, producers and consumers continue with the new number.
+        """
+        self._check_writable()
+        with self._lock:
+            self._catalog.grow(name, partitions)
+            return self._topics.update(name)
+
+    def alter_topic(
+        self,
+        name: str,
+        *,
+        config: Mapping[str, object] | None = None,
+        unset: Iterable[str] = (),
+    ) -> None:
+        """Change some settings of a topic and leave the others (Kafka's IncrementalAlterConfigs).
+
+        Logs that are open take them over at once. A topic that Kafka made gets an entry of its
+        own by this, so that retention and compaction may touch it. Raises InvalidConfigError,
+        then nothing has changed; UnknownTopicOrPartitionError, ReadOnlyError.
+
+        Parameters
+        ----------
+        config
+            Settings by name, Kafka's (``retention.ms``) or Python's (``retention_ms``).
+        unset
+            Names of settings that are to be what the store's ``config.log`` says.
+        """
+        self._check_writable()
+        check_changes(config, unset)
+        self._manager.settings.alter(name, config or {}, tuple(unset))
+
+    def configure_topic(self, name: str, config: LogConfig) -> None:
+        """Deprecated: replace all settings of a topic; use :meth:`alter_topic` to change some.
+
+        Warns (UserWarning) where that resets a setting that ``config`` leaves at its default.
+        """
+        self._check_writable()
+        warn_of_replacing(name, self._manager.settings.configure(name, check_log_config(config)))
+
+    def delete_topic(self, name: str, *, foreign: bool = False) -> None:
+        """Delete a topic: its directories are renamed as Kafka does, then removed.
+
+        Offsets that groups committed in it go, too; a transaction that is open in it can only be
+        aborted. A topic that has no entry in ``kstore.topics`` was made by Kafka: it is deleted
+        only with ``foreign=True`` (PolicyViolationError otherwise). Its logs must not be used any
+        more; views of them that are still open keep what they show.
+        """
+        self._check_writable()
+        self._manager.delete(name, foreign=foreign)
+        with self._lock:
+            self._topics.update(name)
+        self._finish_delete(name)
+
+    def _finish_delete(self, name: str) -> None:
+        from kstore.store.topic_deletion import finish_delete
+
+        finish_delete(self, name)
+
+    # --- log directories ------------------------------------------------------------------
+
+    @property
+    def log_dirs(self) -> tuple[LogDirInfo, ...]:
+        """The store's directories in their order: what is in each, and which are offline."""
+        self._check()
+        return tuple(self._manager.log_dirs())
+
+    def move(
+        self,
+        topic: str,
+        partition: int,
+        path: str | os.PathLike[str],
+        *,
+        max_bytes_per_second: int | None = None,
+        progress: Progress | None = None,
+    ) -> MoveInfo:
+        """Move a partition to another directory of the store (Kafka's alterReplicaLogDirs).
+
+        Reads and appends continue meanwhile; appends wait only while the last bytes are copied.
+        An interrupted move, Kafka's too, continues where it stopped. To cancel a move, pass the
+        partition's current directory.
+
+        Returns when the new copy is on disk and in use, and the old one is removed. Raises
+        InvalidConfigError for a path that is not the store's, LogDirOfflineError, StorageError;
+        PolicyViolationError if the partition is being moved already.
+
+        Parameters
+        ----------
+        path
+            One of the paths that the store was opened with.
+        max_bytes_per_second
+            How fast to copy, to leave some of the disks for others; None: as fast as it goes.
+        progress
+            Called with (bytes copied, bytes of the log) after each chunk.
+        """
+        self._check_writable()
+        if max_bytes_per_second is not None:
+            rate = check_integer("max_bytes_per_second", max_bytes_per_second, 1, INT64_MAX)
+        else:
+            rate = None
+        return self._manager.move(topic, as_partition(partition), path, rate, progress)
+
+    # --- producers and consumers ----------------------------------------------------------
+
+    def producer(
+        self,
+        topic: str,
+        *,
+        batch_size: int | None = None,
+        linger_ms: float = 5,
+        compression: str | None = None,
+        acks: int | str = "all",
+        buffer_memory: int = 32 << 20,
+        max_block_ms: float = 60_000,
+        partitioner: Partitioner | None = None,
+        enable_idempotence: bool = False,
+    ) -> "Producer":
+        """A producer for a topic; close it, or use it as a context manager.
+
+        Parameters
+        ----------
+        batch_size, compression
+            Of a batch, in bytes before compression; the topic's ``batch.size`` and
+            ``batch.compression`` by default.
+        linger_ms
+            How long a record may wait for others to share its batch.
+        acks
+            ``"all"``: a record counts when it is on disk; ``1``: when the operating system has
+            it; ``0``: at once.
+        buffer_memory, max_block_ms
+            How many bytes may be in flight, and how long ``send`` waits for room.
+        partitioner
+            ``(key, value, count) -> partition``; the topic's by default.
+        enable_idempotence
+            Number the batches under a producer id, as Kafka's producers do by default. Here
+            nothing is sent twice, for there is no network between producer and log, so the
+            numbers keep nothing from being doubled; they cost an entry in the log's state.
+        """
+        self._check_writable()
+        from kstore.client.producer import Producer
+
+        made = Producer(
+            self.topic(topic),
+            batch_size=batch_size,
+            linger_ms=linger_ms,
+            compression=compression,
+            acks=acks,
+            buffer_memory=buffer_memory,
+            max_block_ms=max_block_ms,
+            partitioner=partitioner,
+            enable_idempotence=enable_idempotence,
+        )
+        self._dependants.add(made)
+        return made
+
+    def consumer(
+        self,
+        group: str | None = None,
+        *,
+        topics: Iterable[str] = (),
+        assignment: Iterable[tuple[str, int]] = (),
+        auto_offset_reset: str = "earliest",
+        max_poll_records: int = 500,
+        timeout: float | None = None,
+        isolation_level: str = "read_uncommitted",
+        metadata_max_age_ms: int = 1000,
+    ) -> "Consumer":
+        """A consumer of all partitions of topics, and of those in assignment.
+
+        Partitions that a topic gets later are read from their beginning on. Raises
+        GroupConflictError where another consumer of the group, in any process, reads one of the
+        partitions.
+
+        Parameters
+        ----------
+        group
+            Whose committed offsets to use; None reads without any.
+        auto_offset_reset
+            Where to begin without a committed offset, or with one outside the log:
+            ``"earliest"`` (Kafka's clients say ``latest`` by default), ``"latest"``, or
+            ``"none"`` for an error.
+        max_poll_records
+            The most records in one batch.
+        timeout
+            Seconds without a record after which iteration ends; None waits for more.
+        isolation_level
+            ``"read_committed"``: only what transactions have committed, and what belongs to none.
+        metadata_max_age_ms
+            How often a store with ``mode="r"`` looks for partitions that another process made.
+        """
+        self._check()
+        from kstore.client.consumer import Consumer
+        from kstore.coordinator.group.committed_offsets import StoreGroup
+
+        made = Consumer(
+            self,
+            None if group is None else StoreGroup(self, group),
+            [as_place(place) for place in assignment],
+            topics=[topics] if isinstance(topics, str) else topics,
+            auto_offset_reset=auto_offset_reset,
+            max_poll_records=max_poll_records,
+            timeout=timeout,
+            isolation_level=isolation_level,
+            metadata_max_age_ms=metadata_max_age_ms,
+        )
+        self._dependants.add(made)
+        return made
+
+    def transactional_producer(
+        self,
+        transactional_id: str,
+        *,
+        timeout_ms: int = 60_000,
+        batch_size: int | None = None,
+        compression: str | None = None,
+        acks: int | str = "all",
+    ) -> "TransactionalProducer":
+        """A producer that writes to any partitions of any topics, all or nothing.
+
+        Raises InvalidConfigError, InvalidTransactionTimeoutError, ReadOnlyError.
+
+        Parameters
+        ----------
+        transactional_id
+            A name that stays the same over restarts. Who had it before is fenced, and what it
+            left open is aborted.
+        timeout_ms
+            How long a transaction may take before it is aborted and its producer fenced.
+        batch_size, compression
+            Of a batch, as for :meth:`producer`.
+        acks
+            ``"all"``: a commit returns when it is on disk; ``1``: when the operating system has
+            it.
+        """
+        self._check_writable()
+        from kstore.client.transactional_producer import TransactionalProducer
+
+        made = TransactionalProducer(
+            self,
+            transactional_id,
+            timeout_ms=timeout_ms,
+            batch_size=batch_size,
+            compression=compression,
+            acks=acks,
+        )
+        self._dependants.add(made)
+        return made
+
+    def _transactions(self) -> "StoreTransactions":
+        """The transaction coordinator, made when it is first needed."""
+        with self._lock:
+            if self._known_transactions is None:
+                from kstore.coordinator.transaction.store_transactions import StoreTransactions
+
+                self._known_transactions = StoreTransactions(self, self._manager)
+            return self._known_transactions
+
+    @property
+    def _live(self) -> list[str]:
+        """The directories that are not offline."""
+        return [each.path for each in self._catalog.live]
+
+    # --- logs -----------------------------------------------------------------------------
+
+    def _log(self, topic: str, partition: int) -> Log:
+        """The log of a partition, loaded on first use."""
+        self._check()
+        return self._logs.get((topic, partition)) or self._manager.log(topic, partition)
+
+    def _log_config(self, topic: str) -> LogConfig:
+        with self._lock:
+            return self._catalog.config(topic)
+
+    def _loaded(self, topic: str) -> list[Log]:
+        self._check()
+        return self._logs.of_topic(topic)
+
+    def end_offsets(self, topic: str | None = None) -> dict[TopicPartition, int]:
+        """The end offset of every partition (of one topic), without keeping files open.
+
+        After a clean stop, and in mode "r", a closed partition is only read, not opened. After an
+        unclean stop a writer has opened each, which recovered it. One with a corrupt end is
+        opened: the result is the end of its log, or the log's error is raised.
+        """
+        self._check()
+        ends = self._manager.end_offsets(topic)
+        return {TopicPartition(*key): offset for key, offset in ends.items()}
+
+    # --- upkeep ---------------------------------------------------------------------------
+
+    def checkpoint(self) -> None:
+        """Write recovery points, log starts and high watermarks, as Kafka does every minute."""
+        self._check_writable()
+        self._manager.checkpoint()
+
+    def apply_retention(self) -> None:
+        """Delete what retention allows, in topics whose entry in ``kstore.topics`` sets it.
+
+        Files of dropped segments go when ``file.delete.delay.ms`` is over.
+        """
+        self._check_writable()
+        self._manager.apply_retention()
+
+    # --- the end --------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close consumers and producers, then logs, then write checkpoints and the marker.
+
+        A second call is harmless. The first error is raised after everything else was closed; a
+        directory in which a log did not close cleanly gets no marker, so that the next opening
+        recovers it. LogDirOfflineError names the records of an offline directory that may not
+        be on its disk.
+        """
+        if self._forked or self._closed:
+            self._closed = True
+            return
+        errors: list[BaseException] = []
+        self._manager.spare.release()
+        for dependant in list(self._dependants):
+            attempt(errors, dependant.close)
+        attempt(errors, self._manager.stop_upkeep)
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            process_lifetime.closed(self)
+        self._manager.close(errors)
+        if errors:
+            raise errors[0]
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        """Warn and release files. A finalizer may interrupt any locked code: nothing is closed.
+
+        The operating system has what was appended; the next opening of the directories recovers.
+        """
+        if not self._closed and not self._forked and self.writable:
+            self._manager.let_go()  # first: where warnings are errors, the next line raises
+            warnings.warn(
+                f"{self!r} was not closed: the next to open it recovers it",
+                ResourceWarning,
+                source=self._allocation,
+                stacklevel=1,
+            )
+
+    def __repr__(self) -> str:
+        state = " closed" if self._closed else ""
+        return f"<kstore.Store {', '.join(self.paths)} mode={self.mode!r}{state}>"
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        raise TypeError("a Store cannot be pickled; open it where it is needed")
+
+    def _check(self) -> None:
+        if self._closed or self._forked:
+            if self._forked:
+                raise ForkedError("this store was opened before a fork; open a new one here")
+            raise ClosedError("the store is closed", path=self.paths[0])
+
+    def _check_writable(self) -> None:
+        self._check()
+        if not self.writable:
+            raise ReadOnlyError("the store was opened with mode='r'", path=self.paths[0])
+
+    def _after_fork(self) -> None:
+        """In a child: the parent's lock is shared, and must not outlive the parent.
+
+        Logs refuse by themselves what is asked of them.
+        """
+        self._forked = True
+        self._manager.release()
+        for dependant in self._dependants:
+            dependant._after_fork()

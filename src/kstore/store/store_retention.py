@@ -1,0 +1,96 @@
+"""Retention over a whole store: every partition in turn, then folders that wait for deletion.
+
+The rules are in :mod:`kstore.log.retention`, the work on one log in :mod:`kstore.log.log`.
+"""
+
+import time
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kstore.config import LogConfig
+from kstore.errors import ClosedError
+from kstore.files.filenames import DELETE
+from kstore.store.topic_registry import Retired
+
+if TYPE_CHECKING:
+    from kstore.store.manager import LogManager
+
+_RETENTION = "retention"  # in reports of failures
+
+
+class StoreRetention:
+    """Applies retention to the partitions of one store; made by its manager.
+
+    Holds the manager strongly: neither outlives the other.
+    """
+
+    def __init__(self, manager: "LogManager") -> None:
+        self._manager = manager
+        self._deleted: list[tuple[int, Retired]] = []  # (when it may go in ms, folder)
+
+    def run(self) -> Iterator[tuple[tuple[str, int], Exception | None]]:
+        """Apply retention to one partition after the other; yields each with its error.
+
+        A partition that was deleted or closed meanwhile has none.
+        """
+        manager = self._manager
+        with manager.lock:
+            due = {
+                (name, partition)
+                for name in manager.catalog.configured()
+                if _is_limited(manager.catalog.config(name))
+                for partition in manager.catalog.places.get(name, ())
+            }
+            loaded = {(log.topic, log.partition) for log in manager.logs}
+        for key in sorted(due | loaded):
+            log = manager.logs.get(key)
+            try:
+                place = manager.catalog.place(*key)
+                if place.offline is None:
+                    log = log or manager.log(*key)
+                    if key in due:
+                        manager.in_log_dir(place, log.apply_retention)
+                    manager.in_log_dir(place, log.remove_retired)
+            except Exception as error:
+                if not isinstance(error, ClosedError) and not manager.is_gone(key, log):
+                    yield key, error
+            else:
+                yield key, None
+        self._remove_deleted_folders()
+
+    def run_in_background(self) -> None:
+        """The same; each partition's failure is reported on its own."""
+        for key, error in self.run():
+            if error is None:
+                self._manager.background.end(_RETENTION, *key)
+            else:
+                self._manager.background.report(_RETENTION, error, *key)
+
+    def find_deleted_folders(self) -> None:
+        """Folders that wait for deletion go when ``file.delete.delay.ms`` is over, as in Kafka.
+
+        Only those of topics with settings of their own; Kafka's are its broker's to remove.
+        """
+        now = time.time_ns() // 1_000_000
+        catalog = self._manager.catalog
+        for each in catalog.retired:
+            if each.name.state == DELETE and catalog.is_own(each.name.topic):
+                delay = catalog.config(each.name.topic).file_delete_delay_ms
+                self._deleted.append((now + delay, each))
+
+    def _remove_deleted_folders(self) -> None:
+        manager = self._manager
+        with manager.lock:
+            now = time.time_ns() // 1_000_000
+            for due, each in list(self._deleted):
+                if due <= now:
+                    self._deleted.remove((due, each))
+                    if each.place.offline is None:
+                        remove = partial(manager.catalog.remove_retired, each)
+                        manager.in_log_dir(each.place, remove)
+
+
+def _is_limited(config: LogConfig) -> bool:
+    """Whether retention may delete something by age or size."""
+    return config.retention_ms >= 0 or config.retention_bytes >= 0

@@ -1,0 +1,192 @@
+"""A topic: a sequence of logs, one for each partition."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from kstore.client.partitioner import Partitioner, StickyPartitioner, choose
+from kstore.config import LogConfig
+from kstore.record import Headers
+from kstore.topic_partition import Position, as_partition
+
+if TYPE_CHECKING:
+    from kstore.log.log import Log
+    from kstore.store.manager import LogManager
+    from kstore.store.store import Store
+
+
+class Topic:
+    """The partitions of one topic, as a sequence of :class:`kstore.Log`.
+
+    ``topic[2]`` is the log of partition 2, opened on first use; ``len(topic)`` is the number of
+    partitions; iterating gives the logs in order. In a directory of a Kafka broker that hosts
+    only some partitions, or if a log directory is offline, the others are missing: ``partitions``
+    lists the present ones, and the length is the one in ``kstore.topics``, or else counts up to
+    the highest present one.
+
+    A handle is live: it has the partitions and settings that the topic of its name has now, also
+    after :meth:`Store.add_partitions`, and in a store opened with ``mode="r"`` what a writer in
+    another process has made. While there is no such topic it raises
+    UnknownTopicOrPartitionError. Safe to share between threads.
+    """
+
+    def __init__(
+        self, store: "Store", name: str, partitions: Iterable[int], count: int = 0
+    ) -> None:
+        self._store = store
+        self.name = name
+        self._partitioner: Partitioner | None = None
+        self._partitions: tuple[int, ...]
+        self._length: int
+        self._update(partitions, count)
+
+    def _update(self, partitions: Iterable[int], count: int) -> None:
+        """The store calls this where the topic's partitions change; none: the topic is gone."""
+        here = tuple(sorted(partitions))
+        self._partitions, self._length = here, max(here[-1] + 1, count) if here else 0
+        if not here:
+            self._partitioner = None
+
+    def _check(self) -> None:
+        """Raise where there is no such topic now."""
+        self._store._look_again()
+        if not self._length:
+            raise self._store._catalog.unknown(self.name)
+
+    @property
+    def partitions(self) -> tuple[int, ...]:
+        """The present partitions, ascending."""
+        self._check()
+        return self._partitions
+
+    @property
+    def store(self) -> "Store":
+        return self._store
+
+    @property
+    def config(self) -> LogConfig:
+        """The topic's settings; those of the store where it has none of its own."""
+        self._check()
+        return self._store._log_config(self.name)
+
+    @property
+    def topic_id(self) -> str | None:
+        """Kafka's id of the topic (22 characters), None where the directory has none."""
+        return self._store._manager.identities.topic_id_of(self.name)
+
+    def alter(
+        self, *, config: Mapping[str, object] | None = None, unset: Iterable[str] = ()
+    ) -> None:
+        """Change some settings and leave the others; as :meth:`Store.alter_topic`."""
+        self._store.alter_topic(self.name, config=config, unset=unset)
+
+    def __len__(self) -> int:
+        self._check()
+        return self._length
+
+    def __iter__(self) -> Iterator["Log"]:
+        for partition in self.partitions:
+            yield self._store._log(self.name, partition)
+
+    def __contains__(self, log: object) -> bool:
+        return any(log is own for own in self)
+
+    def __getitem__(self, partition: int) -> "Log":
+        """The log of a partition; -1 is the last one.
+
+        Raises UnknownTopicOrPartitionError for a missing partition.
+        """
+        partition = as_partition(partition)
+        if partition < 0:
+            partition += len(self)
+        return self._store._log(self.name, partition)
+
+    def append(
+        self,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Headers | None = None,
+        timestamp: datetime | int | None = None,
+        partition: int | None = None,
+    ) -> Position:
+        """Append one record and return its position.
+
+        The partition is the given one, else the partitioner's choice: murmur2 of the key as in
+        Java's client, and for records without a key one partition at a time
+        (:class:`StickyPartitioner`). Errors are those of :meth:`kstore.Log.append`, and
+        UnknownTopicOrPartitionError for a missing partition.
+        """
+        partition = self.partition_for(key, value) if partition is None else as_partition(partition)
+        log = self._store._log(self.name, partition)
+        return Position(partition, log.append(value, key=key, headers=headers, timestamp=timestamp))
+
+    def partition_for(self, key: bytes | None, value: bytes | None = None) -> int:
+        """The partition that a record would go to."""
+        if self._partitioner is None:
+            self._partitioner = StickyPartitioner(self.config.batch_size)
+        return choose(self._partitioner, key, value, self._length or len(self))
+
+    def partition_by(self, partitioner: Partitioner | None) -> None:
+        """Choose partitions by ``partitioner(key, value, count)``; None is Java's way again."""
+        self._partitioner = partitioner
+
+    def end_offsets(self) -> dict[int, int]:
+        """The end offset of every partition, without keeping files open."""
+        ends = self._store.end_offsets(self.name)
+        return {place.partition: offset for place, offset in ends.items()}
+
+    def flush(self) -> None:
+        """Bring every log of the topic that was used to the disk."""
+        for log in self._store._loaded(self.name):
+            log.flush()
+
+    def __repr__(self) -> str:
+        return f"<kstore.Topic {self.name!r}, {self._length} partitions>"
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        raise TypeError("a Topic cannot be pickled; open the store where it is needed")
+
+
+class TopicHandles:
+    """The handles of a store's topics, one for each name, kept as the catalog has the topics.
+
+    Thread safe: changes are made under the store's lock.
+    """
+
+    def __init__(self, store: "Store", manager: "LogManager") -> None:
+        self._store = store
+        self._manager = manager
+        self._lock, self._catalog = manager.lock, manager.catalog
+        self._handles: dict[str, Topic] = {}
+        self._version = -1  # the catalog's that the handles are of
+
+    def get(self, name: str) -> Topic:
+        """The handle of a topic; UnknownTopicOrPartitionError suggests close names."""
+        topic = self._handles.get(name)
+        if topic is not None and topic._length:
+            return topic
+        with self._lock:
+            if name not in self._catalog.places:
+                raise self._catalog.unknown(name)
+            return self.update(name)
+
+    def update(self, name: str) -> Topic:
+        """Give a handle its partitions as they are now; the lock is held."""
+        places = self._catalog.places.get(name, {})
+        count = self._catalog.partition_count(name) if places else 0
+        topic = self._handles.get(name)
+        if topic is None:
+            topic = self._handles[name] = Topic(self._store, name, places, count)
+        else:
+            topic._update(places, count)
+        return topic
+
+    def follow(self) -> None:
+        """Take over what another process has made, extended or deleted since the last look."""
+        with self._lock:
+            self._manager.follow()
+            if self._version != self._catalog.version:
+                self._version = self._catalog.version
+                for name in self._handles:
+                    self.update(name)

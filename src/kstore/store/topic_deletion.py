@@ -1,0 +1,106 @@
+"""What a deletion takes along: committed offsets of the topic, and transactions open in it."""
+
+import logging
+from os.path import join
+from typing import TYPE_CHECKING
+
+from kstore.coordinator.group.committed_offsets import is_offsets_file
+from kstore.coordinator.group.offsets import (
+    MAX_FILE_SIZE,
+    OFFSETS_TOPIC,
+    GroupOffsets,
+    OffsetsTable,
+    parse,
+)
+from kstore.coordinator.internal_topics import filled_partitions
+from kstore.errors import CorruptFileError, KStoreError, NewerFormatError, StoreLockedError
+
+if TYPE_CHECKING:
+    from kstore.store.store import Store
+
+_LOGGER = logging.getLogger("kstore")
+
+
+def finish_delete(store: "Store", topic: str) -> None:
+    """Free a deleted topic's name, once nothing of it can reach a later topic.
+
+    The partitions are gone, and the topic's entry says that it is being deleted: after a crash,
+    or an error here, the next writer does this again.
+    """
+    drop_from_transactions(store, topic)
+    forget_topic(store, topic)
+    with store._lock:
+        store._catalog.finish_delete(topic)
+
+
+def finish_deletions(store: "Store") -> None:
+    """Finish the deletions that an earlier writer began, at opening.
+
+    A failure keeps only the topic's name: it is logged, and the next opening, or ``create_topic``
+    with that name, does this again.
+    """
+    for topic in store._catalog.being_deleted():
+        try:
+            finish_delete(store, topic)
+        except KStoreError as error:
+            _LOGGER.warning(
+                "the deletion of topic %s is not finished, and no topic of that name can be made: "
+                "%s. The next opening tries again",
+                topic, error,
+            )  # fmt: skip
+
+
+def drop_from_transactions(store: "Store", topic: str) -> None:
+    """No open transaction that uses the topic may be committed."""
+    from kstore.client.transactional_producer import TransactionalProducer
+
+    users = [
+        each.transactional_id
+        for each in list(store._dependants)
+        if isinstance(each, TransactionalProducer) and topic in each._topics
+    ]
+    if store._known_transactions is not None:
+        store._known_transactions.coordinator.drop_topic(topic, users)
+
+
+def forget_topic(store: "Store", topic: str) -> None:
+    """Delete the committed offsets of a topic that is being deleted, in log and files.
+
+    On return the tombstones are on disk. Nobody commits meanwhile.
+    """
+    if topic == OFFSETS_TOPIC:
+        return
+    with store._offsets_lock:
+        forgotten = 0
+        for place in filled_partitions(store, OFFSETS_TOPIC):
+            forgotten += _table(store, place.partition).forget_topic(topic)
+        for directory in store._live:
+            for name in store._files.scan(directory)[1]:
+                if is_offsets_file(name):
+                    forgotten += _forget_in_file(store, directory, name, topic)
+        _LOGGER.info("topic %s: %d committed offsets deleted with it", topic, forgotten)
+
+
+def _table(store: "Store", partition: int) -> OffsetsTable:
+    table = store._offsets_tables.get(partition)
+    if table is None or table.is_closed:
+        table = OffsetsTable(store.topic(OFFSETS_TOPIC)[partition])
+        store._offsets_tables[partition] = table
+    return table
+
+
+def _forget_in_file(store: "Store", directory: str, name: str, topic: str) -> int:
+    """Take the topic's commits out of one group's file; returns how many.
+
+    A file that cannot be read or locked is left, with a warning. What it says of the topic does
+    not count for a later one of the same name, whose id is another; only a file of format 1 says
+    no ids, and its commits count for whatever has the name.
+    """
+    path = join(directory, name)
+    try:
+        group = parse(store._files.read(path, MAX_FILE_SIZE), path).group
+        offsets = GroupOffsets(store._files, directory, group, store._manager.identities.is_same)
+        return offsets.forget_topic(topic)
+    except (CorruptFileError, NewerFormatError, StoreLockedError) as error:
+        _LOGGER.warning("committed offsets of topic %s were left in a file: %s", topic, error)
+        return 0

@@ -1,0 +1,1 @@
+"""A read-only audit of partitions: every checksum, record, index entry and loss."""

@@ -1,0 +1,270 @@
+"""The audit of one segment: its batches, indexes and seal, and what its transactions say."""
+
+import errno
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kstore._native.index.index_files import OffsetIndex, TimeIndex
+from kstore._native.recovery.batch_audit import BatchAudit
+from kstore.checkpoint.leader_epochs import LeaderEpochs
+from kstore.errors import NewerFormatError, StorageError
+from kstore.files import filenames
+from kstore.files.filenames import LEADER_EPOCHS
+from kstore.files.files import Files
+from kstore.segment import header_checksums
+from kstore.verify.losses import SegmentEnd
+from kstore.verify.segment_walk import Bad, SegmentWalk, chunks_of
+from kstore.verify.transactions import TransactionAudit
+
+if TYPE_CHECKING:
+    from kstore.verify.partition import Progress, VerifyReport
+
+LARGEST_CHUNK = 1 << 23  # without an index's help more is looked at piece by piece
+
+
+def check_order(report: "VerifyReport", path: Path, base: int, previous_end: int) -> None:
+    """Report a segment that begins below the end of the one before it."""
+    if base < previous_end:
+        report.add(
+            "offsets",
+            path,
+            0,
+            base,
+            f"the segment begins below offset {previous_end}, where the one before it ends",
+        )
+
+
+class SegmentAudit(ABC):
+    """What the audit of a segment needs, and does. Used by one thread."""
+
+    files: Files
+    directory: Path
+    names: list[str]  # in the directory, when it was listed
+    threads: int
+    map_sealed: bool
+    window: int  # bytes
+    looks: int  # how often what may be in flight is looked at again
+    pause: Callable[[int], None]
+    progress: "Progress | None"
+    report: "VerifyReport"  # of this segment
+    epochs: LeaderEpochs | None
+    transactions: TransactionAudit
+    end_offset: int  # of the segment before
+    done: int  # bytes
+    total: int
+
+    @abstractmethod
+    def _is_open(self) -> bool:
+        """Whether a writer has the directory open."""
+
+    def _path(self, base: int) -> Path:
+        return self.directory / filenames.log_name(base)
+
+    # --- one segment --------------------------------------------------------------------------
+
+    def _segment(self, base: int, last: bool, pool: ThreadPoolExecutor | None) -> SegmentEnd | None:
+        """Audit one segment; where it ends. None if it is not in the log any more."""
+        fd = self._open(base)
+        if fd is None:
+            return None
+        try:
+            return self._opened_segment(base, fd, last, pool)
+        finally:
+            self.files.close(fd)
+
+    def _open(self, base: int) -> int | None:
+        """A descriptor of a segment; None where it is gone, and does not come back."""
+        path, look = self._path(base), 0
+        while True:
+            try:
+                return self.files.open(path)
+            except StorageError as error:
+                if error.errno != errno.ENOENT or path.name in self.files.listdir(self.directory):
+                    raise
+            if look >= self.looks or not self._is_open():
+                return None
+            self.pause(look)  # a compaction that is putting another file in its place
+            look += 1
+
+    def _opened_segment(
+        self, base: int, fd: int, last: bool, pool: ThreadPoolExecutor | None
+    ) -> SegmentEnd:
+        inode, _, size = self.files.stamp(fd)
+        check_order(self.report, self._path(base), base, self.end_offset)
+        index = self._index(filenames.index_name(base), base, size, last)
+        times = self._time_index(filenames.time_index_name(base), base)
+        audit = BatchAudit(base, size, index, times)
+        found = self._seal(base, fd, last)
+        guard = None if last or found is None else found.check
+        walk = SegmentWalk(self, base, fd, size, last, audit, guard)
+        self.transactions.begin(base)
+        done = self.done
+        if pool is None:
+            walk.on(size, done)
+        else:
+            self._in_chunks(walk, pool, chunks_of(index, size, self.window), done)
+        if not walk.cut_short:
+            walk.note_events(audit.finish())
+        if guard is not None and not walk.cut_short:
+            walk.note_seal(guard.finish())
+        self.transactions.end(
+            base, audit.last_offset + 1, lambda: last and self.files.size(fd) > size
+        )
+        if audit.tail_position >= 0:
+            self._note_tail(base, audit, size, last)
+            walk.is_sound &= last
+        elif not last and walk.is_sound:
+            self._check_last_time(base, times, audit.last_offset)
+        self.report.segments += 1
+        self.report.batches += audit.batches
+        self.report.bytes += size
+        if guard is None:
+            self.report.unsealed_segments += 1
+            self.report.unsealed_batches += audit.batches
+        self.done += size
+        self.tell(self.done)
+        return SegmentEnd(
+            base,
+            audit.last_offset + 1,
+            size,
+            self.report.not_yet_there,
+            walk.is_sound and not walk.cut_short,
+            audit.has_gaps,
+            None if found is None else found.following,
+            inode,
+        )
+
+    def _seal(self, base: int, fd: int, last: bool) -> header_checksums.Seal | None:
+        if last and filenames.seal_name(base) not in self.names:
+            return None
+        try:
+            return header_checksums.load(self.files, self.directory, base, fd)
+        except NewerFormatError as error:
+            path = self.directory / filenames.seal_name(base)
+            self.report.add("seal", path, None, None, error.reason)
+            return None
+
+    def _in_chunks(
+        self,
+        walk: "SegmentWalk",
+        pool: ThreadPoolExecutor,
+        chunks: list[tuple[int, int]],
+        done: int,
+    ) -> None:
+        """Have chunks read and checked side by side; their headers are walked here, in order.
+
+        Where a chunk begins and ends the index says, or a guess does. If the walk comes to
+        another place, what was found in the chunk does not count, and its bytes are looked at
+        one after the other.
+        """
+        jobs: deque[tuple[int, int, Future[tuple[memoryview, list[Bad]]] | None]] = deque()
+        waiting = iter(chunks)
+        try:
+            while True:
+                while len(jobs) < 2 * self.threads and (chunk := next(waiting, None)) is not None:
+                    large = chunk[1] - chunk[0] > LARGEST_CHUNK
+                    jobs.append((*chunk, None if large else pool.submit(walk.look, *chunk)))
+                if not jobs:
+                    return
+                start, end, job = jobs.popleft()
+                if job is not None:
+                    window, damage = job.result()
+                    taken = walk.take(window) if walk.audit.position == start else 0
+                    walk.note_damage([bad for bad in damage if bad[0] < start + taken])
+                    walk.give_back(window)
+                walk.on(end, done)
+        finally:
+            for *_, job in jobs:  # after an error: the descriptor is about to be closed
+                if job is not None:
+                    job.exception()
+
+    def tell(self, done: int) -> None:
+        if self.progress is not None:
+            self.progress(min(done, self.total), self.total)
+
+    # --- findings -----------------------------------------------------------------------------
+
+    def _note_tail(self, base: int, audit: BatchAudit, size: int, last: bool) -> None:
+        if last:
+            self.report.not_yet_there += size - audit.tail_position
+            return
+        self.report.add(
+            "structure",
+            self._path(base),
+            audit.tail_position,
+            audit.last_offset + 1,
+            "the segment ends within a batch, but there are later segments",
+        )
+
+    def check_epoch(self, base: int, position: int, offset: int, epoch: int) -> None:
+        if self.epochs is None or self.epochs.earliest is None:
+            return
+        known = self.epochs.epoch_for(offset)
+        if known not in (-1, epoch):
+            self.report.add(
+                "epochs",
+                self._path(base),
+                position,
+                offset,
+                f"the batch says leader epoch {epoch}, {LEADER_EPOCHS} says {known}",
+            )
+
+    # --- indexes ------------------------------------------------------------------------------
+
+    def _read(self, path: Path) -> bytes | None:
+        """A side file; None where there is none, or where it has gone since it was listed."""
+        if path.name not in self.names:
+            return None
+        try:
+            return self.files.read(path)
+        except StorageError as error:
+            if error.errno == errno.ENOENT and path.name not in self.files.listdir(self.directory):
+                return None
+            raise
+
+    def _index(self, name: str, base: int, log_size: int, last: bool) -> bytes:
+        """Used entries of a sound offset index; b"" of an unsound or missing one."""
+        path = self.directory / name
+        data = self._read(path)
+        if data is None:
+            return b""
+        index = OffsetIndex(data, base)
+        # Beside a writer the index may know more of the last segment than its size, read before.
+        fault = index.find_fault(None if last else log_size)
+        if fault is not None:
+            sentence, position, offset = fault
+            self.report.add("index", path, position, offset, sentence)
+            return b""
+        count = index.count
+        while last and count > 0 and index[count - 1][1] >= log_size:
+            count -= 1
+        return data[: 8 * count]
+
+    def _time_index(self, name: str, base: int) -> bytes:
+        path = self.directory / name
+        data = self._read(path)
+        if data is None:
+            return b""
+        index = TimeIndex(data, base)
+        fault = index.find_fault()
+        if fault is not None:
+            sentence, position, offset = fault
+            self.report.add("time index", path, position, offset, sentence)
+            return b""
+        return data[: 12 * index.count]
+
+    def _check_last_time(self, base: int, times: bytes, last_offset: int) -> None:
+        """A rolled segment that has lost its end, if only its time index says so."""
+        index = TimeIndex(times, base)
+        if index.count and index[index.count - 1][1] > last_offset:
+            self.report.add(
+                "time index",
+                self.directory / filenames.time_index_name(base),
+                12 * (index.count - 1),
+                index[index.count - 1][1],
+                f"the last entry is of a record behind the segment's end, offset {last_offset + 1}",
+            )

@@ -1,0 +1,295 @@
+"""A handover that is killed, or loses its power, at any change of the disk, and is run again.
+
+No broker here: tests/interop/test_handover.py starts one after some of the kills.
+"""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import kstore
+from kstore import LogConfig
+from kstore.cli import main
+from kstore.errors import HandoverError
+from kstore.files.filenames import OFFSETS_PREFIX
+from kstore.files.files import DISK
+from kstore.handover import HANDOVER, check_broker, hand_over, plan_handover
+from kstore.handover.there import There, compare_logs
+from support.damage import write_damaged
+from support.disks import HastyDisk
+from support.recording import Recorder, Tree
+from support.stores import MARKER, QUIET, snapshot
+from support.transactions import Teller
+from torture.checks import materialise
+from torture.crash_disk import MODELS, CrashDisk
+from unit.handover.test_handover import OTHER, broker, refusals, warnings
+
+EPOCH = '{"version":0,"brokerEpoch":7}'
+
+
+def make_source(path: Path) -> Path:
+    with kstore.open(path, config=QUIET) as store:
+        topic = store.create_topic("t", 2, config=LogConfig(segment_bytes=2000))
+        for n in range(40):
+            topic[n % 2].append(b"x" * 100, key=b"%d" % n)
+    return path
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    return make_source(tmp_path / "own")
+
+
+def records(path: Path, count: int | None = None) -> list[list[kstore.Record]]:
+    with kstore.open(path, "r", config=QUIET) as store:
+        return [list(log)[:count] for log in store["t"]]
+
+
+def states(root: Path, model: str, *, lost: bool = False) -> Iterator[tuple[int, Tree]]:
+    """The trees that a crash at each change of a handover may leave, all of them below root."""
+    there = broker(root / "there", *(["else-0"] if lost else ["t-0", "t-1", "else-0"]))
+    disk = Recorder(there)
+    hand_over(root / "own", there, topic_ids={"t": "A" * 19 + "BAA"} if lost else None, files=disk)
+    assert len(disk.ops) > 40
+    random = Random(model)
+    crashing = CrashDisk(disk.trace)
+    for index in range(len(disk.ops) + 1):
+        torn = disk.ops[index] if index < len(disk.ops) else None
+        for tree in crashing.states(model, 2, random, torn):
+            yield index, tree
+        if torn is not None:
+            crashing.apply(index, torn)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_run_again_after_a_crash_at_every_change(own: Path, tmp_path: Path, model: str) -> None:
+    expected = records(own)
+    before = snapshot(own)
+    there = tmp_path / "there"
+    seen = set()
+    for index, tree in states(tmp_path, model):
+        materialise(tree, str(there))
+        assert (there / MARKER).read_text() == EPOCH, index  # nothing else has to be recovered
+        report = hand_over(own, there, files=HastyDisk())
+        assert report.executed, index
+        seen.add(tuple(each.is_there for each in report.partitions))
+        assert records(there) == expected, index
+        left = {path.name for path in there.rglob("*")}
+        assert not [name for name in left if name.endswith(".cleaned") or name == HANDOVER], index
+        assert "t 1 20" in (there / "recovery-point-offset-checkpoint").read_text()
+    assert check_broker(there).ok
+    assert seen == {(False, False), (True, False), (True, True)}
+    assert snapshot(own) == before
+
+
+def test_a_folder_that_was_lost(own: Path, tmp_path: Path) -> None:
+    expected = records(own)
+    there, ids = tmp_path / "there", {"t": "A" * 19 + "BAA"}
+    for index, tree in states(tmp_path, "kill", lost=True):
+        materialise(tree, str(there))
+        assert hand_over(own, there, topic_ids=ids, files=HastyDisk()).executed, index
+        assert records(there) == expected, index
+
+
+def test_run_again_by_the_same_command(
+    own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = broker(tmp_path / "there", "t-0", "t-1")
+    command = ["handover", "--log-dir", str(own), "--to", str(there), "--execute"]
+    assert main(command) == 0
+    after = snapshot(there)
+    capsys.readouterr()
+    assert main(command) == 0
+    assert "has all of it: nothing is left to be copied" in capsys.readouterr().out
+    assert snapshot(there).keys() == after.keys()
+
+
+def test_a_broker_that_ran_in_between(own: Path, tmp_path: Path) -> None:
+    """It served what was whole, began what was empty, and removed what it takes for leftovers."""
+    expected = records(own)
+    there = tmp_path / "there"
+    appended = 0
+    for _, tree in states(tmp_path, "kill"):
+        materialise(tree, str(there))
+        for each in there.rglob("*.cleaned"):
+            each.unlink()
+        whole = [
+            number
+            for number in (0, 1)
+            if compare_logs(DISK, str(own / f"t-{number}"), str(there / f"t-{number}"))
+            is There.WHOLE
+        ]
+        begun = list(there.rglob(HANDOVER))
+        if begun and whole:
+            with kstore.open(there, config=QUIET) as store:
+                store["t"][whole[0]].append(b"by the broker")
+            appended += 1
+        assert hand_over(own, there, files=HastyDisk()).executed
+        assert records(there, 20) == expected
+        if begun and whole:
+            assert len(records(there)[whole[0]]) == 21
+    assert appended > 5
+
+
+def test_what_was_appended_to_a_part_is_not_lost(own: Path, tmp_path: Path) -> None:
+    """A broker served the first segments alone, and appended behind them."""
+    there = tmp_path / "there"
+    refused = 0
+    for _, tree in states(tmp_path, "kill"):
+        materialise(tree, str(there))
+        part = compare_logs(DISK, str(own / "t-0"), str(there / "t-0")) is There.PART
+        if not part or refused:
+            continue
+        with kstore.open(there, config=QUIET) as store:
+            store["t"][0].append(b"by the broker")
+        before = snapshot(there)
+        said = refusals(plan_handover(own, there))
+        assert any("since a handover that was interrupted" in each for each in said)
+        with pytest.raises(HandoverError):
+            hand_over(own, there)
+        assert snapshot(there) == before
+        refused += 1
+    assert refused
+
+
+def test_a_grown_source_is_no_repetition(own: Path, tmp_path: Path) -> None:
+    there = broker(tmp_path / "there", "t-0", "t-1")
+    hand_over(own, there)
+    with kstore.open(own, config=QUIET) as store:
+        store["t"][0].append(b"one more")
+    assert any("has the beginning of it" in each for each in refusals(plan_handover(own, there)))
+
+
+def test_a_log_of_which_only_the_end_is_left(own: Path, tmp_path: Path) -> None:
+    """No record, but offsets that were given out: nothing else may begin there at 0."""
+    there = broker(tmp_path / "there", "t-0", "t-1")
+    for path in (there / "t-0").glob("0*"):
+        path.rename(path.with_stem(f"{20:020}"))
+    said = refusals(plan_handover(own, there))
+    assert any("its log ends at 20, and has no record" in each for each in said)
+    with kstore.open(tmp_path / "empty", config=QUIET) as store:
+        store.create_topic("t", 2)[0]._require_writer().truncator.skip_to(20)
+    report = hand_over(tmp_path / "empty", there)
+    assert [plan.is_there for plan in report.partitions] == [True, False]
+
+
+def test_what_is_in_a_folder(own: Path, tmp_path: Path) -> None:
+    ours, theirs = str(own / "t-0"), tmp_path / "theirs"
+    shutil.copytree(ours, theirs)
+    first, *_, last = sorted(theirs.glob("*.log"))
+    assert compare_logs(DISK, ours, str(theirs)) is There.WHOLE
+    whole = last.read_bytes()
+    last.write_bytes(whole + b"more")
+    assert compare_logs(DISK, ours, str(theirs)) is There.MORE
+    last.write_bytes(whole[:-1])
+    assert compare_logs(DISK, ours, str(theirs)) is There.PART
+    last.write_bytes(bytes(len(whole)))
+    assert compare_logs(DISK, ours, str(theirs)) is There.OTHER
+    last.unlink()
+    assert compare_logs(DISK, ours, str(theirs)) is There.PART
+    write_damaged(first, first.read_bytes() + b"more")
+    assert compare_logs(DISK, ours, str(theirs)) is There.OTHER
+    for path in theirs.glob("*.log"):
+        path.write_bytes(b"")
+    assert compare_logs(DISK, ours, str(theirs)) is There.NOTHING
+    (theirs / f"{7:020}.log").write_bytes(b"x")
+    assert compare_logs(DISK, ours, str(theirs)) is There.OTHER
+
+
+# --- what a broker would not know --------------------------------------------------------------
+
+
+def leave_open(path: Path) -> None:
+    with kstore.open(path, config=QUIET) as store:
+        Teller(store["t"][1]).data(4001, 3)
+
+
+def test_an_open_transaction_is_refused(own: Path, tmp_path: Path) -> None:
+    there = broker(tmp_path / "there", "t-0", "t-1")
+    leave_open(own)
+    said = refusals(plan_handover(own, there))
+    assert len(said) == 1
+    assert "the transaction of producer 4001 is open from offset 20 on" in said[0]
+    before = snapshot(there)
+    with pytest.raises(HandoverError, match="--abort-open-transactions"):
+        hand_over(own, there)
+    assert snapshot(there) == before
+
+
+def test_an_open_transaction_is_aborted(
+    own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = broker(tmp_path / "there", "t-0", "t-1")
+    leave_open(own)
+    command = ["handover", "--log-dir", str(own), "--to", str(there), "--abort-open-transactions"]
+    before = snapshot(own)
+    assert main(command) == 0
+    assert "it is aborted in the source before the copy" in capsys.readouterr().out
+    assert snapshot(own) == before
+    assert main([*command, "--execute"]) == 0
+    with kstore.open(there, "r") as store:
+        log = store["t"][1]
+        assert log.last_stable_offset == log.end_offset == 24
+        assert len(list(log.view(isolation="read_committed"))) == 20
+    assert (there / "t-1" / f"{0:020}.log").stat().st_size
+    assert main([*command, "--execute"]) == 0  # once more: nothing is open, all is there
+
+
+def test_a_refused_handover_aborts_nothing(own: Path, tmp_path: Path) -> None:
+    there = broker(tmp_path / "there", "t-0")
+    leave_open(own)
+    with pytest.raises(HandoverError):
+        hand_over(own, there, abort_open_transactions=True)
+    with kstore.open(own, "r") as store:
+        assert store["t"][1].last_stable_offset == 20
+
+
+def test_committed_offsets_are_named(own: Path, tmp_path: Path) -> None:
+    there = broker(tmp_path / "there", "t-0", "t-1")
+    with kstore.open(own, config=QUIET) as store:
+        store.create_topic("other").append(b"v")
+        with store.consumer("readers", topics=["t", "other"]) as consumer:
+            consumer.poll()
+            consumer.commit()
+    with (
+        kstore.open(own, "r") as reader,  # beside: into a file of its own
+        reader.consumer("beside", topics=["t"]) as consumer,
+    ):
+        consumer.poll(5)
+        consumer.commit()
+    assert list(own.glob(OFFSETS_PREFIX + "*"))
+    said = warnings(plan_handover(own, there, topics=["t"]))
+    assert any("--group readers" in each and "t:0=20, t:1=20" in each for each in said)
+    assert any("--group beside" in each and "t:0=5" in each for each in said)
+    assert not any("other" in each for each in said)
+    report = hand_over(own, there, topics=["t"])  # a writer takes the file over first
+    assert not [p for p in own.glob(OFFSETS_PREFIX + "*") if "lock" not in p.name]
+    assert any("--group beside" in each and "t:0=5" in each for each in warnings(report))
+
+
+def test_offsets_that_a_reader_of_the_broker_s_directory_committed(
+    own: Path, tmp_path: Path
+) -> None:
+    there = broker(tmp_path / "there", "t-0", "t-1")
+    hand_over(own, there)
+    with (
+        kstore.open(there, "r") as reader,
+        reader.consumer("beside", topics=["t"]) as consumer,
+    ):
+        consumer.poll(7)
+        consumer.commit()
+    assert any("--group beside" in each for each in warnings(plan_handover(own, there)))
+    for number in (0, 1):  # the topic was deleted and made again: they are not of this one
+        (there / f"t-{number}" / "partition.metadata").write_text(f"version: 0\ntopic_id: {OTHER}")
+    assert not any("--group beside" in each for each in warnings(plan_handover(own, there)))
+
+
+def test_offsets_that_cannot_be_read_are_named(own: Path, tmp_path: Path) -> None:
+    there = broker(tmp_path / "there", "t-0", "t-1")
+    (own / f"{OFFSETS_PREFIX}g").write_text("{")
+    report = plan_handover(own, there)
+    assert any("committed offsets that cannot be read" in each for each in warnings(report))
+    assert report.ok

@@ -1,0 +1,317 @@
+"""A mirror whose source is compacted: the end of a transaction may be gone before it is copied.
+
+Source and copy are stores of kstore's own; the same with Kafka's brokers and cleaner is in
+tests/interop/test_mirror_compacted.py.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import kstore
+from kstore import LogConfig, Store
+from kstore.cli.mirror import print_report
+from kstore.mirror import Mirror, MirrorReport
+from kstore.mirror import copy as engine
+from kstore.mirror.answers import Fetched, Position
+from support.stores import QUIET
+from support.transactions import Teller
+from unit.mirror.test_mirror import Leader, copied
+
+COMPACTED = LogConfig(
+    cleanup_policy="compact",
+    delete_retention_ms=0,
+    min_cleanable_dirty_ratio=0,
+    file_delete_delay_ms=0,
+)
+COMMITTED = "read_committed"
+
+
+class Source(Leader):
+    """A leader of one partition, its transactions, and a cleaner that runs when it is told."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store, "t")
+        self.log = store["t"][0]
+        self.teller = Teller(self.log)
+
+    def transaction(self, count: int, producer_id: int = 7) -> None:
+        self.teller.data(producer_id, count)
+
+    def end(self, *, commit: bool, producer_id: int = 7) -> int:
+        self.teller.end(producer_id, commit=commit)
+        return self.log.end_offset - 1
+
+    def overwrite(self, count: int) -> None:
+        """Newer records of the keys k0, k1, ... that each batch of the teller's has."""
+        self.teller.data(-1, count)
+
+    def clean(self, times: int = 4) -> None:
+        """Compact everything that is there; what follows keeps the last batch from being it."""
+        for _ in range(times):
+            self.teller.data(-1, 1)
+            self.log.roll()
+            self.log.compact()
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Iterator[Source]:
+    with kstore.open(tmp_path / "source", config=QUIET) as store:
+        store.create_topic("t", config=COMPACTED)
+        yield Source(store)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Store]:
+    with kstore.open(tmp_path / "copy", config=QUIET) as store:
+        yield store
+
+
+def run(source: Source, here: Store) -> MirrorReport:
+    return Mirror(here, source).run()
+
+
+def shown(store: Store, isolation: str = COMMITTED) -> list[int]:
+    return [record.offset for record in store["t"][0].view(isolation=isolation)]
+
+
+def is_stable(store: Store) -> bool:
+    log = store["t"][0]
+    log.verify().raise_if_corrupt()
+    return log.last_stable_offset == log.end_offset
+
+
+def holds(source: Source, offset: int) -> bool:
+    """Whether the source has a batch that begins at an offset."""
+    found = source.log.read(offset, 1)
+    return found is not None and found.next_offset - 1 >= offset == _first(bytes(found))
+
+
+def _first(data: bytes) -> int:
+    return int.from_bytes(data[:8], "big")
+
+
+@pytest.mark.parametrize("goes_on", [False, True], ids=["ends", "goes on"])
+@pytest.mark.parametrize("commit", [False, True], ids=["abort", "commit"])
+def test_an_end_that_was_compacted_away(
+    source: Source, here: Store, capsys: pytest.CaptureFixture[str], commit: bool, goes_on: bool
+) -> None:
+    """Nothing tells what it was: not committed, it is said, and the status is not 0."""
+    source.overwrite(5)
+    source.transaction(20)  # offsets 5 to 24
+    assert run(source, here).ok
+    assert here["t"][0].last_stable_offset == 5
+    end = source.end(commit=commit)
+    source.overwrite(30)
+    if goes_on:
+        source.transaction(3)
+        source.end(commit=True)
+    source.clean()
+    assert not holds(source, 5)
+
+    report = run(source, here)
+    assert not report.ok
+    ((producer_id, first, marker),) = report.partitions[0].undecided
+    assert (producer_id, first) == (7, 5)
+    assert marker <= end
+    print_report(report)
+    assert "its outcome is unknown" in capsys.readouterr().out
+    assert is_stable(here)
+    assert set(range(5, 25)) <= set(shown(here, "read_uncommitted"))
+    assert not set(range(5, 25)) & set(shown(here))
+    theirs = [r.offset for r in source.log.view(isolation=COMMITTED)]
+    assert [offset for offset in shown(here) if offset > 24] == theirs
+
+    again = run(source, here)  # the marker that was written here is no other source
+    assert again.ok
+    assert again.bytes == 0
+
+
+def test_an_emptied_end(source: Source, here: Store) -> None:
+    """As Kafka's cleaner leaves it: the batch of the marker, and no record in it."""
+    source.overwrite(1)
+    source.transaction(20)
+    run(source, here)
+    source.log.truncate_to(1)
+    source.log._require_writer().truncator.skip_to(21)
+    source.teller.empty(7)
+    source.overwrite(3)
+    report = run(source, here)
+    assert [each.end_offset for each in report.partitions[0].undecided] == [21]
+    assert is_stable(here)
+    assert shown(here) == [0, 22, 23, 24]
+
+
+class Pieces:
+    """Small answers, so that a run sees the source in between; ``at`` runs before the nth."""
+
+    def __init__(
+        self, source: Source, monkeypatch: pytest.MonkeyPatch, at: dict[int, Callable[[], None]]
+    ) -> None:
+        monkeypatch.setattr(engine, "_PAUSE", 0)
+        self.count = 0
+        whole = source._answer
+
+        def answer(number: int, position: Position, size: int) -> Fetched:
+            at.get(self.count, lambda: None)()
+            self.count += 1
+            return whole(number, position, 1)
+
+        source._answer = answer  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("commit", [False, True], ids=["abort", "commit"])
+def test_what_the_leader_said_while_it_had_the_records(
+    source: Source, here: Store, monkeypatch: pytest.MonkeyPatch, commit: bool
+) -> None:
+    """One answer has the records, the list of aborted ones with them; the next has no end."""
+    source.transaction(20)
+    source.end(commit=commit)
+    source.overwrite(30)
+
+    def clean() -> None:
+        source.clean()
+        assert not holds(source, 0)
+
+    Pieces(source, monkeypatch, {1: clean})
+    report = run(source, here)
+    assert report.ok
+    assert is_stable(here)
+    assert set(range(20)) <= set(shown(here, "read_uncommitted"))
+    assert (set(range(20)) <= set(shown(here))) is commit
+
+
+@pytest.mark.parametrize("commit", [False, True], ids=["abort", "commit"])
+def test_records_that_are_copied_open_and_then_decided(
+    source: Source, here: Store, monkeypatch: pytest.MonkeyPatch, commit: bool
+) -> None:
+    """A follower asks what became of them while the leader still has them."""
+    source.transaction(20)
+    source.transaction(5, producer_id=8)
+    run(source, here)
+    source.overwrite(30)
+    source.end(commit=commit)
+    # One round brings the records behind the transaction, and that it is decided.
+    Pieces(source, monkeypatch, {})
+    mirror = Mirror(here, source)
+    mirror.run(follow=True, stop=lambda: here["t"][0].end_offset > 25)
+    mirror.run()
+    assert mirror.report().ok
+    assert here["t"][0].last_stable_offset == 20
+    source.end(commit=False, producer_id=8)
+    mirror.run()
+    assert is_stable(here)
+    assert (0 in shown(here)) is commit
+
+
+@pytest.mark.parametrize("commit", [False, True], ids=["abort", "commit"])
+def test_what_a_follower_asked_while_the_leader_had_the_records(
+    source: Source, here: Store, monkeypatch: pytest.MonkeyPatch, commit: bool
+) -> None:
+    """Copied open, decided before the marker is copied, and compacted away just then."""
+    source.transaction(20)
+
+    def decide() -> None:
+        source.overwrite(1)
+        source.end(commit=commit)
+        source.overwrite(30)
+
+    def clean() -> None:
+        assert here["t"][0].end_offset == 21
+        source.clean()
+        assert not holds(source, 0)
+
+    # The answers: nothing stable, the open records, one record more, and what became of them.
+    Pieces(source, monkeypatch, {2: decide, 4: clean})
+    mirror = Mirror(here, source)
+    mirror.run(follow=True, stop=lambda: here["t"][0].end_offset > 54)
+    assert mirror.report().ok
+    assert is_stable(here)
+    assert (0 in shown(here)) is commit
+    assert 20 in shown(here)
+
+
+def test_gaps_while_the_records_are_there(source: Source, here: Store) -> None:
+    """Other records went; the transaction's are there, and so is its marker, to be copied."""
+    source.overwrite(5)
+    source.transaction(5)
+    run(source, here)
+    source.overwrite(2)
+    source.overwrite(2)
+    source.overwrite(2)
+    end = source.end(commit=True)
+    source.clean(1)
+    report = run(source, here)
+    assert report.ok
+    assert is_stable(here)
+    assert end in [b for b in range(end + 1) if holds(source, b)]
+    assert {7, 8, 9} <= set(shown(here))
+
+
+def test_other_transactions_of_the_seam(source: Source, here: Store) -> None:
+    """Two are open where the copy ends; one went with its marker, the other is there."""
+    source.transaction(4, producer_id=8)
+    source.transaction(9)
+    run(source, here)
+    source.end(commit=False)
+    source.end(commit=True, producer_id=8)
+    source.overwrite(3)
+    source.clean()
+    assert holds(source, 0)
+    assert not holds(source, 4)
+    report = run(source, here)
+    assert [each.producer_id for each in report.partitions[0].undecided] == [7]
+    assert is_stable(here)
+    assert 3 in shown(here)
+    assert not set(range(4, 13)) & set(shown(here))
+
+
+def test_retention_took_the_end(source: Source, here: Store) -> None:
+    """The source begins behind it. What is kept here is not left open for ever."""
+    source.transaction(9)
+    run(source, here)
+    source.end(commit=True)
+    source.overwrite(9)
+    source.log.configure(LogConfig(cleanup_policy="delete", file_delete_delay_ms=0))
+    source.log.roll()
+    source.log.delete_records(15)
+    report = Mirror(here, source, keep_deleted=True).run()
+    assert [each.first_offset for each in report.partitions[0].undecided] == [0]
+    assert is_stable(here)
+    assert shown(here) == list(range(10, 19))  # whole batches are copied
+
+
+def test_a_leader_that_does_not_answer_is_asked_again(
+    source: Source, here: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_PAUSE", 0)
+    source.transaction(20)
+    run(source, here)
+    source.end(commit=False)
+    source.overwrite(30)
+    source.clean()
+    refused: list[Position] = []
+    whole = source._answer
+
+    def answer(number: int, position: Position, size: int) -> Fetched:
+        if position.offset == 0 and len(refused) < 3:
+            refused.append(position)
+            return Fetched(6, -1, -1, b"")
+        return whole(number, position, size)
+
+    source._answer = answer  # type: ignore[method-assign]
+    report = run(source, here)
+    assert len(refused) == 3
+    assert len(report.partitions[0].undecided) == 1
+    assert is_stable(here)
+
+
+def test_nothing_is_written_where_nothing_is_missing(source: Source, here: Store) -> None:
+    for n in range(12):
+        source.transaction(3, producer_id=n % 3)
+        if n % 3 == 2:
+            source.end(commit=True, producer_id=0)
+            source.end(commit=False, producer_id=1)
+        run(source, here)
+    assert copied(here) == copied(source.store)

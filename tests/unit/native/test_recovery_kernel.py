@@ -1,0 +1,306 @@
+"""The recovery kernel against the oracle: every cut, every flipped bit, pieces of any size."""
+
+import errno
+import mmap
+import os
+import struct
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kstore._native.files.page_cache import populate
+from kstore._native.recovery.segment_scan import SegmentScan, walk_tail
+from kstore.errors import StorageError
+from kstore.files.files import DISK
+from oracle import writer
+from oracle.crc import crc32c
+from oracle.files import read_offset_index, read_time_index
+from oracle.plain import PlainRecord
+from oracle.recovery import Recovered, recover
+
+BASE = 1000
+
+
+def scan(data, base_offset=BASE, *, piece=1 << 20, interval=4096, **options):
+    found = SegmentScan(base_offset, len(data), index_interval_bytes=interval, **options)
+    while found.wants_more:
+        found.feed(data[found.position : found.position + piece])
+    found.finish()
+    return found
+
+
+def summary(found):
+    return Recovered(
+        found.valid_size,
+        found.next_offset,
+        found.batches,
+        found.max_timestamp,
+        found.max_timestamp_offset,
+        entries(found.index, ">ii", found.base_offset),
+        entries(found.time_index, ">qi", found.base_offset, flip=True),
+        found.epochs,
+    )
+
+
+def entries(data, layout, base_offset, *, flip=False):
+    """All entries of an index, also those with relative offset 0 behind the first."""
+    rows = struct.iter_unpack(layout, data)
+    return [(a, b + base_offset) if flip else (a + base_offset, b) for a, b in rows]
+
+
+def records(offset, count, size=20, timestamp=1_700_000_000_000):
+    return [
+        PlainRecord(offset + n, timestamp + n, b"key", bytes([n % 256]) * size)
+        for n in range(count)
+    ]
+
+
+def mixed_segment():
+    """All formats in one segment, timestamps that go up and down, leader epochs, gaps."""
+    parts = [
+        writer.message(BASE, b"k", b"v0", magic=0),
+        writer.wrapper(records(BASE + 1, 3), magic=0, codec=1),
+        writer.message(BASE + 4, None, b"v1", magic=1, timestamp=1_600_000_000_000),
+        writer.wrapper(records(BASE + 5, 3, timestamp=1_600_000_000_500), magic=1, codec=1),
+        writer.batch(records(BASE + 10, 2), leader_epoch=0),
+        writer.batch(records(BASE + 12, 1, timestamp=5), leader_epoch=0),
+        writer.batch([], base_offset=BASE + 13, last_offset=BASE + 20, leader_epoch=3),
+        writer.batch(records(BASE + 21, 3, timestamp=1_800_000_000_000), codec=1, leader_epoch=7),
+        writer.batch(records(BASE + 24, 1, size=400), leader_epoch=-1),
+        writer.batch(records(BASE + 30, 2), leader_epoch=7),
+    ]
+    return b"".join(parts)
+
+
+def test_a_whole_segment():
+    data = mixed_segment()
+    found = scan(data, interval=100)
+    assert found.status == 0
+    assert found.valid_size == found.position == len(data)
+    assert found.batches == 10
+    assert found.next_offset == BASE + 32
+    assert found.epochs == [(0, BASE + 10), (3, BASE + 13), (7, BASE + 21)]
+    assert found.max_timestamp == 1_800_000_000_002
+    assert found.max_timestamp_offset == BASE + 23
+    assert found.first_timestamp == -1
+    assert data[found.last_batch_position :][:8] == struct.pack(">q", BASE + 30)
+    assert summary(found) == recover(data, BASE, 100)
+    assert read_offset_index(found.index, BASE) == recover(data, BASE, 100).index
+    assert read_time_index(found.time_index, BASE)[-1][0] == found.max_timestamp
+
+
+def test_an_empty_segment():
+    found = scan(b"")
+    assert (found.status, found.valid_size, found.next_offset, found.batches) == (0, 0, BASE, 0)
+    assert (found.index, found.time_index, found.epochs) == (b"", b"", [])
+    assert (found.max_timestamp, found.first_timestamp, found.last_batch_position) == (-1, -1, -1)
+
+
+@pytest.mark.parametrize("interval", [0, 60, 4096])
+@pytest.mark.parametrize("piece", [61, 100, 1 << 20])
+def test_every_cut(interval, piece):
+    data = mixed_segment()
+    for size in range(len(data)):
+        cut = data[:size]
+        expected = recover(cut, BASE, interval)
+        found = scan(cut, piece=piece, interval=interval)
+        assert summary(found) == expected, size
+        assert (found.status == 0) == (expected.valid_size == size)
+
+
+def test_every_flipped_bit():
+    """The valid part ends where the flip is, unless the flip is in bytes without a checksum."""
+    data = mixed_segment()
+    for position in range(len(data)):
+        for bit in range(8):
+            bad = bytearray(data)
+            bad[position] ^= 1 << bit
+            expected = recover(bytes(bad), BASE, 60)
+            assert summary(scan(bad, interval=60)) == expected, (position, bit)
+    assert expected.batches == 9
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 4), st.integers(0, 300), st.integers(-1, 50), st.integers(-1, 4)),
+        max_size=12,
+    ),
+    st.integers(61, 2000),
+    st.integers(0, 500),
+    st.binary(max_size=80),
+)
+def test_any_segment_in_pieces(batches, piece, interval, tail):
+    offset, data = BASE, b""
+    for count, size, timestamp, epoch in batches:
+        data += writer.batch(records(offset, count, size, timestamp), leader_epoch=epoch)
+        offset += count
+    data += tail
+    assert summary(scan(data, piece=piece, interval=interval)) == recover(data, BASE, interval)
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_a_batch_far_longer_than_a_piece(magic):
+    value = bytes(range(256)) * 40
+    if magic == 2:
+        long = writer.batch([PlainRecord(BASE, 7, None, value)])
+    else:
+        long = writer.message(BASE, None, value, magic=magic, timestamp=7)
+    data = long + writer.message(BASE + 1, None, b"x", magic=1, timestamp=9)
+    assert summary(scan(data, piece=64)) == recover(data, BASE)
+    assert scan(data, piece=64).batches == 2
+    bad = bytearray(data)
+    bad[len(long) - 1] ^= 1
+    found = scan(bad, piece=64)
+    assert (found.valid_size, found.batches, found.status) == (0, 0, scan(bad).status)
+    assert found.status != 0
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        (BASE - 1, BASE),  # begins below the segment
+        (BASE + 1, BASE),  # ends before it begins
+        (BASE, BASE + 2**31),  # does not fit the index's 32 bits
+        (-1, -1),
+        (2**63 - 1, 2**63 - 1),
+        (2**63 - 1, 2**63 + 5),
+    ],
+)
+def test_offsets_that_do_not_fit_the_segment(first, last):
+    good = writer.batch(records(BASE, 1))
+    bad = bytearray(writer.batch(records(0, 1), base_offset=0, last_offset=0))
+    delta = min(max(last - first, -(2**31)), 2**31 - 1)
+    body = bytes(bad[21:23]) + struct.pack(">i", delta) + bytes(bad[27:])
+    bad = struct.pack(">q", first) + bytes(bad[8:17]) + struct.pack(">I", crc32c(body)) + body
+    if last - first > 2**31 - 1:  # then the first must be the one that is too far away
+        bad = struct.pack(">q", BASE + 2**31) + bad[8:]
+    assert scan(bad).valid_size == 0
+    assert scan(bad).status != 0
+    if first == BASE - 1:
+        assert scan(good + good).valid_size == len(good)  # a stale batch with a right checksum
+
+
+def test_the_farthest_offset_that_fits():
+    data = writer.batch(records(BASE + 2**31 - 1, 1))
+    assert scan(data).next_offset == BASE + 2**31
+
+
+def test_indexes_stop_at_their_limit():
+    data = b"".join(writer.batch(records(BASE + n, 1, timestamp=n)) for n in range(20))
+    full = scan(data, interval=0)
+    small = scan(data, interval=0, index_bytes=60)
+    assert len(full.index) == 19 * 8
+    assert len(full.time_index) == 19 * 12
+    # Five entries of the time index fit, one of them the closing one.
+    assert small.time_index == full.time_index[:48] + full.time_index[-12:]
+    assert small.index == full.index[:32]
+    assert scan(data, interval=0, index_bytes=8).index == b""
+
+
+def test_known_epochs_are_not_reported():
+    data = mixed_segment()
+    assert scan(data, latest_epoch=3).epochs == [(7, BASE + 21)]
+
+
+def test_a_file_that_shrinks_while_it_is_read():
+    data = mixed_segment()
+    found = SegmentScan(BASE, len(data) + 5000)
+    while found.wants_more:
+        found.feed(data[found.position :])
+    found.finish()
+    assert found.valid_size == len(data)
+    assert found.status != 0
+
+
+def test_a_longer_piece_than_the_file_is_not_read_beyond_it():
+    data = mixed_segment()
+    found = SegmentScan(BASE, 100)
+    assert not found.feed(data)
+    found.finish()
+    assert summary(found) == recover(data[:100], BASE)
+
+
+def test_misuse():
+    for options in ({"base_offset": -1}, {"file_size": -1}, {"index_interval_bytes": -1}):
+        with pytest.raises(ValueError):
+            SegmentScan(**{"base_offset": 0, "file_size": 0, **options})
+    found = SegmentScan(0, 100)
+    with pytest.raises(TypeError):
+        found.feed("text")
+    found.finish()
+    with pytest.raises(ValueError):
+        found.feed(b"")
+
+
+# --- the end of a log, from a known batch ---------------------------------------------------
+
+
+def test_walk_tail_from_every_batch():
+    data = mixed_segment()
+    starts = [at for _, at in recover(data, BASE, 0).index]
+    assert len(starts) == 9
+    for start in starts:
+        next_offset, position, _, batches, status = walk_tail(data, BASE, start)
+        assert (next_offset, position, status) == (BASE + 32, len(data), 0)
+        assert batches == 10 - 1 - starts.index(start)
+    assert walk_tail(data, BASE)[2] == 1_800_000_000_002
+    assert walk_tail(data, BASE, starts[-1])[2] == 1_700_000_000_001
+    assert walk_tail(data, BASE, starts[2], starts[4])[:2] == (BASE + 12, starts[4])
+    assert walk_tail(b"", BASE) == (BASE, 0, -1, 0, 0)
+
+
+def test_walk_tail_at_every_cut():
+    data = mixed_segment()
+    for size in range(len(data)):
+        expected = recover(data[:size], BASE)
+        found = walk_tail(data[:size], BASE)
+        assert found[:2] == (expected.next_offset, expected.valid_size)
+        assert walk_tail(data[:size], BASE, check_crc=False) == found
+        assert walk_tail(data, BASE, 0, size) == found
+
+
+def test_walk_tail_checks_the_crc_when_asked():
+    data = bytearray(mixed_segment())
+    data[-1] ^= 1
+    assert walk_tail(data, BASE)[0] == BASE + 25
+    assert walk_tail(data, BASE, check_crc=False)[0] == BASE + 32
+
+
+@pytest.mark.parametrize(("start", "end"), [(5, 4), (0, 11), (11, -1), (-1, 5)])
+def test_walk_tail_stays_inside(start, end):
+    with pytest.raises(ValueError):
+        walk_tail(bytes(10), BASE, start, end)
+
+
+@given(st.binary(max_size=200), st.booleans())
+def test_walk_tail_over_garbage(data, check_crc):
+    next_offset, position, _, _, _ = walk_tail(data, BASE, check_crc=check_crc)
+    assert next_offset >= BASE
+    assert 0 <= position <= len(data)
+
+
+def test_pages_are_brought_in_without_the_gil(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 9000)
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
+        assert populate(mapped, 4096, 4096, 22) in (0, errno.EINVAL)
+        assert populate(mapped, 1, 10, 22) == errno.EINVAL  # not the start of a page
+        for start, size in ((-4096, 1), (0, 9001), (4096, -4097), (12288, 1)):
+            with pytest.raises(ValueError, match="not within"):
+                populate(mapped, start, size, 22)
+
+
+def test_a_page_that_cannot_be_read_is_an_error_of_the_disk(tmp_path):
+    """Behind the end of a file: what a failing disk gives too, and would kill if touched."""
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 9000)
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
+        os.truncate(path, 0)
+        if populate(mapped, 0, 4096, 22) == errno.EINVAL:
+            return  # before Linux 5.14
+        with pytest.raises(StorageError) as caught:
+            DISK.prefault(mapped, 0, 4096, file.fileno())
+        assert caught.value.errno == errno.EIO
+        assert caught.value.path == str(path)

@@ -1,0 +1,222 @@
+"""Control batches without a record: what Kafka's cleaner leaves of the end of a transaction.
+
+Such a batch proves that the transaction ended. Records of it that are still in the log came there
+before the source was cleaned (a mirror, a follower), and nothing says that they were committed.
+"""
+
+from pathlib import Path
+
+import pytest
+
+import kstore
+from kstore import LogConfig
+from kstore._native.append.producer_table import ProducerTable
+from kstore.compaction.policy import ABORT, COMMIT, CleanedTransactions
+from kstore.files.filenames import snapshot_name, transaction_index_name
+from kstore.log.log import Log
+from kstore.producer_state import snapshot as producer_snapshot
+from kstore.producer_state.snapshot import ProducerEntry
+from kstore.segment import transaction_index
+from kstore.spark import plan
+from kstore.verify.partition import verify_partition
+from oracle.transactions import read_committed
+from support.damage import write_damaged
+from support.disks import HastyDisk
+from support.logs import open_log, read_log
+from support.ranges import run
+from support.stores import MARKER, QUIET
+from support.transactions import Teller
+
+COMMITTED = "read_committed"
+
+
+def offsets(log: Log) -> list[int]:
+    return [record.offset for record in log.view(isolation=COMMITTED)]
+
+
+def encoded(entries: list[ProducerEntry]) -> bytes:
+    table = ProducerTable()
+    table.load(entries)
+    return table.snapshot()
+
+
+def tell(log: Log, *, goes_on: bool) -> Teller:
+    """Offsets 0 to 4 are nobody's, 5 to 24 a transaction whose marker is empty, 26 to 30 plain."""
+    teller = Teller(log)
+    teller.data(-1, 5)
+    teller.data(7, 20)
+    teller.empty(7)
+    teller.data(-1, 5)
+    if goes_on:
+        teller.data(7, 3)
+        teller.end(7, commit=True)
+    return teller
+
+
+@pytest.fixture(params=[True, False], ids=["goes on", "ends"])
+def told(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, list[int]]:
+    """A partition in a closed store, and the offsets that are known to be committed."""
+    with kstore.open(tmp_path / "store", config=QUIET) as store:
+        teller = tell(store.create_topic("t")[0], goes_on=request.param)
+    shown = read_committed(teller.batches, teller.log.end_offset)
+    assert shown.offsets == [*range(5), *range(26, 31), *(range(31, 34) if request.param else ())]
+    return tmp_path / "store", shown.offsets
+
+
+def test_writer_and_readers(told: tuple[Path, list[int]]) -> None:
+    path, expected = told
+    for mode in ("a", "r"):
+        with kstore.open(path, mode, config=QUIET) as store:
+            log = store["t"][0]
+            assert log.last_stable_offset == log.end_offset
+            assert offsets(log) == expected
+            assert [entry.first_offset for entry in log.aborted_transactions(0, 99)] == [5]
+            assert all(e.current_transaction_first_offset < 0 for e in log.producers())
+            log.verify().raise_if_corrupt()
+
+
+def test_after_a_kill(told: tuple[Path, list[int]]) -> None:
+    """Recovery replays the log, from its start and without the index that was lost."""
+    path, expected = told
+    (path / MARKER).unlink()
+    for name in ("*.snapshot", "*.txnindex"):
+        found = list((path / "t-0").glob(name))
+        assert found
+        for each in found:
+            each.unlink()
+    with kstore.open(path, config=QUIET) as store:
+        assert offsets(store["t"][0]) == expected
+        assert store["t"][0].last_stable_offset == store["t"][0].end_offset
+    index = path / "t-0" / transaction_index_name(0)
+    (entry,) = transaction_index.parse(index.read_bytes())
+    assert (entry.producer_id, entry.first_offset, entry.last_offset) == (7, 5, 25)
+
+
+@pytest.mark.parametrize("disk", ["mapped", "read"])
+def test_a_snapshot_that_says_open(told: tuple[Path, list[int]], disk: str) -> None:
+    """A Kafka follower's: it passes over the empty batch, and its snapshot says so."""
+    path, expected = told
+    (snapshot,) = (path / "t-0").glob("*.snapshot")
+    entries = producer_snapshot.parse(snapshot.read_bytes())
+    assert [entry.current_transaction_first_offset for entry in entries] == [-1]
+    wrong = [entry._replace(current_transaction_first_offset=5) for entry in entries]
+    snapshot.write_bytes(encoded(wrong))
+    (path / "t-0" / transaction_index_name(0)).unlink()
+    reader = read_log(path / "t-0")
+    assert (reader.last_stable_offset, offsets(reader)) == (reader.end_offset, expected)
+    options = {} if disk == "mapped" else {"files": HastyDisk()}
+    log = open_log(path / "t-0", **options)
+    assert (log.last_stable_offset, offsets(log)) == (log.end_offset, expected)
+    log.close()
+
+
+def test_a_snapshot_from_between(tmp_path: Path) -> None:
+    """What is open at the snapshot stays open, and begins where the log says."""
+    log = open_log(tmp_path)
+    teller = Teller(log)
+    teller.data(8, 2)  # open throughout
+    teller.data(7, 20)
+    teller.empty(7)
+    teller.data(7, 4)
+    log.roll()
+    teller.data(-1, 1)
+    log.close()
+    path = tmp_path / snapshot_name(27)
+    wrong = [
+        entry._replace(current_transaction_first_offset={7: 2, 8: 0}[entry.producer_id])
+        for entry in producer_snapshot.parse(path.read_bytes())
+    ]
+    for each in tmp_path.glob("*.snapshot"):
+        each.unlink()
+    path.write_bytes(encoded(wrong))
+    for each in (open_log(tmp_path), read_log(tmp_path)):
+        opened = {e.producer_id: e.current_transaction_first_offset for e in each.producers()}
+        assert opened in ({7: 23, 8: 0}, {})
+        assert each.last_stable_offset == 0
+
+
+def test_spark_reads_the_same(told: tuple[Path, list[int]]) -> None:
+    path, expected = told
+    found = plan(path, topics="t", isolation=COMMITTED)
+    assert [at for at, _ in run(path, found, isolation=COMMITTED)] == expected
+
+
+def test_repair_saves_the_same(told: tuple[Path, list[int]], tmp_path: Path) -> None:
+    path, expected = told
+    log = path / "t-0" / f"{0:020}.log"
+    data = bytearray(log.read_bytes())
+    data[100] ^= 1  # in the first five records
+    write_damaged(log, data)
+    kstore.repair(path / "t-0", tmp_path / "out")
+    assert verify_partition(HastyDisk(), tmp_path / "out" / "t-0").findings == []
+    with kstore.open(tmp_path / "out", config=QUIET) as store:
+        assert offsets(store["t"][0]) == expected[5:]
+
+
+def test_verify_wants_no_index_of_it(told: tuple[Path, list[int]]) -> None:
+    """Kafka writes no entry for a marker that was empty when it came."""
+    path, _ = told
+    index = path / "t-0" / transaction_index_name(0)
+    assert index.stat().st_size == transaction_index.ENTRY_SIZE
+    index.unlink()
+    assert verify_partition(HastyDisk(), path / "t-0").findings == []
+
+
+def test_a_rolled_segment_keeps_its_index(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    tell(log, goes_on=True)
+    log.roll()
+    log.append(b"v")
+    log.close()
+    (tmp_path / transaction_index_name(0)).unlink()
+    log = open_log(tmp_path)
+    assert [entry.last_offset for entry in log.aborted_transactions(0, 99)] == [25]
+    assert offsets(log) == [*range(5), *range(26, 34), 35]
+    log.close()
+
+
+def test_compaction_removes_what_is_not_committed(tmp_path: Path) -> None:
+    config = LogConfig(cleanup_policy="compact", delete_retention_ms=0, min_cleanable_dirty_ratio=0)
+    with kstore.open(tmp_path, config=QUIET) as store:
+        log = store.create_topic("t", config=config)[0]
+        expected = {r.key for r in _with_a_second_segment(log).view(isolation=COMMITTED)}
+        assert b"k3" in expected
+        for _ in range(3):
+            log.compact()
+            assert {r.key for r in log.view(isolation=COMMITTED)} == expected
+            assert log.last_stable_offset == log.end_offset
+        assert all(record.value != b"v24" for record in log)
+
+
+def _with_a_second_segment(log: Log) -> Log:
+    tell(log, goes_on=True)
+    log.roll()
+    log.append(b"v", key=b"other")
+    log.roll()
+    log.append(b"v", key=b"another")
+    return log
+
+
+def test_the_cleaner_keeps_an_empty_marker_while_records_are_there() -> None:
+    """Without an entry in the index, as in a Kafka follower's directory, it is all that tells."""
+    cleaned = CleanedTransactions()
+    assert not cleaned.is_aborted(7, 20, transactional=True)
+    assert not cleaned.ends_nothing(7, 21, None)
+    assert cleaned.ends_nothing(7, 22, None)
+    assert cleaned.ends_nothing(7, 23, COMMIT)
+    aborted = transaction_index.AbortedTransaction(0, 7, 30, 40, 41)
+    cleaned.add([aborted])
+    assert cleaned.is_aborted(7, 35, transactional=True)
+    assert not cleaned.ends_nothing(7, 40, None)
+    assert cleaned.written == [aborted]
+    assert cleaned.ends_nothing(7, 50, ABORT)
+
+
+def test_a_consumer_goes_beyond_it(told: tuple[Path, list[int]]) -> None:
+    path, expected = told
+    with (
+        kstore.open(path, "r") as store,
+        store.consumer(topics=["t"], isolation_level=COMMITTED) as consumer,
+    ):
+        found = [r.offset for got in consumer.poll().values() for r in got]
+    assert found == expected

@@ -1,0 +1,424 @@
+"""Log directories and the topics in them, without opening a log."""
+
+import json
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kstore.checkpoint.log_dir import LogDir, LogState
+from kstore.config import LogConfig
+from kstore.errors import (
+    CorruptFileError,
+    InvalidConfigError,
+    InvalidTopicError,
+    NewerFormatError,
+    PolicyViolationError,
+    StorageError,
+    StoreLockedError,
+    TopicExistsError,
+    UnknownTopicOrPartitionError,
+)
+from kstore.files.filenames import TOPICS_FILE
+from kstore.files.files import DISK, Files
+from kstore.store.topic_registry import TopicRegistry
+
+EVERYTHING = LogConfig(
+    message_format_version="0.10.0",
+    segment_bytes=1 << 20,
+    segment_ms=1000,
+    segment_jitter_ms=3,
+    segment_index_bytes=4096,
+    preallocate=True,
+    index_interval_bytes=1,
+    max_message_bytes=77,
+    retention_ms=5,
+    retention_bytes=6,
+    cleanup_policy="compact,delete",
+    file_delete_delay_ms=0,
+    flush_messages=9,
+    flush_ms=10,
+    compression_type="zstd",
+    message_timestamp_type="LogAppendTime",
+    message_timestamp_before_max_ms=11,
+    message_timestamp_after_max_ms=12,
+    producer_id_expiration_ms=14,
+    min_cleanable_dirty_ratio=0.25,
+    min_compaction_lag_ms=15,
+    max_compaction_lag_ms=16,
+    delete_retention_ms=17,
+    batch_size=13,
+    batch_compression="lz4",
+)
+TOPIC_ID = "AAAAAAAAQACAAAAAAAAAqg"
+
+
+def catalog(*paths: Path, files: Files = DISK, writable: bool = False) -> TopicRegistry:
+    dirs = [LogDir(files, str(path), writable=writable) for path in paths]
+    return TopicRegistry(dirs, LogConfig())
+
+
+def snapshot(path: Path) -> dict[str, bytes]:
+    return {
+        str(each.relative_to(path)): each.read_bytes() if each.is_file() else b""
+        for each in path.rglob("*")
+    }
+
+
+# --- topics come and go ---------------------------------------------------------------------
+
+
+def test_a_topic_is_directories_an_id_and_an_entry(tmp_path: Path) -> None:
+    here = catalog(tmp_path)
+    here.create("orders", 3, LogConfig(retention_ms=1000), None)
+    assert sorted(each.name for each in tmp_path.iterdir()) == [
+        "kstore.topics",
+        "orders-0",
+        "orders-1",
+        "orders-2",
+    ]
+    ids = {(tmp_path / f"orders-{n}" / "partition.metadata").read_text() for n in range(3)}
+    assert ids == {f"version: 0\ntopic_id: {here.topic_id('orders')}"}
+    document = json.loads((tmp_path / TOPICS_FILE).read_bytes())
+    assert document["topics"]["orders"]["config"] == {"retention.ms": "1000"}
+    assert "state" not in document["topics"]["orders"]
+
+
+def test_every_setting_comes_back(tmp_path: Path) -> None:
+    changed = [
+        name
+        for name in LogConfig.__dataclass_fields__
+        if getattr(EVERYTHING, name) == getattr(LogConfig(), name)
+    ]
+    assert changed == []  # or this test does not see a setting
+    catalog(tmp_path).create("t", 1, EVERYTHING, TOPIC_ID)
+    again = catalog(tmp_path)
+    assert again.config("t") == EVERYTHING
+    assert again.topic_id("t") == TOPIC_ID
+    again.configure("t", LogConfig(segment_ms=8))
+    assert catalog(tmp_path).config("t") == LogConfig(segment_ms=8)
+
+
+def test_partitions_go_where_the_fewest_are(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    for path in (first, second):
+        path.mkdir()
+    for number in range(3):
+        (first / f"old-{number}").mkdir()
+    (first / "gone-0.0123456789abcdef0123456789abcdef-delete").mkdir()
+    catalog(first, second).create("t", 6, None, None)
+    assert len(list(first.glob("t-*"))) == 1
+    assert len(list(second.glob("t-*"))) == 5
+    assert (first / TOPICS_FILE).read_bytes() == (second / TOPICS_FILE).read_bytes()
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "ü", "x" * 250, "a b"])
+def test_bad_names_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InvalidTopicError):
+        catalog(tmp_path).create(name, 1, None, None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_collide_as_in_kafka(tmp_path: Path) -> None:
+    here = catalog(tmp_path)
+    here.create("a.b", 1, None, None)
+    with pytest.raises(InvalidTopicError):
+        here.create("a_b", 1, None, None)
+    with pytest.raises(TopicExistsError) as caught:
+        here.create("a.b", 1, None, None)
+    assert caught.value.code == 36
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, 10**9])
+def test_counts_have_a_range(tmp_path: Path, count: int) -> None:
+    with pytest.raises(InvalidConfigError):
+        catalog(tmp_path).create("t", count, None, None)
+
+
+@pytest.mark.parametrize("topic_id", ["short", "A" * 22, "AAAAAAAAAAAAAAAAAAAAAQ", "!" * 22])
+def test_topic_ids_are_kafkas(tmp_path: Path, topic_id: str) -> None:
+    with pytest.raises(InvalidConfigError):
+        catalog(tmp_path).create("t", 1, None, topic_id)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_deletion_leaves_nothing(tmp_path: Path) -> None:
+    here = catalog(tmp_path)
+    here.create("keep", 1, None, None)
+    before = snapshot(tmp_path)
+    here.create("t", 2, None, None)
+    (tmp_path / "t-0" / "00000000000000000000.log").write_bytes(b"x")
+    here.delete("t")
+    after = snapshot(tmp_path)
+    assert after.keys() == before.keys()
+    assert list(here.places) == ["keep"]
+    with pytest.raises(UnknownTopicOrPartitionError):
+        here.check_deletable("t", foreign=True)
+
+
+def test_a_foreign_topic_is_not_deleted_by_mistake(tmp_path: Path) -> None:
+    (tmp_path / "kafka-0").mkdir()
+    here = catalog(tmp_path)
+    with pytest.raises(PolicyViolationError):
+        here.check_deletable("kafka", foreign=False)
+    here.check_deletable("kafka", foreign=True)
+    here.delete("kafka")
+    assert not (tmp_path / "kafka-0").exists()
+
+
+def test_a_foreign_topic_keeps_everything_whatever_the_store_says(tmp_path: Path) -> None:
+    (tmp_path / "kafka-0").mkdir()
+    dirs = [LogDir(DISK, str(tmp_path), writable=False)]
+    default = LogConfig(retention_ms=1, retention_bytes=1, cleanup_policy="compact", segment_ms=5)
+    config = TopicRegistry(dirs, default).config("kafka")
+    assert (config.retention_ms, config.retention_bytes) == (-1, -1)
+    assert config.cleanup_policy == "delete"
+    assert config.segment_ms == 5
+
+
+class Failing(Files):
+    """Fails at the n-th change of names."""
+
+    def __init__(self, fail_at: int) -> None:
+        self.left = fail_at
+
+    def _count(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise StorageError("no", errno=5)
+
+    def make_directory(self, path: object) -> None:
+        self._count()
+        super().make_directory(path)  # type: ignore[arg-type]
+
+    def rename(self, source: object, target: object) -> None:
+        self._count()
+        super().rename(source, target)  # type: ignore[arg-type]
+
+    def remove_directory(self, path: object) -> None:
+        self._count()
+        super().remove_directory(path)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("fail_at", range(1, 12))
+def test_a_creation_cut_short_is_carried_through(tmp_path: Path, fail_at: int) -> None:
+    try:
+        catalog(tmp_path, files=Failing(fail_at)).create("t", 3, None, TOPIC_ID)
+    except StorageError:
+        complete = False
+    else:
+        complete = True
+    here = catalog(tmp_path)
+    here.resume()
+    if complete or "t" in here.places:
+        assert sorted(here.places["t"]) == [0, 1, 2]
+        assert here.topic_id("t") == TOPIC_ID
+        assert catalog(tmp_path).configured() == ["t"]
+    else:
+        assert fail_at == 1  # not even the intent was written
+        assert here.configured() == []
+
+
+@pytest.mark.parametrize("fail_at", range(1, 9))
+def test_a_deletion_cut_short_is_carried_through(tmp_path: Path, fail_at: int) -> None:
+    catalog(tmp_path).create("t", 2, None, None)
+    try:
+        catalog(tmp_path, files=Failing(fail_at)).delete("t")
+    except StorageError:
+        begun = fail_at > 1
+    else:
+        begun = True
+    here = catalog(tmp_path)
+    here.resume()
+    assert ("t" in here.places) is not begun
+    assert bool(list(tmp_path.glob("t-*"))) is not begun
+
+
+# --- what stands in a directory ---------------------------------------------------------------
+
+
+def test_strangers_are_named_and_left_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("lost+found", "t-0", "t-1.x-future", "remote-log-index-cache", "t-01", "a-b"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "__cluster_metadata-0").mkdir()
+    (tmp_path / "plain-0").write_bytes(b"a file")
+    before = snapshot(tmp_path)
+    with caplog.at_level(logging.WARNING, "kstore"):
+        here = catalog(tmp_path)
+    assert [Path(each).name for each in here.strangers] == ["a-b", "lost+found", "t-01"]
+    assert len([r for r in caplog.records if "no partition" in r.message]) == 3
+    assert list(here.places) == ["t"]
+    assert snapshot(tmp_path) == before
+
+
+def test_one_partition_in_two_directories_is_an_error(tmp_path: Path) -> None:
+    for each in ("a", "b"):
+        (tmp_path / each / "t-3").mkdir(parents=True)
+    with pytest.raises(CorruptFileError) as caught:
+        catalog(tmp_path / "a", tmp_path / "b")
+    assert caught.value.path == str(tmp_path / "b" / "t-3")
+
+
+def test_unknown_names_bring_close_ones(tmp_path: Path) -> None:
+    here = catalog(tmp_path)
+    here.create("orders", 1, None, None)
+    with pytest.raises(UnknownTopicOrPartitionError) as caught:
+        here.place("order", 0)
+    assert "'orders'" in caught.value.reason
+    with pytest.raises(UnknownTopicOrPartitionError):
+        here.place("orders", 1)
+
+
+# --- kstore.topics ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "[" * 100_000,
+        '{"format": "1"}',
+        '{"format": 1}',
+        '{"format": 0, "generation": 1, "topics": {}}',
+        '{"format": 1, "generation": 0, "topics": {}}',
+        '{"format": 1, "generation": 1, "topics": []}',
+    ],
+)
+def test_a_damaged_topics_file_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / TOPICS_FILE).write_text(text)
+    with pytest.raises(CorruptFileError) as caught:
+        catalog(tmp_path)
+    assert caught.value.path == str(tmp_path / TOPICS_FILE)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "1",
+        "{}",
+        '{"partitions": 0, "config": {}}',
+        '{"partitions": 1, "config": {"segment.bytes": "few"}}',
+        '{"partitions": 1, "config": {"segment.bytes": {}}}',
+        '{"partitions": 1, "config": {"no.such": "1"}}',
+        '{"partitions": 1, "config": {}, "state": "odd"}',
+    ],
+)
+def test_a_damaged_entry_is_named_when_it_is_used(tmp_path: Path, body: str) -> None:
+    (tmp_path / "t-0").mkdir()
+    text = f'{{"format": 1, "generation": 1, "topics": {{"t": {body}}}}}'
+    (tmp_path / TOPICS_FILE).write_text(text)
+    here = catalog(tmp_path)
+    with pytest.raises(CorruptFileError) as caught:
+        here.config("t")
+    assert caught.value.path == str(tmp_path / TOPICS_FILE)
+
+
+def test_a_newer_topics_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / TOPICS_FILE).write_text('{"format": 3, "anything": "else"}')
+    with pytest.raises(NewerFormatError):
+        catalog(tmp_path)
+
+
+def test_the_newest_of_several_topics_files_counts(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    for path in (first, second):
+        path.mkdir()
+    here = catalog(first, second)
+    here.create("t", 1, LogConfig(segment_ms=1), None)
+    stale = (second / TOPICS_FILE).read_bytes()
+    here.configure("t", LogConfig(segment_ms=2))
+    (second / TOPICS_FILE).write_bytes(stale)
+    assert catalog(first, second).config("t").segment_ms == 2
+    (first / TOPICS_FILE).write_bytes(stale)
+    assert catalog(first, second).config("t").segment_ms == 1
+
+
+# --- a log directory's lock, marker and checkpoints --------------------------------------------
+
+
+def test_a_directory_has_one_writer(tmp_path: Path) -> None:
+    held = LogDir(DISK, str(tmp_path / "deep" / "er"), writable=True)
+    code = (
+        "import sys\nfrom kstore.checkpoint.log_dir import LogDir\n"
+        "from kstore.files.files import DISK\n"
+        "LogDir(DISK, sys.argv[1], writable=False)\nLogDir(DISK, sys.argv[1], writable=True)"
+    )
+    run = [sys.executable, "-c", code, held.path]
+    found = subprocess.run(run, capture_output=True, text=True, timeout=60, check=False)
+    assert found.returncode == 1
+    assert "StoreLockedError" in found.stderr
+    assert held.path in found.stderr
+    with pytest.raises(StoreLockedError):
+        LogDir(DISK, held.path, writable=True)
+    held.release()
+    assert subprocess.run(run, capture_output=True, timeout=60, check=False).returncode == 0
+
+
+def test_a_reader_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / ".kafka_cleanshutdown").write_text("{}")
+    before = snapshot(tmp_path)
+    reader = LogDir(DISK, str(tmp_path), writable=False)
+    assert reader.clean
+    reader.begin()
+    reader.finish(clean=True)
+    assert snapshot(tmp_path) == before
+    with pytest.raises(StorageError):
+        catalog(tmp_path / "missing")
+    assert snapshot(tmp_path) == before
+
+
+def test_the_marker_goes_before_the_first_log_and_comes_back_as_found(tmp_path: Path) -> None:
+    marker = tmp_path / ".kafka_cleanshutdown"
+    marker.write_text('{"version":0,"brokerEpoch":27}')
+    here = LogDir(DISK, str(tmp_path), writable=True)
+    assert here.clean
+    assert marker.exists()  # no log was opened: a crash now leaves it clean
+    here.begin()
+    assert not marker.exists()
+    assert here.clean
+    here.finish(clean=True)
+    assert marker.read_text() == '{"version":0,"brokerEpoch":27}'
+    again = LogDir(DISK, str(tmp_path), writable=True)
+    again.begin()
+    again.finish(clean=False)
+    assert not marker.exists()
+    assert not LogDir(DISK, str(tmp_path), writable=True).clean
+
+
+def test_checkpoints_keep_what_was_not_opened(tmp_path: Path) -> None:
+    for name in ("recovery-point", "log-start", "replication"):
+        (tmp_path / f"{name}-offset-checkpoint").write_text("0\n2\nold 0 5\nt 0 6\n")
+    here = LogDir(DISK, str(tmp_path), writable=True)
+    assert here.recovery_point(("old", 0)) == 5
+    here.checkpoint({("t", 0): LogState(9, None, 10), ("t", 1): LogState(3, 2, 4)})
+    texts = {
+        name: (tmp_path / f"{name}-offset-checkpoint").read_text()
+        for name in ("recovery-point", "log-start", "replication")
+    }
+    assert texts == {
+        "recovery-point": "0\n3\nold 0 5\nt 0 9\nt 1 3\n",
+        "log-start": "0\n2\nold 0 5\nt 1 2\n",
+        "replication": "0\n3\nold 0 5\nt 0 10\nt 1 4\n",
+    }
+    assert here.log_start(("t", 0)) == 0
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n2\nold 0 1\nt 0 1\n")
+    here.forget([("t", 0), ("t", 1), ("t", 2)])
+    for path in tmp_path.glob("*-offset-checkpoint"):
+        assert path.read_text().splitlines()[1:] in (["1", "old 0 5"], ["1", "old 0 1"])
+    here.release()
+
+
+def test_a_checkpoint_that_does_not_parse_means_recovery_from_the_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "recovery-point-offset-checkpoint").write_text("0\n5\nt 0 6\n")
+    here = LogDir(DISK, str(tmp_path), writable=False)
+    with caplog.at_level(logging.WARNING, "kstore"):
+        assert here.recovery_point(("t", 0)) == 0
+    assert "recovery-point-offset-checkpoint" in caplog.text

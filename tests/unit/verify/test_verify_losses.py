@@ -1,0 +1,533 @@
+"""Records that are gone: certain damage, warnings, and the gaps that are no loss."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import kstore
+from kstore import LogConfig
+from kstore.checkpoint.known_gaps import is_known, merge_ranges
+from kstore.cli import main
+from kstore.errors import CorruptRecordError
+from kstore.files.files import DISK
+from kstore.verify.distributed import merge_parts, plan_parts, verify_part
+from kstore.verify.missing_folders import find_missing_folders
+from kstore.verify.partition import VerifyReport, verify_partition
+from strangers import sets
+from support.damage import write_damaged
+from support.logs import open_log
+from support.recording import Recorder
+from support.stores import MARKER, QUIET, leave_to_kafka
+
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+NAME = "orders-0"
+
+
+def fill(log: kstore.Log, segments: int = 3, each: int = 10) -> None:
+    for number in range(segments * each):
+        if number and number % each == 0:
+            log.roll()
+        log.append(b"value %d" % number, key=b"%d" % number)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Closed cleanly: three segments of ten records each."""
+    path = tmp_path / "data"
+    with kstore.open(path, config=QUIET) as store:
+        fill(store.create_topic("orders")[0])
+    assert verdict(path) == (0, [], [])
+    return path
+
+
+def logs(root: Path) -> list[Path]:
+    return sorted((root / NAME).glob("*.log"))
+
+
+def in_parts(path: Path) -> VerifyReport:
+    """As a job audits it, a segment in each task; as a whole where the parts do not say."""
+    segments = [(int(each.stem), each.stat().st_size) for each in sorted(path.glob("*.log"))]
+    parts = plan_parts(segments, 1)
+    report = merge_parts([verify_part(DISK, path, part) for part in parts])
+    if report is None:
+        report = merge_parts([verify_part(DISK, path, type(parts[0])())])
+    assert report is not None
+    return report
+
+
+def verdict(root: Path) -> tuple[int, list[str], list[str]]:
+    """Exit status, sentences of certain damage and of warnings; a job on Spark says the same."""
+    report = verify_partition(DISK, root / NAME)
+    assert in_parts(root / NAME) == report
+    status = main(["verify", "--log-dir", str(root)])
+    damage = [finding.sentence for finding in report.findings]
+    return status, damage, [finding.sentence for finding in report.warnings]
+
+
+def remove_segment(log: Path) -> None:
+    for path in log.parent.glob(f"{log.stem}.*"):
+        path.unlink()
+
+
+def cut_last(root: Path) -> None:
+    """In front of its last batch."""
+    data = logs(root)[-1].read_bytes()
+    assert len(data) % 10 == 0
+    logs(root)[-1].write_bytes(data[: -len(data) // 10])
+
+
+def empty_last(root: Path) -> None:
+    assert logs(root)[-1].stat().st_size > 0
+    logs(root)[-1].write_bytes(b"")
+
+
+def remove_last(root: Path) -> None:
+    remove_segment(logs(root)[-1])
+
+
+def remove_last_log_only(root: Path) -> None:
+    logs(root)[-1].unlink()
+
+
+def remove_all(root: Path) -> None:
+    for log in logs(root):
+        remove_segment(log)
+
+
+def remove_everything(root: Path) -> None:
+    assert logs(root)
+    for path in (root / NAME).iterdir():
+        path.unlink()
+
+
+def remove_middle(root: Path) -> None:
+    remove_segment(logs(root)[1])
+
+
+def remove_middle_log_only(root: Path) -> None:
+    logs(root)[1].unlink()
+
+
+def empty_middle(root: Path) -> None:
+    logs(root)[1].write_bytes(b"")
+
+
+def tear_last(root: Path) -> None:
+    logs(root)[-1].write_bytes(logs(root)[-1].read_bytes()[:-1])
+
+
+LOSSES = [
+    cut_last, empty_last, remove_last, remove_last_log_only, remove_all, remove_everything,
+    remove_middle, remove_middle_log_only, empty_middle, tear_last,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("lose", LOSSES)
+def test_records_that_are_gone_after_a_clean_stop_are_certain_damage(
+    root: Path, tmp_path: Path, lose: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lose(root)  # type: ignore[operator]
+    status, damage, _ = verdict(root)
+    assert status == 1
+    assert damage
+    with pytest.raises(CorruptRecordError):
+        verify_partition(DISK, root / NAME).raise_if_corrupt()
+    assert "1 partition: 1 damaged" in capsys.readouterr().out
+    if lose not in (empty_middle,):
+        assert main(["repair", "--path", str(root)]) == 2
+        assert main(["repair", "--json", "--path", str(root / NAME)]) == 2
+
+
+def test_the_finding_names_file_position_and_offset(root: Path) -> None:
+    cut_last(root)
+    (finding,) = verify_partition(DISK, root / NAME).findings
+    assert (finding.kind, finding.path) == ("missing", str(logs(root)[-1]))
+    assert (finding.position, finding.offset) == (logs(root)[-1].stat().st_size, 29)
+    assert "the log ends at offset 29, below the recovery point 30" in finding.sentence
+
+
+@pytest.mark.parametrize("lose", [cut_last, empty_last, remove_all])
+def test_a_recovery_point_beyond_the_end_without_the_marker_is_a_warning(
+    root: Path, lose: object
+) -> None:
+    for path in (root / NAME).glob("kstore.seal.*"):
+        path.unlink()
+    (root / MARKER).unlink()
+    lose(root)  # type: ignore[operator]
+    if lose is empty_last:
+        assert verify_partition(DISK, root / NAME).ok
+    status, damage, warnings = verdict(root)
+    assert (status, damage) == (3, [])
+    assert "unless the writer was killed while it truncated" in warnings[0]
+    assert main(["repair", "--path", str(root)]) == 3
+
+
+def test_a_gap_that_nothing_explains_is_a_warning(root: Path) -> None:
+    """As in the log of a broker, which keeps no seals."""
+    for path in (root / NAME).glob("kstore.seal.*"):
+        path.unlink()
+    remove_middle(root)
+    status, damage, warnings = verdict(root)
+    assert (status, damage) == (3, [])
+    assert "ends before offset 10 and the next one begins at 20" in warnings[0]
+    report = verify_partition(DISK, root / NAME)
+    report.raise_if_corrupt()
+    assert report.ok
+    assert report.warning_count == 1
+    assert main(["repair", "--path", str(root)]) == 3
+    tree = json.loads(json.dumps([w.sentence for w in report.warnings]))
+    assert tree == warnings
+
+
+def test_partitions_with_warnings_are_not_sealed(root: Path) -> None:
+    for path in (root / NAME).glob("kstore.seal.*"):
+        path.unlink()
+    remove_middle(root)
+    assert main(["verify", "--seal", "--log-dir", str(root)]) == 3
+    assert not list((root / NAME).glob("kstore.seal.*"))
+
+
+def test_a_checkpoint_that_does_not_parse_is_a_warning(root: Path) -> None:
+    (root / RECOVERY_POINTS).write_text("nonsense")
+    status, damage, warnings = verdict(root)
+    assert (status, damage) == (3, [])
+    assert "cannot be used" in warnings[0]
+
+
+class Looking(type(DISK)):  # type: ignore[misc]
+    """Notes the order in which checkpoint and directory are looked at."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def read(self, path: object, limit: int = 1 << 28) -> bytes:
+        self.seen.append(Path(str(path)).name)
+        return super().read(path, limit)  # type: ignore[arg-type]
+
+    def listdir(self, path: object) -> list[str]:
+        self.seen.append("listing")
+        return super().listdir(path)  # type: ignore[arg-type]
+
+
+def test_the_checkpoint_is_read_before_the_files_are_listed(root: Path) -> None:
+    files = Looking()
+    assert verify_partition(files, root / NAME).ok
+    assert files.seen.index(RECOVERY_POINTS) < files.seen.index("listing")
+
+
+def test_the_files_of_a_directory_are_parsed_once_for_all_its_partitions(tmp_path: Path) -> None:
+    from kstore.verify.log_dir_state import StateReader
+
+    with kstore.open(tmp_path, config=QUIET) as store:
+        for log in store.create_topic("orders", partitions=20):
+            log.append(b"x")
+    files = Looking()
+    states = StateReader(files)
+    for number in range(20):
+        assert verify_partition(files, tmp_path / f"orders-{number}", states=states).ok
+    assert files.seen.count(RECOVERY_POINTS) == 1
+
+
+# --- what is no loss ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("checkpoint", [True, False])
+@pytest.mark.parametrize("changed_back", [True, False])
+def test_compaction_leaves_no_loss(tmp_path: Path, changed_back: bool, checkpoint: bool) -> None:
+    root = tmp_path / "data"
+    config = LogConfig(cleanup_policy="compact", segment_bytes=600, min_cleanable_dirty_ratio=0.0)
+    with kstore.open(root, config=QUIET) as store:
+        topic = store.create_topic("orders", config=config)
+        for number in range(200):
+            topic[0].append(b"v", key=b"rare" if number % 7 == 0 else b"%d" % (number % 5))
+        topic[0].compact()
+        if changed_back:
+            store.alter_topic("orders", config={"cleanup.policy": "delete"})
+    if not checkpoint:
+        (root / "cleaner-offset-checkpoint").unlink()
+    assert verdict(root) == (0, [], [])
+
+
+def test_deleted_records_and_retention_leave_no_loss(root: Path) -> None:
+    with kstore.open(root, config=QUIET) as store:
+        store["orders"][0].delete_records(15)
+    assert verdict(root) == (0, [], [])
+    with kstore.open(root, config=QUIET) as store:
+        store["orders"][0].delete_records(30)
+    assert verdict(root) == (0, [], [])
+    with kstore.open(root, config=QUIET) as store:
+        log = store["orders"][0]
+        fill(log, 3, 2)
+        store.alter_topic("orders", config={"retention.bytes": "1"})
+        log = store["orders"][0]
+        assert log.apply_retention() > 0
+    assert verdict(root) == (0, [], [])
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_what_a_follower_skips_is_no_loss(root: Path, tmp_path: Path, killed: bool) -> None:
+    """Also in a copy, in which no seal fits its segment, and before anything was flushed."""
+    with kstore.open(root, config=QUIET) as store:
+        writer = store["orders"][0]._require_writer()
+        writer.truncator.skip_to(50)
+        store["orders"][0].append(b"more")
+        if killed:
+            shutil.copytree(root, tmp_path / "copy")
+    if not killed:
+        assert verdict(root) == (0, [], [])
+        shutil.copytree(root, tmp_path / "copy")
+    assert verdict(tmp_path / "copy") == (0, [], [])
+
+
+def test_a_truncated_log_has_lost_nothing(root: Path) -> None:
+    """At the end of a segment, within one, and everything."""
+    for offset in (20, 13, 10, 0):
+        with kstore.open(root, config=QUIET) as store:
+            store["orders"][0].truncate_to(offset)
+        assert verdict(root) == (0, [], []), offset
+
+
+def test_a_truncation_that_is_cut_short_leaves_no_loss(tmp_path: Path) -> None:
+    """At every change of the disk: no seal names a segment that is gone already."""
+    recorder = Recorder(tmp_path / NAME)
+    log = open_log(tmp_path / NAME, files=recorder)
+    fill(log, 4, 2)
+    log.flush()
+    before = len(recorder.ops)
+    assert len(list((tmp_path / NAME).glob("kstore.seal.*"))) == 3
+    log.truncate_to(2)
+    removed = [op.name for op in recorder.ops[before:] if op.kind == "remove"]
+    first_log = next(n for n, name in enumerate(removed) if name.endswith(".log"))
+    assert sum("kstore.seal." in name for name in removed[:first_log]) == 2
+    assert not any("kstore.seal." in name for name in removed[first_log:])
+    log.close()
+
+
+def test_the_output_of_repair_has_no_loss(root: Path, tmp_path: Path) -> None:
+    remove_middle(root)
+    out = tmp_path / "out"
+    assert main(["repair", "--path", str(root), "--execute", "--output", str(out)]) == 2
+    assert verdict(out) == (0, [], [])
+    shutil.copytree(out, tmp_path / "copy")
+    assert verdict(tmp_path / "copy") == (0, [], [])
+
+
+def test_what_recovery_cuts_as_kafka_does_is_no_loss(root: Path) -> None:
+    path = logs(root)[1]
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2 + 70] ^= 1
+    write_damaged(path, data)
+    path.with_suffix(".index").unlink()
+    (root / MARKER).unlink()
+    config = kstore.StoreConfig(background=False, recovery="kafka")
+    with kstore.open(root, config=config) as store:
+        assert len(list(store["orders"][0])) < 30
+    assert verdict(root) == (0, [], [])
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_an_index_that_has_lost_its_log_is_certain_damage_after_a_clean_stop_only(
+    root: Path, is_clean: bool
+) -> None:
+    """A broker deletes the log first; what is left when it is killed, it removes at its start."""
+    logs(root)[0].unlink()
+    sentence = "the segment's log file is not there, though "
+    if is_clean:
+        status, damage, warnings = verdict(root)
+        assert (status, len(damage), warnings) == (1, 1, [])
+        assert damage[0].startswith(sentence)
+        return
+    (root / MARKER).unlink()
+    status, damage, warnings = verdict(root)
+    assert (status, damage, len(warnings)) == (3, [], 1)
+    assert warnings[0].startswith(sentence)
+    assert "unless a broker was killed" in warnings[0]
+
+
+@pytest.mark.parametrize("checkpoint_first", [True, False])
+def test_a_copy_made_while_a_writer_runs_has_no_loss(
+    tmp_path: Path, checkpoint_first: bool
+) -> None:
+    root, copy = tmp_path / "data", tmp_path / "copy"
+    with kstore.open(root, config=QUIET) as store:
+        log = store.create_topic("orders")[0]
+        fill(log)
+        log.flush()
+        copy.mkdir()
+        for _ in range(2):
+            if checkpoint_first and (root / RECOVERY_POINTS).exists():
+                shutil.copy(root / RECOVERY_POINTS, copy)
+            shutil.copytree(root / NAME, copy / NAME, dirs_exist_ok=True)
+            shutil.copy(root / "kstore.topics", copy)
+            log.append(b"more")
+            log.flush()
+    assert verdict(copy) == (0, [], [])
+
+
+@pytest.mark.parametrize("stale", [None, 0, 12])
+def test_missing_and_stale_checkpoints_are_no_loss(root: Path, stale: int | None) -> None:
+    for name in (RECOVERY_POINTS, "replication-offset-checkpoint"):
+        (root / name).unlink()
+    if stale is not None:
+        (root / RECOVERY_POINTS).write_text(f"0\n1\norders 0 {stale}\n")
+    assert verdict(root) == (0, [], [])
+    (root / MARKER).unlink()
+    assert verdict(root) == (0, [], [])
+
+
+def test_a_torn_tail_is_not_yet_there_while_somebody_has_the_directory_open(root: Path) -> None:
+    (root / RECOVERY_POINTS).unlink()
+    tear_last(root)
+    with DISK.lock(root / ".lock"):
+        report = verify_partition(DISK, root / NAME, pause=lambda look: None)
+    assert report.ok
+    assert report.not_yet_there > 0
+    assert not verify_partition(DISK, root / NAME).ok
+
+
+# --- what real brokers left --------------------------------------------------------------------
+
+# Kafka's recovery leaves these wrong; what it does not look at is not mended either.
+KNOWN = {"derived", "middle", "cut"}
+
+
+def test_no_directory_of_a_real_broker_has_lost_records(tmp_path: Path) -> None:
+    seen = 0
+    for archive in sorted(sets.DATA.glob("*.tar.xz")):
+        name = archive.name.removesuffix(".tar.xz")
+        place = sets.unpack(name, tmp_path / name)
+        for folder in sorted({path.parent for path in place.rglob("*.log")}):
+            report = verify_partition(DISK, folder)
+            assert report.warnings == [], folder
+            assert not [each for each in report.findings if each.kind == "missing"], folder
+            if not KNOWN & set(folder.parts):
+                assert report.findings == [], folder
+            seen += 1
+    assert seen > 300
+
+
+def test_known_gaps_that_overlap_or_touch_cover_what_they_cover_together() -> None:
+    merged = merge_ranges([(0, 100), (5, 10), (100, 120), (130, 140)])
+    assert merged == [(0, 120), (130, 140)]
+    assert is_known(merged, 50, 120)
+    assert is_known(merged, 130, 140)
+    assert not is_known(merged, 50, 121)
+    assert not is_known(merged, 120, 125)
+    assert not is_known([], 0, 1)
+
+
+# --- a whole partition that is gone ---------------------------------------------------------------
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Path:
+    """Closed cleanly: two partitions with records."""
+    path = tmp_path / "two"
+    with kstore.open(path, config=QUIET) as store:
+        for log in store.create_topic("orders", 2):
+            fill(log)
+    assert statuses(path) == (0, 0)
+    return path
+
+
+def remove(path: Path, name: str) -> None:
+    """Remove a file; a directory without ``kstore.topics`` is a broker's."""
+    if name == "kstore.topics":
+        leave_to_kafka(path)
+    else:
+        (path / name).unlink()
+
+
+def statuses(root: Path) -> tuple[int, int]:
+    """Of verify and of repair."""
+    return main(["verify", "--log-dir", str(root)]), main(["repair", "--path", str(root)])
+
+
+def test_a_partition_folder_that_is_gone_after_a_clean_stop_is_certain_damage(
+    two: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(two / NAME)
+    assert statuses(two) == (1, 2)
+    out = capsys.readouterr().out
+    assert f"missing: {two / NAME}: the folder is gone" in out
+    assert "the recovery point is 30" in out
+
+
+@pytest.mark.parametrize("without", [MARKER, "kstore.topics"])
+def test_a_partition_folder_that_only_a_checkpoint_names_is_a_warning(
+    two: Path, without: str
+) -> None:
+    """A stale checkpoint says the same, of a topic that was deleted."""
+    shutil.rmtree(two / NAME)
+    remove(two, without)
+    assert statuses(two) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("without", "expected"), [((), (1, 2)), ((MARKER,), (3, 3)), (("kstore.topics",), (3, 3))]
+)
+def test_a_directory_whose_only_partition_folder_is_gone_names_the_partition(
+    tmp_path: Path,
+    without: tuple[str, ...],
+    expected: tuple[int, int],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "one"
+    with kstore.open(path, config=QUIET) as store:
+        fill(store.create_topic("orders")[0])
+    assert statuses(path) == (0, 0)
+    shutil.rmtree(path / "orders-0")
+    for name in without:
+        remove(path, name)
+    capsys.readouterr()
+    assert statuses(path) == expected
+    out = capsys.readouterr().out
+    assert out.count(str(path / "orders-0")) == 2
+    assert out.count("the recovery point is 30") == 2
+
+
+def test_partitions_that_are_deleted_moving_or_elsewhere_are_not_missing(two: Path) -> None:
+    for state in ("delete", "future", "stray"):
+        folder = (two / NAME).rename(two / f"{NAME}.{'0' * 32}-{state}")
+        assert statuses(two) == (0, 0)
+        folder.rename(two / NAME)
+    two.with_name("other").mkdir()
+    (two / NAME).rename(two.with_name("other") / NAME)
+    (two / RECOVERY_POINTS).write_text("0\n1\norders 1 30\n")
+    assert main(["verify", "--log-dir", f"{two},{two.with_name('other')}"]) == 0
+
+
+def test_a_partition_folder_that_only_kstore_topics_names_is_a_warning(
+    two: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``repair`` sees one directory of a store: its status does not change."""
+    shutil.rmtree(two / NAME)
+    (two / RECOVERY_POINTS).write_text("0\n1\norders 1 30\n")
+    capsys.readouterr()
+    assert statuses(two) == (3, 0)
+    out = capsys.readouterr().out
+    assert out.count(f"{two / NAME}: there is no such folder, though kstore.topics has") == 2
+    for name in (RECOVERY_POINTS, MARKER):
+        (two / name).unlink()
+        assert statuses(two) == (3, 0)
+    document = json.loads((two / "kstore.topics").read_bytes())
+    for state in ("creating", "deleting"):
+        document["topics"]["orders"]["state"] = state
+        (two / "kstore.topics").write_text(json.dumps(document))
+        assert statuses(two) == (0, 0)
+
+
+def test_the_only_partition_that_only_kstore_topics_names_is_a_warning(two: Path) -> None:
+    for name in ("orders-0", "orders-1"):
+        shutil.rmtree(two / name)
+    (two / RECOVERY_POINTS).unlink()
+    assert main(["verify", "--log-dir", str(two)]) == 3
+
+
+def test_a_directory_that_somebody_has_open_misses_no_partition(two: Path) -> None:
+    shutil.rmtree(two / NAME)
+    with kstore.open(two, config=QUIET):
+        assert find_missing_folders(DISK, [str(two)]) == []
+    assert find_missing_folders(DISK, [str(two), str(two.parent / "offline")]) == []
