@@ -365,8 +365,9 @@ class World:
         """With another ``index.interval.bytes``, so that every index becomes another one."""
         log = self.log(place)
         if log is not None:
-            log.configure(replace(log.config, index_interval_bytes=interval))
-            self._try(log.reindex)
+            changed = replace(log.config, index_interval_bytes=interval)
+            if self._try(lambda: log.configure(changed))[0]:
+                self._try(log.reindex)
 
     def seal(self, place: Place = ("t", 0)) -> None:
         log = self.log(place)

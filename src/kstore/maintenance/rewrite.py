@@ -9,7 +9,8 @@ wherever its ``files`` puts them.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ from kstore.errors import (
 )
 from kstore.files import filenames
 from kstore.files.files import Files
+from kstore.integers import check_integer
 from kstore.maintenance.reindex import Damage
 from kstore.record.codec import codec_id
 from kstore.record.convert import convert, merge, recompress
@@ -92,9 +94,10 @@ class Target:
         if self.level is None:
             return
         low, high = _LEVELS.get(self.compression or "", (0, 0))
-        if not low <= self.level <= high or high == 0:
+        if high == 0:
             known = ", ".join(f"{name} {low} to {high}" for name, (low, high) in _LEVELS.items())
             raise InvalidConfigError(f"a level goes with a codec that has one: {known}")
+        check_integer("level", self.level, low, high)
 
 
 def conversion(
@@ -197,13 +200,14 @@ def rewrite_segment(
     work = _Conversion(target, path, config.max_message_bytes)
     try:
         piece_size = _COMPRESSED if target.compression == "none" else _PIECE
-        for position, piece, first in _pieces(files, path, base_offset, size, piece_size):
-            on_position(position)
-            old, new = work.convert(piece, position, first, position + len(piece) == size)
-            if output.began or new != old:
-                if not output.began:
-                    _copy_beginning(files, path, work.position - len(old), output)
-                output.write(new, work.first)
+        with closing(_pieces(files, path, base_offset, size, piece_size)) as pieces:
+            for position, piece, first in pieces:
+                on_position(position)
+                old, new = work.convert(piece, position, first, position + len(piece) == size)
+                if output.began or new != old:
+                    if not output.began:
+                        _copy_beginning(files, path, work.position - len(old), output)
+                    output.write(new, work.first)
         if not output.began:
             return RewrittenSegment(base_offset, size, (), work.kept)
         aborted = _aborted(files, directory, base_offset)
@@ -286,7 +290,7 @@ class _Output:
 
 def _pieces(
     files: Files, path: str, base_offset: int, size: int, piece_size: int
-) -> Iterator[tuple[int, bytes, int]]:
+) -> Generator[tuple[int, bytes, int]]:
     """(position, whole batches, an offset that none of them lies below) through a segment."""
     position, first, step = 0, base_offset, piece_size
     fd = files.open(path)

@@ -103,6 +103,8 @@ CALLS: list[Case] = [
     ("Log.follow", "start", lambda at, n: list(at.log.follow(start=n, timeout=0.0)), INT64, 1),
     ("Log.offset_at", "when", lambda at, n: at.log.offset_at(n), WHEN, 1),
     ("Log.read", "offset", lambda at, n: at.log.read(n), INT64, 1),
+    ("Log.recompress", "level", lambda at, n: at.log.recompress("zstd", level=n), (1, 22), 1),
+    ("Log.convert", "level", lambda at, n: at.log.convert(compression="gzip", level=n), (1, 9), 1),
     ("Log.read", "offset", lambda at, n: at.reader.read(n), INT64, 1),
     ("Log.read", "max_bytes", lambda at, n: at.log.read(0, n), INT64, 1),
     ("Log.read", "max_bytes", lambda at, n: at.reader.read(0, n), INT64, 1),
