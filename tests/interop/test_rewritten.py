@@ -7,8 +7,7 @@ import pytest
 
 from interop.dump import dump_log
 from interop.node import Node
-from kstore.files.files import DISK
-from kstore.maintenance.rewrite import Target, rewrite_log
+from kstore.cli import main
 from oracle.plain import PlainRecord
 from oracle.writer import message, wrapper
 from support.logs import open_log
@@ -51,7 +50,7 @@ def test_a_broker_serves_what_it_could_not_read(kafka: str, tmp_path: Path, code
             each.unlink()
         told = old_messages(folder)
         log = open_log(folder, segment_bytes=1500, file_delete_delay_ms=0)
-        report = rewrite_log(log, Target(codec, magic=2, force=True), files=DISK)
+        report = log.convert(compression=codec, force=True)
         assert report.rewritten == report.segments > 4
         log.close()
         dump = dump_log(kafka, sorted(folder.glob("*.log")), "--deep-iteration")
@@ -84,7 +83,7 @@ def test_kafkas_tool_accepts_merged_batches(kafka: str, tmp_path: Path) -> None:
     segments = sorted(Path(log.path).glob("*.log"))[:-1]
     assert len(segments) > 5
     before = dump_log(kafka, segments, "--deep-iteration")
-    report = rewrite_log(log, Target("zstd", merge=True), files=DISK)
+    report = log.recompress("zstd", merge=True)
     assert report.damages == []
     assert report.bytes_after < report.bytes_before
     log.close()
@@ -102,3 +101,39 @@ def test_kafkas_tool_accepts_merged_batches(kafka: str, tmp_path: Path) -> None:
     assert records[1] == records[0]
     indexes = sorted([*tmp_path.rglob("*.index"), *tmp_path.rglob("*.timeindex")])
     assert dump_log(kafka, indexes, "--index-sanity-check").complaints == ""
+
+
+def test_a_broker_continues_behind_the_tools(kafka: str, tmp_path: Path) -> None:
+    """Its own topic, recompressed and reindexed: DumpLogSegments finds all valid, it serves all."""
+    pairs = [(f"key {n}", f"value {n} " * 100) for n in range(3000)]
+    node = Node(kafka, tmp_path)
+    try:
+        node.start()
+        node.create_topic("orders", 1, segment_bytes=1 << 20)
+        node.produce("orders", pairs)
+        node.stop()
+        folder = node.log_dir / "orders-0"
+        before = dump_log(kafka, sorted(folder.glob("*.log")), "--deep-iteration")
+        words = ["--topic", "orders", "--log-dir", str(node.log_dir)]
+        assert main(["recompress", "--compression", "zstd", "--roll", *words]) == 0
+        for each in [*folder.glob("*.index"), *folder.glob("*.timeindex")]:
+            each.unlink()
+        assert main(["reindex", *words]) == 0
+        segments = sorted(folder.glob("*.log"))
+        after = dump_log(kafka, segments, "--deep-iteration")
+        indexes = sorted([*folder.glob("*.index"), *folder.glob("*.timeindex")])
+        assert len(indexes) == 2 * len(segments) > 4
+        assert dump_log(kafka, indexes, "--index-sanity-check").complaints == ""
+        node.start()
+        node.produce("orders", [("new", "of the broker")])
+        served = node.consume("orders", len(pairs) + 1)
+        node.stop()
+    finally:
+        node.kill()
+    found = [batch for file in after.files.values() for batch in file.batches]
+    assert all(each.valid and each.codec.lower() == "zstd" for each in found)
+    records = [
+        [each for file in dump.files.values() for each in file.records] for dump in (before, after)
+    ]
+    assert records[1] == records[0]
+    assert [(each.key, each.value) for each in served] == [*pairs, ("new", "of the broker")]

@@ -1,0 +1,167 @@
+"""What ``recompress``, ``convert`` and ``reindex`` share: one log after another, and a report."""
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kstore.arguments import partition_numbers, whole_number
+from kstore.cli.common import ToolParser, add_log_dir, matching_topics, named_topic, open_store
+from kstore.cli.progress import Progress
+from kstore.config import CODECS
+from kstore.errors import KStoreError
+
+if TYPE_CHECKING:
+    from kstore.log.log import Log
+    from kstore.maintenance.reindex import Damage
+    from kstore.maintenance.rewrite import Progress as OnProgress
+    from kstore.maintenance.rewrite import RewritePlan, RewriteReport, Target
+    from kstore.store.store import Store
+
+
+class Tool(NamedTuple):
+    """What a tool does to a log, and how it reports that; ``plan`` changes nothing."""
+
+    plan: Callable[["Log"], Any]
+    work: Callable[["Log", "OnProgress"], Any]
+    plan_line: Callable[[Any], str]
+    line: Callable[[Any], str]
+    sum_line: Callable[[list[Any]], str]
+
+
+def add_options(parser: ToolParser) -> None:
+    add_log_dir(parser)
+    parser.add_argument("--topic", metavar="REGEX", help="topics (default: all)")
+    parser.add_argument("--partitions", metavar="N,N,...", help="partitions (default: all)")
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="report what would be done and change nothing; another process may write meanwhile",
+    )
+    parser.add_argument("--json", action="store_true", help="the report as JSON on stdout")
+
+
+def add_rewriting(parser: ToolParser, *, codec_required: bool) -> None:
+    parser.add_argument(
+        "--compression",
+        choices=CODECS,
+        required=codec_required,
+        help="the codec of every batch"
+        + ("" if codec_required else " (default: each batch keeps its own)"),
+    )
+    parser.add_argument(
+        "--level",
+        type=whole_number(1, 22),
+        metavar="N",
+        help="of gzip (1 to 9) or zstd (1 to 22); batches that have the codec already stay as they "
+        "are (default: Kafka's)",
+    )
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="use the codec also for batches that it makes larger; without it they stay as they "
+        "are",
+    )
+    parser.add_argument(
+        "--roll",
+        action="store_true",
+        help="roll the active segments first, so that every batch is rewritten",
+    )
+
+
+def run(arguments: argparse.Namespace, tool: Tool) -> int:
+    """Do the work on each chosen partition; an error of one is in the report, others follow."""
+    reports: list[Any] = []
+    trees: list[dict[str, Any]] = []
+    with open_store(arguments, "r" if arguments.dry_run else "a") as store:
+        for topic, partition in _chosen(store, arguments):
+            tree: dict[str, Any] = {"topic": topic, "partition": partition}
+            try:
+                log = store[topic][partition]
+                report = tool.plan(log) if arguments.dry_run else _work(log, tool)
+            except KStoreError as error:
+                tree |= {"ok": False, "error": str(error)}
+                lines = [str(error)]
+            else:
+                reports.append(report)
+                tree |= {"path": log.path, "ok": getattr(report, "ok", True), **asdict(report)}
+                lines = [(tool.plan_line if arguments.dry_run else tool.line)(report)]
+                lines += _damage_lines(getattr(report, "damages", ()))
+            trees.append(tree)
+            if not arguments.json:
+                print(f"{topic}-{partition}: " + "\n  ".join(lines), flush=True)
+    bad = sum(not tree["ok"] for tree in trees)
+    if arguments.json:
+        about = {"ok": not bad, "dry_run": arguments.dry_run, "partitions": trees}
+        print(json.dumps(about, indent=2))
+    else:
+        state = f"{bad} not ok" if bad else "all ok"
+        done = "nothing was changed" if arguments.dry_run else tool.sum_line(reports)
+        print(f"{len(trees)} partitions, {state}: {done}")
+    return 1 if bad else 0
+
+
+def _chosen(store: "Store", arguments: argparse.Namespace) -> Iterator[tuple[str, int]]:
+    names = matching_topics(store, arguments.topic)
+    if arguments.topic is not None and not names:
+        named_topic(store, arguments.topic)  # raises, and lists the topics
+    wanted = None if arguments.partitions is None else set(partition_numbers(arguments.partitions))
+    for name in names:
+        for partition in store[name].partitions:
+            if wanted is None or partition in wanted:
+                yield name, partition
+
+
+def _work(log: "Log", tool: Tool) -> Any:
+    bar = Progress(1)
+
+    def show(done: int, total: int) -> None:
+        bar.total = max(total, 1)
+        bar.update(done, f"{log.topic}-{log.partition}")
+
+    try:
+        return tool.work(log, show)
+    finally:
+        bar.clear()
+
+
+def _damage_lines(damages: "tuple[Damage, ...] | list[Damage]") -> list[str]:
+    return [
+        f"unchanged: {each.path} position {each.position} offset {each.offset}: {each.reason}"
+        for each in damages
+    ]
+
+
+# --- what recompress and convert report -----------------------------------------------------------
+
+
+def rewriting(
+    target: "Target", work: Callable[["Log", "OnProgress"], "RewriteReport"], *, roll: bool
+) -> Tool:
+    """The tool that rewrites sealed segments; the target is checked before a store is opened."""
+    from kstore.maintenance.rewrite import plan_rewrite
+
+    target.check()
+    return Tool(lambda log: plan_rewrite(log, target, roll=roll), work, _plan_line, _line, _sum)
+
+
+def _plan_line(plan: "RewritePlan") -> str:
+    return (
+        f"would rewrite {plan.segments_to_rewrite} of {plan.segments} segments, "
+        f"{plan.bytes_to_rewrite} of {plan.bytes} bytes"
+    )
+
+
+def _line(report: "RewriteReport") -> str:
+    merged = f"; {report.merged_batches} batches merged" if report.merged_batches else ""
+    kept = f"; {report.kept_batches} batches kept, which would grow" if report.kept_batches else ""
+    return (
+        f"{report.rewritten} of {report.segments + len(report.damages)} segments rewritten, "
+        f"{report.bytes_before} bytes to {report.bytes_after}{merged}{kept}"
+    )
+
+
+def _sum(reports: "list[RewriteReport]") -> str:
+    before = sum(each.bytes_before for each in reports)
+    return f"{before} bytes to {sum(each.bytes_after for each in reports)}"
