@@ -29,6 +29,7 @@ from kstore.checkpoint.identity import read_topic_id
 from kstore.errors import ClosedError, CorruptRecordError, StorageError, UnknownTopicIdError
 from kstore.files.files import Files
 from kstore.files.map_budget import MapBudget
+from kstore.files.modification_time import is_settled
 from kstore.files.publish_barrier import PublishBarrier, read_barrier
 from kstore.integers import check_integer
 from kstore.log.rolled_segments import RolledSegments, find_live
@@ -43,7 +44,6 @@ _STEP = 8 << 20  # bytes read at a time while walking to the end
 _POLL_FIRST, _POLL_MOST = 0.001, 0.05  # seconds between looks for more
 _LEAST_READ = 8192  # bytes: an index interval and some batches
 _HEADER = 61  # bytes of a batch v2's header
-TICK_NS = 20_000_000  # longer than a tick of the clock that stamps directories
 _ATTEMPTS = 3  # a file that vanished or changed is looked for again
 
 
@@ -117,9 +117,7 @@ class LogReader:
             changed = self._stamp()
             if self._segments is None or changed != self._listed_at or self._fd < 0:
                 self._list()
-                # What comes later in the same tick leaves the time as it is: look once more.
-                settled = abs(time.time_ns() - changed) > TICK_NS
-                self._listed_at = changed if settled else -1
+                self._listed_at = changed if is_settled(changed) else -1
             elif self._files.size(self._fd) < self._segments.views[-1].size:
                 self._list()  # cut in place by its owner
             elif self._fence is not None and not self._fence.stands(self._files):

@@ -13,6 +13,7 @@ from kstore._native.recovery.batch_audit import BatchAudit
 from kstore.checkpoint.known_gaps import Range, read_known_gaps
 from kstore.errors import CorruptFileError, NewerFormatError, StorageError
 from kstore.files.files import Files
+from kstore.recovery.gap_reasons import find_cut
 from kstore.recovery.lost_segments import LostRange, read_lost
 from kstore.segment import header_checksums
 from kstore.segment.salvage import LIVE, SWAP, Piece, Source
@@ -21,7 +22,6 @@ from kstore.verify.losses import (
     Layout,
     Loss,
     SegmentEnd,
-    find_cut,
     find_losses,
     find_orphans,
 )

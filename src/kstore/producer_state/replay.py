@@ -56,6 +56,36 @@ def replay_segment(
     return position
 
 
+def correct_open_transactions(
+    files: Files,
+    table: ProducerTable,
+    views: Sequence[SegmentView],
+    start: int,
+    stop: int,
+    *,
+    mapped: bool,
+) -> None:
+    """Close what a control batch without records has ended, though a snapshot says "open".
+
+    Whoever took the snapshot at ``stop`` (a Kafka follower, an older kstore) may have passed over
+    that batch. The headers from the earliest open transaction, or from the log start, up to the
+    snapshot are walked.
+    """
+    opened = {entry[0]: entry[-1] for entry in table.entries() if entry[-1] >= 0}
+    begin = max(start, min(opened.values(), default=stop))
+    if begin >= stop:
+        return
+    seen = ProducerTable()
+    seen.load(entry for entry in table.entries() if 0 <= entry[-1] < begin)
+    for view in views:
+        if view.base_offset < stop and view.next_offset > begin:
+            replay_segment(files, seen, view, begin, stop=stop, mapped=mapped)
+    now_open = {entry[0]: entry[-1] for entry in seen.entries()}
+    for ended in transaction_index.parse(seen.aborted):
+        if opened.get(ended.producer_id) == ended.first_offset:
+            table.correct_open(ended.producer_id, now_open[ended.producer_id])
+
+
 class AbortedFinder:
     """Aborted transactions of segments that are asked for in ascending order, read once each.
 
@@ -102,10 +132,17 @@ class AbortedFinder:
             if known is not None:
                 self._table.clear()
                 self._table.load(known)
+                self._correct(base)
                 self._is_whole = True
                 return first
             self._state._remove_if_there(self._state._path(base))
         return self._slot
+
+    def _correct(self, base: int) -> None:
+        state, views = self._state, self._views
+        correct_open_transactions(
+            state._files, self._table, views, views[0].base_offset, base, mapped=state._writes
+        )
 
 
 def base_offset_of(view: SegmentView) -> int:

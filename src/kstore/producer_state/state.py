@@ -123,7 +123,9 @@ class ProducerState:
         is_known = self._load_snapshot(offsets, now_ms)
         if is_known:
             first = self.snapshot_offset
-            self._correct_open_transactions(views, start)
+            replay.correct_open_transactions(
+                self._files, self.table, views, start, first, mapped=self._writes
+            )
         elif unclean is not None and first_read <= start < end:
             # Recovery takes a segment in whole, what lies below the log start as well.
             first = max((base for base in bases if base <= start), default=start)
@@ -174,29 +176,6 @@ class ProducerState:
             self.snapshot_offset = offset
             return True
         return False
-
-    def _correct_open_transactions(self, views: Sequence[SegmentView], start: int) -> None:
-        """Close what a control batch without records has ended, though the snapshot says "open".
-
-        Whoever took the snapshot (a Kafka follower, an older kstore) may have passed over that
-        batch. The headers from the earliest open transaction up to the snapshot are walked.
-        """
-        stop = self.snapshot_offset
-        opened = {entry[0]: entry[-1] for entry in self.table.entries() if entry[-1] >= 0}
-        begin = max(start, min(opened.values(), default=stop))
-        if begin >= stop:
-            return
-        seen = ProducerTable()
-        seen.load(entry for entry in self.table.entries() if 0 <= entry[-1] < begin)
-        for view in views:
-            if view.base_offset < stop and view.next_offset > begin:
-                replay.replay_segment(
-                    self._files, seen, view, begin, stop=stop, mapped=self._writes
-                )
-        now_open = {entry[0]: entry[-1] for entry in seen.entries()}
-        for ended in transaction_index.parse(seen.aborted):
-            if opened.get(ended.producer_id) == ended.first_offset:
-                self.table.correct_open(ended.producer_id, now_open[ended.producer_id])
 
     def _replay(
         self,

@@ -12,22 +12,21 @@ the changing.
 
 import logging
 import os
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 
 from kstore._native.format.status import reason
 from kstore._native.read.segment_view import SegmentView
 from kstore._native.recovery.segment_scan import SegmentScan
-from kstore.checkpoint.known_gaps import Range, is_known, merge_ranges, read_known_gaps
 from kstore.config import LogConfig
-from kstore.errors import CorruptFileError, NewerFormatError, RecoveryNeededError
+from kstore.errors import CorruptFileError, RecoveryNeededError
 from kstore.files import filenames
 from kstore.files.filenames import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX
 from kstore.files.files import Files
 from kstore.recovery import apply
 from kstore.recovery.apply import Plan
+from kstore.recovery.gap_reasons import GapReasons
 from kstore.recovery.lost_segments import (
     LostRange,
     clip,
@@ -92,8 +91,15 @@ def recover_partition(
     plan, orphans = _find_segments(files, directory)
     plan.sync = sync
     lost = _note_lost(files, plan, log_start, is_clean=recovery_point is None)
-    is_explained = _gap_reasons(files, directory, cleaned_below, lost)
-    _scan_segments(files, plan, recovery_point, config, mode, tell, is_explained)
+    gaps = GapReasons(
+        files,
+        directory,
+        plan.names,
+        log_start=log_start,
+        cleaned_below=cleaned_below,
+        lost=lost,
+    )
+    _scan_segments(files, plan, recovery_point, config, mode, tell, gaps)
     # First the segments behind a torn one: a crash in between must not leave a gap.
     gone = apply.put_aside(files, plan)
     apply.apply(files, plan)
@@ -217,7 +223,7 @@ def _scan_segments(
     config: LogConfig,
     mode: str,
     tell: Tell | None,
-    is_explained: Callable[[int, int], bool],
+    gaps: GapReasons,
 ) -> None:
     """Scan what must be scanned; raise RecoveryNeededError for what must not be cut."""
     bases = sorted(plan.sizes)
@@ -231,13 +237,13 @@ def _scan_segments(
             _scan_for_indexes(files, plan, base, config, mode, every_entry=thorough)
             if base in plan.scans and following is not None:
                 _check_overlap(path, plan.scans[base], following)
-                _note_gap(plan, plan.scans[base], following, config, is_explained)
+                _note_gap(plan, plan.scans[base], following, config, gaps)
             continue
         plan.scans[base] = scan = scan_segment(files, path, base, config, tell)
         if scan.status == 0:
             if following is not None:
                 _check_overlap(path, scan, following)
-                _note_gap(plan, scan, following, config, is_explained)
+                _note_gap(plan, scan, following, config, gaps)
             continue
         later = bases[slot + 1 :]
         if mode != "kafka":
@@ -324,26 +330,6 @@ def _check_overlap(path: Path, scan: SegmentScan, following: int) -> None:
         )
 
 
-def _gap_reasons(
-    files: Files, directory: Path, cleaned_below: Callable[[], int], lost: Sequence[LostRange]
-) -> Callable[[int, int], bool]:
-    """Whether it is known why no record has the offsets from the first up to the second.
-
-    The checkpoint and the file that know are read when the first gap is found.
-    """
-
-    @cache
-    def known() -> list[Range]:
-        try:
-            gaps = read_known_gaps(files, directory)
-            return merge_ranges(sorted([*gaps, *(each[:2] for each in lost)]))
-        except (CorruptFileError, NewerFormatError) as error:
-            _LOGGER.warning("%s", error)  # the gaps are reported then
-            return []
-
-    return lambda first, end: end <= cleaned_below() or is_known(known(), first, end)
-
-
 def _note_lost(files: Files, plan: Plan, log_start: int, *, is_clean: bool) -> list[LostRange]:
     """Find segments that are gone, and note them on disk before their last signs are removed.
 
@@ -370,7 +356,7 @@ def _note_gap(
     scan: SegmentScan,
     following: int,
     config: LogConfig,
-    is_explained: Callable[[int, int], bool],
+    gaps: GapReasons,
 ) -> None:
     """Report offsets that are missing between segments, above the recovery point.
 
@@ -380,7 +366,9 @@ def _note_gap(
     log that the cleaner had not finished is no reason for a warning.
     """
     first = scan.next_offset
-    if first >= following or plan.sizes[following] == 0 or is_explained(first, following):
+    if first >= following:
+        return
+    if gaps.is_explained(scan.base_offset, scan.valid_size, first, following):
         return
     gap = (
         f"{filenames.log_name(scan.base_offset)} ends before offset {scan.next_offset} and "

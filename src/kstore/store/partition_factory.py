@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from os.path import join
 
+from kstore.checkpoint.cleaner_offsets import lower_cleaner_offset
 from kstore.checkpoint.log_dir import LogDir
 from kstore.config import LogConfig
 from kstore.files import filenames, marker
@@ -47,6 +48,8 @@ def open_for_writing(
         tell=tell,
         cleaned_below=lambda: place.first_dirty_offset(key),
     )
+    if loaded.recovery.cut_offset is not None:
+        lower_cleaner_offset(files, path, key, loaded.recovery.cut_offset)
     jitter = draw_jitter(config)
     writer = LogWriter(path, loaded, config=config, files=files, maps=maps, jitter=jitter)
     log = WritableLog(

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -35,8 +34,8 @@ from kstore.files.filenames import (
     retired_directory,
 )
 from kstore.files.files import Files
+from kstore.files.modification_time import is_settled
 from kstore.integers import check_integer, show_value
-from kstore.log.reader import TICK_NS
 from kstore.store.partition_factory import peek_end_offset
 
 MAX_PARTITIONS = 1_000_000
@@ -79,9 +78,7 @@ class TopicRegistry:
         """
         if not self._dirs[0].writable:
             stamps = [each.modified_ns for each in self._dirs]
-            # A name that comes later within the same tick of the clock leaves the time as it is.
-            is_settled = all(abs(time.time_ns() - each) > TICK_NS for each in stamps)
-            self._stamps = stamps if is_settled else None
+            self._stamps = stamps if all(map(is_settled, stamps)) else None
         places: dict[str, dict[int, LogDir]] = {}
         strangers: list[str] = []
         loose: list[str] = []

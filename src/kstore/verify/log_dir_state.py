@@ -16,6 +16,7 @@ from kstore.errors import CorruptFileError, KStoreError, StorageError
 from kstore.files import filenames
 from kstore.files.filenames import TOPICS_FILE
 from kstore.files.files import Files
+from kstore.files.modification_time import is_settled
 
 # A directory with none of these is no log directory, only a folder with partitions in it.
 _SIGNS = (
@@ -51,6 +52,7 @@ class StateReader:
         self._files = files
         self._offsets: dict[str, tuple[tuple[int, int, int], dict[Partition, int], str]] = {}
         self._topics: dict[str, tuple[tuple[int, int, int], TopicsFile]] = {}
+        self._listing: tuple[str, tuple[int, int, int], list[str]] | None = None  # the last one
 
     def read(self, partition: Path) -> PartitionState | None:
         """The state of the partition in a folder; None where that lies in no log directory."""
@@ -74,6 +76,19 @@ class StateReader:
                 (os.path.join(root, each), reason) for each, (_, reason) in found.items() if reason
             ),
         )
+
+    def list_names(self, partition: Path) -> list[str]:
+        """The names in a partition's folder; listed again only if one came or went since.
+
+        The parts of a partition that one reader audits one after the other share a listing.
+        """
+        directory = str(partition)
+        stamp = self._stamp(directory)
+        if self._listing is not None and self._listing[:2] == (directory, stamp):
+            return self._listing[2]
+        names = self._files.listdir(directory)
+        self._listing = (directory, stamp, names) if is_settled(stamp[1]) else None
+        return names
 
     def is_open(self, state: PartitionState | None) -> bool:
         """Whether a writer, kstore or a Kafka broker, has the log directory open now."""

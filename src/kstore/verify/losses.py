@@ -21,6 +21,7 @@ from typing import NamedTuple
 from kstore.checkpoint.known_gaps import Range, is_known, merge_ranges
 from kstore.files import filenames
 from kstore.files.filenames import LOST_SEGMENTS
+from kstore.recovery.gap_reasons import Cut, CutBytes
 from kstore.recovery.lost_segments import LostRange, clip, find_indexes_without_log
 from kstore.verify.log_dir_state import PartitionState
 
@@ -40,11 +41,6 @@ class SegmentEnd:
     following: int | None = None  # base offset of the next segment, as its seal says
     inode: int = 0
 
-    @property
-    def is_thinned(self) -> bool:
-        """Whether records are missing in a way that no lost file explains: it was compacted."""
-        return self.has_gaps or self.size == 0
-
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -54,7 +50,7 @@ class Layout:
     state: PartitionState | None
     segments: tuple[SegmentEnd, ...]  # by base offset
     orphans: tuple[tuple[int, str], ...] = ()  # side files without their log: base offset, name
-    cut: frozenset[int] = frozenset()  # segments of which recovery keeps bytes aside
+    cut: frozenset[Cut] = frozenset()  # what recovery cut from segments, and keeps
     known_gaps: tuple[Range, ...] = ()
     lost: tuple[LostRange, ...] = ()  # noted by a writer that found them gone
     unreadable: tuple[tuple[str, str], ...] = ()  # side files that say nothing: path and reason
@@ -75,12 +71,6 @@ class Loss(NamedTuple):
 def find_orphans(names: Iterable[str]) -> tuple[tuple[int, str], ...]:
     """Indexes whose log is not there, one for each segment: its base offset and name."""
     return tuple(sorted(find_indexes_without_log(names).items()))
-
-
-def find_cut(names: Iterable[str]) -> frozenset[int]:
-    """Base offsets of segments of which recovery cut something, and kept it."""
-    parsed = map(filenames.parse_cut_name, names)
-    return frozenset(found.base_offset for found in parsed if found is not None)
 
 
 def join_layouts(parts: Sequence[Layout]) -> Layout:
@@ -140,12 +130,12 @@ def _noted(layout: Layout, named: Sequence[int | None]) -> list[Loss]:
 def _gaps(layout: Layout) -> list[Loss]:
     losses = []
     bases = {segment.base_offset for segment in layout.segments}
-    orphans = [base for base, _ in layout.orphans]  # ascending, as what was cut
-    cut = sorted(layout.cut)
+    orphans = [base for base, _ in layout.orphans]  # ascending
+    cut = CutBytes(layout.cut)
     known_gaps = merge_ranges(layout.known_gaps)
     there = bases.union(orphans)
-    thinned = [segment.base_offset for segment in layout.segments if segment.is_thinned]
-    last_thinned = thinned[-1] if thinned else -1
+    last_thinned = _last_thinned(layout.segments)
+    log_start = 0 if layout.state is None else layout.state.log_start
     for one in layout.segments:
         end = one.next_offset
         if not one.is_sound or one.following != end or one.following in there:
@@ -168,9 +158,9 @@ def _gaps(layout: Layout) -> list[Loss]:
             continue
         if last_thinned >= one.base_offset or _is_explained(layout, one, first, end):
             continue
-        if is_known(known_gaps, first, end):
+        if is_known(known_gaps, max(first, log_start), end):
             continue
-        if _has_any(cut, first, end) or _has_any(orphans, first, end):
+        if cut.explains(one.base_offset, one.size, end) or _has_any(orphans, first, end):
             continue
         losses.append(
             Loss(
@@ -186,6 +176,21 @@ def _gaps(layout: Layout) -> list[Loss]:
     return losses
 
 
+def _last_thinned(segments: Sequence[SegmentEnd]) -> int:
+    """Base offset of the last segment that was compacted, by the records it lacks; -1 if none.
+
+    Only compaction leaves an empty segment that is not the last.
+    """
+    return max(
+        (
+            one.base_offset
+            for one in segments
+            if one.has_gaps or (one.size == 0 and one is not segments[-1])
+        ),
+        default=-1,
+    )
+
+
 def _has_any(ascending: Sequence[int], first: int, end: int) -> bool:
     """Whether there is any number from first up to end."""
     slot = bisect_left(ascending, first)
@@ -197,8 +202,7 @@ def _is_explained(layout: Layout, one: SegmentEnd, first: int, end: int) -> bool
     state = layout.state
     return (
         one.following == end  # so it was when it was sealed
-        or one.base_offset in layout.cut
-        or (state is not None and (state.is_compacted or first < state.first_dirty))
+        or (state is not None and (state.is_compacted or end <= state.first_dirty))
         or (state is not None and end <= state.log_start)
     )
 

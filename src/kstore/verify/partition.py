@@ -23,6 +23,7 @@ from kstore.files.filenames import FENCE, LEADER_EPOCHS, LOG, SEGMENT_KINDS
 from kstore.files.files import Files
 from kstore.files.publish_barrier import read_barrier
 from kstore.integers import INT32_MAX, check_integer
+from kstore.recovery.gap_reasons import find_cut
 from kstore.recovery.lost_segments import LostRange, read_lost
 from kstore.recovery.plan import unflushed_from
 from kstore.verify.log_dir_state import StateReader
@@ -31,7 +32,6 @@ from kstore.verify.losses import (
     Layout,
     Loss,
     SegmentEnd,
-    find_cut,
     find_losses,
     find_orphans,
 )
@@ -237,7 +237,7 @@ class Audit(SegmentAudit):
         """Audit the segments. What is missing between them is not yet in the report."""
         self.state = self.states.read(self.directory)  # before the files are listed
         self.was_open = self.states.is_open(self.state)
-        self._list()
+        self._list(self.states.list_names(self.directory))
         chosen = [
             base
             for base in self.bases
@@ -260,8 +260,8 @@ class Audit(SegmentAudit):
             self._note_fence(self.bases)
         return self.report
 
-    def _list(self) -> None:
-        self.names = self.files.listdir(self.directory)
+    def _list(self, names: list[str]) -> None:
+        self.names = names
         parsed = map(filenames.parse, self.names)
         self.bases = sorted(
             found.base_offset
@@ -417,7 +417,7 @@ class Audit(SegmentAudit):
     def _look_at_ends(self) -> None:
         """List the segments again, and audit those that were not there, or may have grown."""
         self.state = self.states.read(self.directory)
-        self._list()
+        self._list(self.files.listdir(self.directory))
         known = {end.base_offset: end for end in self.ends}
         self.ends = []
         for base in self.bases:

@@ -25,7 +25,7 @@ from support.disks import HastyDisk
 from support.logs import open_log, read_log
 from support.ranges import run
 from support.stores import MARKER, QUIET
-from support.transactions import Teller
+from support.transactions import WHEN, Teller
 
 COMMITTED = "read_committed"
 
@@ -220,3 +220,50 @@ def test_a_consumer_goes_beyond_it(told: tuple[Path, list[int]]) -> None:
     ):
         found = [r.offset for got in consumer.poll().values() for r in got]
     assert found == expected
+
+
+@pytest.mark.parametrize("data_before_roll", [0, 3])
+@pytest.mark.parametrize("lost", [(1,), (1, 2)], ids=["one index", "two indexes"])
+@pytest.mark.parametrize("mode", ["a", "r"])
+def test_a_lost_index_is_made_from_a_snapshot_that_says_open(
+    tmp_path: Path, data_before_roll: int, lost: tuple[int, ...], mode: str
+) -> None:
+    """The snapshots of a Kafka follower, at the bases of segments, pass over the empty batch.
+
+    The finder of aborted transactions begins at such a snapshot: its index equals the one that a
+    replay from the start of the log writes.
+    """
+    with kstore.open(tmp_path, config=QUIET) as store:
+        log = store.create_topic("t")[0]
+        teller = Teller(log)
+        teller.data(7, 20)
+        teller.empty(7)
+        if data_before_roll:
+            teller.data(7, data_before_roll)
+        for commits in (False, False, True):
+            log.roll()
+            teller.data(9, 2)
+            teller.data(7, 3)
+            teller.end(9, commit=commits)
+            teller.end(7, commit=commits)
+        log.roll()
+        teller.data(-1, 1)
+        bases = [view.base_offset for view in log.segments.views]
+        expected = [log.aborted_transactions(0, 99), offsets(log)]
+    folder = tmp_path / "t-0"
+    path = folder / snapshot_name(bases[1])
+    (entry,) = producer_snapshot.parse(path.read_bytes()) or [
+        ProducerEntry(7, 0, 19, 19, 19, WHEN, -1, 0)
+    ]
+    path.write_bytes(encoded([entry._replace(current_transaction_first_offset=0)]))
+    before = {}
+    for number in lost:
+        index = folder / transaction_index_name(bases[number])
+        before[index] = index.read_bytes()
+        index.unlink()
+    with kstore.open(tmp_path, mode, config=QUIET) as store:
+        log = store["t"][0]
+        assert [log.aborted_transactions(0, 99), offsets(log)] == expected
+    if mode == "a":
+        assert {index: index.read_bytes() for index in before} == before
+        assert verify_partition(HastyDisk(), folder).findings == []

@@ -228,6 +228,7 @@ def skip_and_kill(path: Path) -> Path:
         log.append(b"10")
     (path / MARKER).unlink()
     (path / "recovery-point-offset-checkpoint").unlink()
+    (path / "t-0" / f"kstore.seal.{0:020}").unlink()  # which names the next segment, too
     return path / "t-0" / "kstore.gaps"
 
 

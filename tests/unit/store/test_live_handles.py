@@ -109,7 +109,9 @@ def test_a_reader_lists_the_directory_only_where_it_has_changed(
     store: Store, reader: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.create_topic("t", 1)
-    monkeypatch.setattr("kstore.store.topic_registry.TICK_NS", -1)  # as if the directory were old
+    monkeypatch.setattr(
+        "kstore.files.modification_time.TICK_NS", -1
+    )  # as if the directory were old
     listed = []
     scan = type(reader._files).scan
     monkeypatch.setattr(

@@ -370,7 +370,7 @@ def test_a_log_that_lists_the_directories_itself_does_not_hide_the_deletion_from
     store: Store, reader: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "kstore.store.topic_registry.TICK_NS", -1
+        "kstore.files.modification_time.TICK_NS", -1
     )  # as if all had happened long ago
     log = reader["t"][0]
     assert log.end_offset == 10

@@ -1,5 +1,6 @@
 """An audit in parts says what the audit of the whole says, wherever the parts are cut."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -11,8 +12,10 @@ import kstore
 from kstore.files import filenames
 from kstore.files.files import DISK
 from kstore.verify.distributed import Part, merge_parts, plan_parts, verify_part
+from kstore.verify.log_dir_state import StateReader
 from kstore.verify.partition import VerifyReport, verify_partition
 from support.damage import write_damaged
+from support.disks import CountingDisk
 from support.stores import QUIET
 
 
@@ -50,6 +53,22 @@ def transactional(tmp_path: Path) -> Path:
                 end = producer.abort_transaction if n % 3 == 0 else producer.commit_transaction
                 end()
     return tmp_path / "data" / "t-0"
+
+
+def test_parts_that_one_reader_audits_share_a_listing(plain: Path) -> None:
+    """Listed again where a name came since; the folder's last change is long ago."""
+    parts = plan_parts(segments_of(plain), 1)
+    assert len(parts) > 5
+    long_ago = 1_600_000_000
+    os.utime(plain, (long_ago, long_ago))
+    disk = CountingDisk()
+    states = StateReader(disk)
+    whole = merge_parts([verify_part(disk, plain, part, states=states) for part in parts])
+    assert whole == verify_partition(DISK, plain)
+    assert disk.names_listed == len(list(plain.iterdir()))
+    (plain / filenames.index_name(1)).write_bytes(b"")  # its log is not there
+    again = merge_parts([verify_part(disk, plain, part, states=states) for part in parts])
+    assert again is None  # a loss: the audit of the whole looks again
 
 
 def test_parts_cover_everything_once() -> None:

@@ -1,0 +1,106 @@
+"""Why offsets between two segments are in no record: what recovery asks before it reports a gap.
+
+The same as an audit (:mod:`kstore.verify.losses`) goes by, except the topic's policy, and
+records that are missing within segments, for which recovery would have to read more.
+"""
+
+import logging
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+
+from kstore.checkpoint.known_gaps import Range, is_known, merge_ranges, read_known_gaps
+from kstore.errors import CorruptFileError, NewerFormatError, StorageError
+from kstore.files import filenames
+from kstore.files.files import Files
+from kstore.recovery.lost_segments import LostRange
+from kstore.segment import header_checksums
+
+_LOGGER = logging.getLogger("kstore")
+
+Cut = tuple[int, int]  # a segment's base offset, and the position from which its bytes were cut
+
+
+def find_cut(names: Iterable[str]) -> frozenset[Cut]:
+    """What recovery cut from segments, and kept; position 0: a whole segment."""
+    parsed = map(filenames.parse_cut_name, names)
+    return frozenset(found[:2] for found in parsed if found is not None)
+
+
+class CutBytes:
+    """Answers which gaps are explained by what recovery cut. Immutable."""
+
+    def __init__(self, cut: Iterable[Cut]) -> None:
+        self._last = dict(sorted(cut))  # base offset: position of the last cut
+        self._whole = sorted(base for base, position in cut if position == 0)
+
+    def explains(self, base: int, size: int, end: int) -> bool:
+        """Whether offsets behind a segment, up to the base ``end`` of the next one, were cut.
+
+        Not by a cut in front of bytes that the segment has: it went on there.
+        """
+        slot = bisect_right(self._whole, base)
+        is_whole = slot < len(self._whole) and self._whole[slot] < end
+        return is_whole or self._last.get(base, -1) >= size
+
+
+class GapReasons:
+    """Looks for the reason of a gap. The files that know are read when there is a first gap.
+
+    ``names`` is a listing of the directory, ``lost`` what is reported as lost already.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str | os.PathLike[str],
+        names: Iterable[str],
+        *,
+        log_start: int,
+        cleaned_below: Callable[[], int],
+        lost: Sequence[LostRange],
+    ) -> None:
+        self._files = files
+        self._directory = directory
+        self._names = names
+        self._log_start = log_start
+        self._cleaned_below = cleaned_below
+        self._lost = lost
+
+    def is_explained(self, base: int, size: int, first: int, end: int) -> bool:
+        """Whether it is known why no record has the offsets from first up to end.
+
+        ``base`` and ``size`` are those of the segment in front of the gap, without a torn tail.
+        """
+        return (
+            end <= self._log_start
+            or end <= self._cleaned_below()
+            or is_known(self._known, max(first, self._log_start), end)
+            or self._cut.explains(base, size, end)
+            or self._following(base) == end
+        )
+
+    @cached_property
+    def _known(self) -> list[Range]:
+        try:
+            gaps = read_known_gaps(self._files, self._directory)
+            return merge_ranges(sorted([*gaps, *(each[:2] for each in self._lost)]))
+        except (CorruptFileError, NewerFormatError) as error:
+            _LOGGER.warning("%s", error)  # the gaps are reported then
+            return []
+
+    @cached_property
+    def _cut(self) -> CutBytes:
+        return CutBytes(find_cut(self._names))
+
+    def _following(self, base: int) -> int | None:
+        """The segment that followed when this one was sealed, by a seal of the file there."""
+        if filenames.seal_name(base) not in self._names:
+            return None
+        try:
+            about = self._files.about(os.path.join(self._directory, filenames.log_name(base)))
+            stamp = about.st_ino, about.st_ctime_ns, about.st_size
+            return header_checksums.read_following(self._files, self._directory, base, stamp)
+        except (StorageError, NewerFormatError):
+            return None
