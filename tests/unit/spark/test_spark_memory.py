@@ -65,7 +65,7 @@ from kstore.maintenance.rewrite import Target
 from kstore.verify.distributed import Part
 from kstore.verify.log_dir_state import StateReader
 from kstore.spark.jobs import reindex, rewrite, verify
-from kstore.spark.jobs.partition_job import Piece
+from kstore.spark.jobs.partition_job import Piece, Task
 
 root, work, codec = sys.argv[1:4]
 bound, records = map(int, sys.argv[4:])
@@ -74,7 +74,9 @@ status = dict(line.split(":", 1) for line in open("/proc/self/status"))
 now = int(status["VmData"].split()[0]) << 10
 resource.setrlimit(resource.RLIMIT_DATA, (now + bound, now + bound))
 if work == "verify":
-    print(verify._audit(DISK, directory, Part(), StateReader(DISK)).end_offset)
+    piece = Piece(0, directory, 0, 0, verify._Range("t", 0, Part()))
+    task = Task((root,), (piece,), DISK)
+    print(verify._audit(task, piece, StateReader(DISK)).part.end_offset)
 elif work == "reindex":
     segment = reindex._Segment(LogConfig(), 0, True)
     print(reindex._index_one(DISK, Piece(0, directory, 0, 0, segment)).next_offset)
