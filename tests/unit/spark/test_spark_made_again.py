@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,10 @@ from kstore.spark.jobs import export as job
 from kstore.spark.jobs.export_target import Target
 from kstore.spark.source.batch_plan import plan_batch
 from kstore.spark.source.options import SourceOptions, parse_source
-from kstore.spark.source.range_reader import open_store
+from kstore.spark.source.range_reader import RangeReader, open_store
 from kstore.spark.source.snapshot import take_snapshot
 from support.ranges import pieces, run
+from support.stores import QUIET
 from support.topics_without_id import WAYS, assign_id, forget_stamps, make_topic, make_topic_again
 
 pytestmark = pytest.mark.usefixtures("no_stores_from_elsewhere")
@@ -74,6 +76,33 @@ def test_no_task_reads_a_topic_without_id_that_was_made_again(
     alike = Plan(((replace(each, pieces=tuple(now)),),), 1, 1, 0)
     with pytest.raises(StorageError, match="another topic 't' here"):
         run(tmp_path, alike, failOnDataLoss=False)
+
+
+def test_no_aborted_record_shows_where_its_topic_is_made_again_under_a_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The task reads the old file; the later log does not know which records were aborted."""
+    with kstore.open(tmp_path, config=QUIET) as store:
+        store.create_topic("t")
+        producer = store.transactional_producer("id")
+        producer.begin_transaction()
+        producer.send("t", b"aborted")
+        producer.flush()
+        producer.abort_transaction()
+    given = {"isolation": "read_committed"}
+    found = plan(tmp_path, topics="t", parallelism=1, **given)
+    assert (found.offsets, run(tmp_path, found, **given)) == (2, [])
+    confirm = RangeReader._confirm
+
+    def overtaken(self: RangeReader, *of: Any) -> int | None:
+        opened = confirm(self, *of)
+        monkeypatch.undo()
+        make_topic_again(tmp_path, 50, by_kstore=True)
+        return opened
+
+    monkeypatch.setattr(RangeReader, "_confirm", overtaken)
+    with pytest.raises(StorageError, match="another topic 't' here"):
+        run(tmp_path, found, **given)
 
 
 # --- the export -------------------------------------------------------------------------------

@@ -179,17 +179,7 @@ class RangeReader:
 
     def _open(self, of: OffsetRange, start: int, stop: int) -> Log | None:
         try:
-            store = open_store(self.paths)
-            topic = store[of.topic]
-            if of.identity is not None and not _is_topic(store, of.topic, of.identity):
-                raise StorageError(
-                    f"host {socket.gethostname()} has another topic {of.topic!r} here than the one "
-                    f"that was planned ({of.identity.text or 'without an id'}): it was made again "
-                    "meanwhile, or this host has a directory of its own under the path instead of "
-                    "the shared one",
-                    path=self.paths[0],
-                )
-            log = topic[of.partition]
+            log = self._find_log(of)
             here = node_of(self.files, os.path.dirname(log.path))
             if of.node is not None and here is not None and here != of.node:
                 raise StorageError(
@@ -208,6 +198,20 @@ class RangeReader:
                 )
             )
             return None
+
+    def _find_log(self, of: OffsetRange) -> Log:
+        """The partition's log; StorageError for another topic than the planned one."""
+        store = open_store(self.paths)
+        topic = store[of.topic]
+        if of.identity is not None and not _is_topic(store, of.topic, of.identity):
+            raise StorageError(
+                f"host {socket.gethostname()} has another topic {of.topic!r} here than the one "
+                f"that was planned ({of.identity.text or 'without an id'}): it was made again "
+                "meanwhile, or this host has a directory of its own under the path instead of "
+                "the shared one",
+                path=self.paths[0],
+            )
+        return topic[of.partition]
 
     def _lose(self, error: KStoreError) -> None:
         report_data_loss(error, self.fail_on_data_loss)
@@ -234,8 +238,7 @@ class RangeReader:
         return partial(self._aborted, of, piece)
 
     def _aborted(self, of: OffsetRange, piece: Piece) -> AbortedRanges:
-        log = open_store(self.paths)[of.topic][of.partition]
-        return Outcomes(log).aborted_within(piece.start, piece.stop)
+        return Outcomes(self._find_log(of)).aborted_within(piece.start, piece.stop)
 
 
 class _PieceScan:
