@@ -170,7 +170,7 @@ def check(
             floor = witness.floor(place, power=power)
             bases = _bases(_home(paths, place)) if power else frozenset()
             found_gaps = _check_rows(rows, witness.log(place), floor, place, bases)
-            told = again or not found_gaps or _told_gap(store, place)
+            told = again or not found_gaps or is_gap_reported(store, place)
             expect(told, place, "a gap, and not a word of it")
             gaps += found_gaps
             log = store[place[0]][place[1]]
@@ -405,9 +405,10 @@ def _check_rows(
     return gaps
 
 
-def _told_gap(store: Store, place: Place) -> bool:
+def is_gap_reported(store: Store, place: Place) -> bool:
     report = store[place[0]][place[1]].recovery
-    return report is not None and any("is not there" in step for step in report.steps)
+    words = "is not there", "their segment is gone"  # between two segments; of a lost segment
+    return report is not None and any(word in step for step in report.steps for word in words)
 
 
 def _check_lookups(log: Log, rows: list[Row], place: Place) -> None:

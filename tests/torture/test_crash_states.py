@@ -6,13 +6,16 @@ from random import Random
 
 import pytest
 
+import kstore
 from support.damage import write_damaged
 from support.logs import open_log, read_log
 from support.recording import Op, Recorder, Trace, read_tree
+from torture.checks import is_gap_reported
 from torture.crash_disk import CrashDisk
 from torture.crash_states import explore_all, record
 from torture.parts import Budget
 from torture.scenarios import SCENARIOS
+from torture.world import QUIET
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -57,6 +60,21 @@ def test_a_gap_that_a_power_cut_left_between_segments_is_told(tmp_path: Path) ->
     assert "ends before offset 2 and the next segment begins at 4" in str(again.recovery)
     again.close()
     assert "begins at" not in str(open_log(tmp_path, clean=True).recovery)
+
+
+def test_the_checks_know_a_report_of_a_lost_segment(tmp_path: Path) -> None:
+    """A power cut lost the name of a segment in the middle, which was never synced."""
+    with kstore.open(tmp_path, config=QUIET) as store:
+        log = store.create_topic("t")[0]
+        for n in range(3):
+            log.append(b"%d" % n)
+            log.roll()
+    (tmp_path / "t-0" / f"{1:020d}.log").unlink()
+    for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint"):
+        (tmp_path / name).unlink()
+    with kstore.open(tmp_path, config=QUIET) as store:
+        assert [record.offset for record in store["t"][0]] == [0, 2]
+        assert is_gap_reported(store, ("t", 0))
 
 
 def test_an_unsynced_index_of_a_rolled_segment_is_built_anew(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ Tasks run here, one after the other. One partition stays damaged, so that the fi
 """
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,23 +21,14 @@ from kstore.spark.jobs.recompress import recompress
 from kstore.spark.jobs.resume_file import ResumeFile
 from support.damage import write_damaged
 from support.stores import QUIET
+from support.tasks_here import NO_SPARK, use_tasks_here
 from support.transactions import WHEN
-
-NO_SPARK: Any = None
-
-
-def run_here(spark: Any, tasks: Any, work: Any, description: str) -> Iterator[Any]:
-    for number, task in enumerate(tasks):
-        yield number, work(task)
 
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (partition_job, compaction, reindexing, rewrite, verifying, surveying):
-        monkeypatch.setattr(module, "run_tasks", run_here)
-    monkeypatch.setattr(partition_job, "check_executors", lambda spark, paths: None)
-    for module in (partition_job, rewrite, verifying):
-        monkeypatch.setattr(module, "cores", lambda spark: 2)
+    modules = (partition_job, compaction, reindexing, rewrite, verifying, surveying)
+    use_tasks_here(monkeypatch, *modules)
 
 
 def append(place: Path, partition: int, count: int, first: int = 0) -> None:

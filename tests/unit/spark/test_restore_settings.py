@@ -1,7 +1,6 @@
 """A restored topic has the settings that its source had, wherever those are kept."""
 
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,9 @@ from kstore.spark.jobs import restore as job
 from kstore.spark.jobs import restore_plan
 from support import metadata
 from support.stores import QUIET, leave_to_kafka
+from support.tasks_here import NO_SPARK, use_tasks_here
 from support.transactions import WHEN
 
-NO_SPARK: Any = None
 CONFIG = kstore.LogConfig(
     cleanup_policy="compact",
     segment_bytes=3000,
@@ -28,18 +27,9 @@ CONFIG = kstore.LogConfig(
 )
 
 
-def run_here(spark: Any, tasks: Any, work: Any, description: str) -> Iterator[Any]:
-    for number, task in enumerate(tasks):
-        yield number, work(task)
-
-
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (job, restore_plan, export_job):
-        monkeypatch.setattr(module, "run_tasks", run_here)
-    for module in (job, export_job):
-        monkeypatch.setattr(module, "check_executors", lambda spark, paths: None)
-    monkeypatch.setattr(export_job, "cores", lambda spark: 2)
+    use_tasks_here(monkeypatch, job, restore_plan, export_job)
 
 
 def make(place: Path, **configs: kstore.LogConfig) -> Path:

@@ -1,6 +1,6 @@
 """Jobs go on from the files to resume from that an older kstore wrote; tasks run here."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,8 @@ from kstore.spark.jobs import (
 from kstore.spark.jobs.resume_file import ResumeFile
 from support.spark_state import unpack_spark_state
 from support.stores import QUIET
+from support.tasks_here import NO_SPARK, use_tasks_here
 
-NO_SPARK: Any = None
 JOBS: dict[str, Callable[..., Any]] = {
     "verify": verify.verify,
     "stats": stats.stats,
@@ -36,20 +36,10 @@ JOBS: dict[str, Callable[..., Any]] = {
 }
 
 
-def run_here(spark: Any, tasks: Any, work: Any, description: str) -> Iterator[Any]:
-    for number, task in enumerate(tasks):
-        yield number, work(task)
-
-
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     modules = (partition_job, compact, reindex, restore, restore_plan, rewrite, stats, verify)
-    for module in modules:
-        monkeypatch.setattr(module, "run_tasks", run_here)
-        if hasattr(module, "check_executors"):
-            monkeypatch.setattr(module, "check_executors", lambda spark, paths: None)
-        if hasattr(module, "cores"):
-            monkeypatch.setattr(module, "cores", lambda spark: 2)
+    use_tasks_here(monkeypatch, *modules)
     return unpack_spark_state(tmp_path)
 
 

@@ -1,0 +1,29 @@
+"""Spark's jobs without Spark: their tasks run in the test's process, one after the other."""
+
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+NO_SPARK: Any = None  # the session that such a job gets
+
+
+def run_here(spark: Any, tasks: Any, work: Any, description: str) -> Iterator[Any]:
+    """As run_tasks of the jobs."""
+    for number, task in enumerate(tasks):
+        yield number, work(task)
+
+
+def use_tasks_here(monkeypatch: pytest.MonkeyPatch, *jobs: ModuleType) -> None:
+    """Have these modules call no Spark, where they do: two cores, and every executor is fine."""
+    fakes = {
+        "run_tasks": run_here,
+        "check_executors": lambda spark, paths: None,
+        "cores": lambda spark: 2,
+    }
+    for module in jobs:
+        found = [name for name in fakes if hasattr(module, name)]
+        assert found, f"{module.__name__} calls no Spark"
+        for name in found:
+            monkeypatch.setattr(module, name, fakes[name])
