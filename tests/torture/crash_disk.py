@@ -60,7 +60,9 @@ class CrashDisk:
         elif op.kind == "sync":
             self._sync(op.node, op.position)
         elif op.kind == "lost":
-            self._lost.update(index for index, _ in self.pending.get(op.node, []))
+            # Sizes are metadata, in the journal of the file system: a later sync brings them.
+            pending = self.pending.get(op.node, [])
+            self._lost.update(index for index, change in pending if change.kind == "write")
         elif op.kind == "sync_names":
             self._sync_names(op.node, op.position)
         else:
@@ -81,8 +83,11 @@ class CrashDisk:
             if index < before and index not in self._lost:
                 data = change(data, op)
         self.synced[node] = data
+        synced = [op for index, op in left if index < before and index not in self._lost]
         self.pending[node] = [
-            (index, op) for index, op in left if index >= before or index in self._lost
+            (index, op)
+            for index, op in left
+            if index >= before or (index in self._lost and not any(_hides(op, by) for by in synced))
         ]
         self._forget(node)
 
@@ -318,3 +323,12 @@ def _numbers(
         yield unit * order
     for _ in range(bound):
         yield random.randrange(total)
+
+
+def _hides(lost: Op, later: Op) -> bool:
+    """Whether what a failed sync lost cannot come to the disk any more: bytes or a size that were
+    synced later stand there."""
+    end = lost.position + len(lost.data)
+    if later.kind == "resize":
+        return later.position < end
+    return later.position < end and lost.position < later.position + len(later.data)

@@ -380,7 +380,8 @@ class World:
             return
         store, end = self.store, self.witness.log(place).end
         path = paths_of(self.path, self.witness.dirs)[number]
-        if self._try(lambda: store.move(*place, path))[0]:
+        is_there = os.path.isdir(f"{path}/{place[0]}-{place[1]}")  # then nothing is copied
+        if self._try(lambda: store.move(*place, path))[0] and not is_there:
             self.say("flushed", place, end)
 
     def transact(self, places: list[Place], *, commit: bool, roll: bool = False) -> None:

@@ -49,6 +49,7 @@ FENCE = "kstore.fence"  # in a partition's folder: readers show nothing behind i
 KNOWN_GAPS = "kstore.gaps"  # offsets that are in no batch, and why that is no loss
 LOST_SEGMENTS = "kstore.lost"  # offsets whose segments disappeared
 HANDOVER = "kstore.handover"  # in a broker's partition folder: the copy is not complete
+UNSYNCED = "kstore.unsynced"  # a sync failed: the disk may lack what reads show
 CUT_PREFIX = "kstore.cut."  # bytes that recovery cut off
 UNREADABLE_PREFIX = "kstore.unreadable."  # a side file that does not parse
 REWRITE_PREFIX = "kstore.rewrite."  # files that are being prepared beside a log

@@ -33,6 +33,7 @@ from kstore.integers import INT64_MAX
 from kstore.record import timestamp
 from kstore.recovery.loader import LoadedLog
 from kstore.recovery.lost_segments import LostRecords
+from kstore.recovery.unsynced import note_failed_sync
 from kstore.segment.segment import Cut
 
 _STATES: "weakref.WeakSet[WriterState]" = weakref.WeakSet()
@@ -142,6 +143,7 @@ class WriterState:
 
     def fail(self, error: BaseException) -> None:
         """Take no more appends until the log is reopened: its files cannot be trusted."""
+        note_failed_sync(self.files, self.directory)
         with self.lock:
             if not isinstance(self.failure, LogDirOfflineError):  # which says more
                 self.failure = error

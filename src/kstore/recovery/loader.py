@@ -21,6 +21,7 @@ from kstore.producer_state.state import ProducerState, UncleanStop
 from kstore.recovery.lost_segments import LostRange
 from kstore.recovery.plan import recover_partition, unflushed_from
 from kstore.recovery.report import Recovered, RecoveryReport
+from kstore.recovery.unsynced import has_failed_sync, write_again
 from kstore.segment import segment as segments_on_disk
 from kstore.segment.scan import Tell
 
@@ -75,6 +76,8 @@ def load(
         Damage below the recovery point, or before intact segments. Nothing was changed.
     """
     durable = scanned_from = recovery_point()
+    is_synced = not has_failed_sync(files, directory)
+    clean = clean and is_synced
 
     def recover(point: int | None) -> Recovered:
         return recover_partition(
@@ -96,6 +99,8 @@ def load(
         # Of the other segments nothing speaks against the stop.
         scanned_from = max(durable, bases[-1])
         recovered = recover(scanned_from)
+    if not is_synced:
+        write_again(files, directory, unflushed_from(bases, durable))
     segments, data_end = _open_segments(files, directory, bases, log_start_offset, config)
     epochs = recovered.epochs
     shorter = epochs.truncate_from_end(segments.end_offset)
