@@ -1,4 +1,4 @@
-"""A partition by its topic and number, and a record by its partition and offset."""
+"""Names of partitions (topic and number) and records (partition and offset)."""
 
 from typing import NamedTuple
 
@@ -6,32 +6,32 @@ from kstore.integers import INT32_MAX, INT32_MIN, check_integer
 
 
 class Position(NamedTuple):
-    """Where a record is: its partition and its offset there."""
+    """A record's partition and offset."""
 
     partition: int
     offset: int
 
 
 class TopicPartition(NamedTuple):
-    """A partition by name."""
+    """A partition's topic and number."""
 
     topic: str
     partition: int
 
 
-def as_place(place: object) -> TopicPartition:
-    """A partition by name, from any pair (topic, number)."""
-    if isinstance(place, tuple | list) and len(place) == 2:
-        topic, partition = place
+def as_topic_partition(pair: object) -> TopicPartition:
+    """Check and convert any pair (topic, number)."""
+    if isinstance(pair, tuple | list) and len(pair) == 2:
+        topic, partition = pair
         if isinstance(topic, str):
             return TopicPartition(topic, as_partition(partition))
-    raise TypeError(f"a partition is named by a pair (topic, number), not {place!r}")
+    raise TypeError(f"a partition is named by a pair (topic, number), not {pair!r}")
 
 
 def as_partition(partition: object) -> int:
-    """A partition's number, NumPy's too; TypeError for anything else, True and 1.0 included.
+    """A partition's number, also of NumPy's types; TypeError for anything else.
 
-    Both are equal to 1, and find the log of partition 1 where it is open. InvalidConfigError
-    for what is no int32.
+    Refuses True and 1.0, too, which equal 1 and would find partition 1 only if its log is open.
+    InvalidConfigError for a number that is not an int32.
     """
     return check_integer("partition", partition, INT32_MIN, INT32_MAX)

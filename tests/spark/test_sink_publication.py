@@ -587,7 +587,7 @@ def test_what_cannot_be_cleared_away_does_not_fail_what_shows(
             super().remove(path)
 
     assert publish(options(place), "job", staged(place), of_query("q", 0), files=Kept())
-    assert "left behind by a publication that is over: planted" in caplog.text
+    assert "a file of a finished publication could not be removed: planted" in caplog.text
     assert ends(place) == [301, 301, 301]
     assert not publish(options(place), "again", staged(place, "again"), of_query("q", 0))
     assert ends(place) == [301, 301, 301]

@@ -18,7 +18,7 @@ from kstore._native.append.encode import BatchBuffer
 from kstore._native.format.checksum import crc32
 from kstore.errors import KStoreError
 from kstore.files.files import DISK, Files
-from kstore.store.atomic_publish import Part, Piece, Publication
+from kstore.store.atomic_publish import Part, Publication, StagedRange
 
 Event = tuple[Any, ...]
 Place = tuple[str, int]
@@ -501,7 +501,7 @@ class World:
                     self.files.fdatasync(fd)
             finally:
                 self.files.close(fd)
-            pieces.append(Piece(name, position, len(data), crc32(data), own))
+            pieces.append(StagedRange(name, position, len(data), crc32(data), own))
         return Part(*place, pieces, len(values))
 
     def _batch(self, values: list[bytes]) -> bytes:

@@ -1,4 +1,4 @@
-"""A consumer: assigned partitions, positions in them, and committed offsets of a group."""
+"""A consumer: its assigned partitions, their positions, and the committed offsets of a group."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,7 +20,7 @@ from kstore.errors import (
 )
 from kstore.integers import check_integer, check_integer_setting
 from kstore.log.read_committed import Outcomes, check_isolation
-from kstore.topic_partition import TopicPartition, as_place
+from kstore.topic_partition import TopicPartition, as_topic_partition
 
 if TYPE_CHECKING:
     from kstore.coordinator.group.committed_offsets import StoreGroup
@@ -32,22 +32,21 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger("kstore")
 
 RESETS = ("earliest", "latest", "none")
-_PAUSE_MIN = 0.0005  # between looks at several partitions, growing to the maximum while idle
+_PAUSE_MIN = 0.0005  # seconds between polls of several partitions, doubled while idle
 _PAUSE_MAX = 0.02
-_RETRIES = 3  # where a topic was deleted, and made again, in the middle of a poll
+_RETRIES = 3  # of a poll during which a topic was deleted and recreated
 
-Place = TopicPartition | tuple[str, int]
+PartitionLike = TopicPartition | tuple[str, int]
 
 
 class ConsumerBatch:
-    """Records of one partition, from ``start_offset`` up to and without ``stop_offset``.
+    """Records of one partition, from ``start_offset`` up to but excluding ``stop_offset``.
 
-    Iterating gives :class:`kstore.Record`; ``view`` is the same window as columns or Arrow.
-    As a context manager it is at-least-once delivery: leaving the block commits ``stop_offset``;
-    leaving it by an exception commits nothing and puts the consumer back to ``start_offset``.
-    Where the topic was deleted since, and made again, the batch stays one of the old topic:
-    committing it and ``view`` raise UnknownTopicIdError.
-    Immutable; safe to share between threads.
+    Iterating gives :class:`kstore.Record`; ``view`` is the same range as columns or Arrow.
+    As a context manager it gives at-least-once delivery: leaving the block commits
+    ``stop_offset``; an exception commits nothing and resets the consumer to ``start_offset``.
+    If the topic was deleted and recreated meanwhile, committing the batch and ``view`` raise
+    UnknownTopicIdError. Immutable; safe to share between threads.
     """
 
     __slots__ = (
@@ -69,10 +68,11 @@ class ConsumerBatch:
     def view(self) -> "LogView":
         """The records as a view of the log: ``scan()``, ``to_arrow()``."""
         log = self._consumer._log(TopicPartition(self.topic, self.partition))
-        if not self._consumer._is_same_topic(self.topic, self._topic_id):  # once the log is there
+        # Checked after the log is opened.
+        if not self._consumer._is_same_topic(self.topic, self._topic_id):
             raise UnknownTopicIdError(
-                f"topic {self.topic!r} was deleted since this batch was read: what has its name "
-                "now is another topic. The batch itself has the records",
+                f"topic {self.topic!r} was deleted since this batch was read, and its name is "
+                "another topic's now. The batch itself has the records",
                 path=log.path,
             )
         return log.view(
@@ -89,11 +89,11 @@ class ConsumerBatch:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        place = TopicPartition(self.topic, self.partition)
+        tp = TopicPartition(self.topic, self.partition)
         if kind is None:
-            self._consumer._commit({place: self.stop_offset}, "", {self.topic: self._topic_id})
+            self._consumer._commit({tp: self.stop_offset}, "", {self.topic: self._topic_id})
         else:
-            self._consumer._rewind(place, self.start_offset, self.stop_offset, self._topic_id)
+            self._consumer._rewind(tp, self.start_offset, self.stop_offset, self._topic_id)
 
     def __repr__(self) -> str:
         return (
@@ -103,11 +103,11 @@ class ConsumerBatch:
 
 
 class Consumer:
-    """Reads assigned partitions; made by :meth:`kstore.Store.consumer`.
+    """Reads assigned partitions; created by :meth:`kstore.Store.consumer`.
 
-    There is no balancing between members: who reads what is given, and a partition that another
-    consumer of the group reads, in this process or another, raises GroupConflictError.
-    Reading starts at the group's committed offset, else where ``auto_offset_reset`` says.
+    Partitions are not balanced between members: the caller assigns them, and a partition that
+    another consumer of the group reads, in this process or another, raises GroupConflictError.
+    Reading starts at the group's committed offset, else according to ``auto_offset_reset``.
 
     Safe to share between threads, one call at a time.
     """
@@ -132,7 +132,7 @@ class Consumer:
             )
         self._store = store
         self._group = group
-        self._topics = tuple(dict.fromkeys(topics))  # whose later partitions are read as well
+        self._topics = tuple(dict.fromkeys(topics))  # whose partitions added later are read, too
         self._metadata = MetadataView(
             store, check_integer_setting("metadata.max.age.ms", metadata_max_age_ms, 0) / 1000
         )
@@ -144,134 +144,136 @@ class Consumer:
         self._stopped = Event()
         self._closed = False
         self._positions: dict[TopicPartition, int | None] = {}  # None: not known yet
-        self._topic_ids: TopicIds = {}  # of the topics that the positions are in
+        self._topic_ids: TopicIds = {}  # of the assigned topics
         self._outcomes: dict[TopicPartition, Outcomes] = {}
-        self._ends: dict[TopicPartition, int] = {}  # log ends at the last look
+        self._ends: dict[TopicPartition, int] = {}  # log end offsets at the last read
         self._paused: set[TopicPartition] = set()
         self._turn = 0
         try:
-            here = [TopicPartition(each, n) for each in self._topics for n in self._here(each)]
-            self._assign(dict.fromkeys([*here, *assignment]))
+            own = [TopicPartition(each, n) for each in self._topics for n in self._existing(each)]
+            self._assign(dict.fromkeys([*own, *assignment]))
         except BaseException:
             self.close()
             raise
 
-    # --- what is read ---------------------------------------------------------------------
+    # --- assignment -----------------------------------------------------------------------
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
         return frozenset(self._positions)
 
-    def assign(self, partitions: Iterable[Place]) -> None:
-        """Read these partitions and no others from now on; positions of those kept stay.
+    def assign(self, partitions: Iterable[PartitionLike]) -> None:
+        """Replace the assignment; partitions that stay assigned keep their positions.
 
-        Partitions that a topic gets later are not added to them. Raises
-        UnknownTopicOrPartitionError, GroupConflictError; then nothing has changed.
+        Partitions that a topic gets later are not added. Raises UnknownTopicOrPartitionError,
+        GroupConflictError; then nothing has changed.
         """
         with self._lock:
             self._check()
-            self._assign(dict.fromkeys(as_place(place) for place in partitions))
+            self._assign(dict.fromkeys(as_topic_partition(tp) for tp in partitions))
             self._topics = ()
 
     def _assign(self, wanted: Iterable[TopicPartition]) -> None:
-        here = {topic: frozenset(self._here(topic)) for topic in {each for each, _ in wanted}}
+        present = {
+            topic: frozenset(self._existing(topic)) for topic in {each for each, _ in wanted}
+        }
         for topic, partition in wanted:
-            if partition not in here[topic]:
+            if partition not in present[topic]:
                 raise UnknownTopicOrPartitionError(
                     f"topic {topic!r} has no partition {partition!r} here"
                 )
         claimed: list[TopicPartition] = []
         if self._group is not None:
             try:
-                for place in wanted:
-                    if place not in self._positions:
-                        self._group.claims.take(place)
-                        claimed.append(place)
+                for tp in wanted:
+                    if tp not in self._positions:
+                        self._group.claims.take(tp)
+                        claimed.append(tp)
             except BaseException:
-                for place in claimed:
-                    self._group.claims.release(place)
+                for tp in claimed:
+                    self._group.claims.release(tp)
                 raise
-            for place in self._positions.keys() - set(wanted):
-                self._group.claims.release(place)
-        self._positions = {place: self._positions.get(place) for place in wanted}
+            for tp in self._positions.keys() - set(wanted):
+                self._group.claims.release(tp)
+        self._positions = {tp: self._positions.get(tp) for tp in wanted}
         self._topic_ids = {
             topic: self._topic_ids.get(topic, self._store._manager.identities.identity_of(topic))
-            for topic in here
+            for topic in present
         }
         self._paused &= self._positions.keys()
 
-    def _here(self, topic: str) -> tuple[int, ...]:
+    def _existing(self, topic: str) -> tuple[int, ...]:
         return self._store.topic(topic).partitions
 
     def _follow_metadata(self) -> None:
-        """Take over what has become of the topics since the last look."""
+        """Take over the changes of the topics since the last call."""
         if not self._metadata.has_changed():
             return
         replaced = {
             topic
             for topic, known in self._topic_ids.items()
-            if topic in self._store._catalog.places
+            if topic in self._store._catalog.topics
             and not self._store._manager.identities.is_same(topic, known)
         }
         for topic in replaced:
-            self._begin_again(topic)
+            self._restart_topic(topic)
         for topic in self._topics:
-            for partition in self._store._catalog.places.get(topic, ()):
-                place = TopicPartition(topic, partition)
-                if place not in self._positions:
-                    self._add(place)
+            for partition in self._store._catalog.topics.get(topic, ()):
+                tp = TopicPartition(topic, partition)
+                if tp not in self._positions:
+                    self._add(tp)
                     if topic in replaced:
-                        self._positions[place] = None
+                        self._positions[tp] = None
 
-    def _begin_again(self, topic: str) -> None:
-        """The topic was deleted and made again: positions and offsets of the old one are void.
+    def _restart_topic(self, topic: str) -> None:
+        """The topic was deleted and recreated: positions and offsets of the old one are void.
 
-        Kafka's consumer learns it from UNKNOWN_TOPIC_ID (KIP-516), looks at the metadata again
-        and goes on at its old position, which is reset only where it is out of range; the new
-        topic's records in front of it are missed.
+        Kafka's consumer gets UNKNOWN_TOPIC_ID (KIP-516), refreshes its metadata and continues at
+        its old position, which it resets only if it is out of range; it misses the new topic's
+        records below that position.
         """
         self._topic_ids[topic] = self._store._manager.identities.identity_of(topic)
-        here = self._store._catalog.places[topic]
-        places = [place for place in self._positions if place.topic == topic]
+        present = self._store._catalog.topics[topic]
+        tps = [tp for tp in self._positions if tp.topic == topic]
         _LOGGER.warning(
-            "topic %s was deleted and made again: its partitions %s are read from their committed "
+            "topic %s was deleted and recreated: its partitions %s are read from their committed "
             "offsets, or by auto.offset.reset=%s",
-            topic, ", ".join(str(place.partition) for place in places), self._reset,
+            topic, ", ".join(str(tp.partition) for tp in tps), self._reset,
         )  # fmt: skip
-        for place in places:
-            self._outcomes.pop(place, None)
-            self._ends.pop(place, None)
-            self._positions[place] = None
-            if topic in self._topics and place.partition not in here:
-                del self._positions[place]
-                self._paused.discard(place)
+        for tp in tps:
+            self._outcomes.pop(tp, None)
+            self._ends.pop(tp, None)
+            self._positions[tp] = None
+            if topic in self._topics and tp.partition not in present:
+                del self._positions[tp]
+                self._paused.discard(tp)
                 if self._group is not None:
-                    self._group.claims.release(place)
+                    self._group.claims.release(tp)
 
-    def _add(self, place: TopicPartition) -> None:
-        """Read a partition that its topic got later, from its beginning on.
+    def _add(self, tp: TopicPartition) -> None:
+        """Read a partition that its topic got later, from its beginning.
 
-        Whatever ``auto_offset_reset`` is: all its records came while this consumer was reading
-        the topic. Kafka's consumer goes by ``auto.offset.reset``, and with ``latest`` misses
-        those that came before it saw the partition (KAFKA-12478).
+        This ignores ``auto_offset_reset``, because all its records were appended while this
+        consumer was reading the topic. Kafka's consumer uses ``auto.offset.reset``, and with
+        ``latest`` misses the records appended before it saw the partition (KAFKA-12478).
         """
         if self._group is not None:
             try:
-                self._group.claims.take(place)
+                self._group.claims.take(tp)
             except GroupConflictError as error:
-                _LOGGER.warning("a new partition is left out: %s", error)
+                _LOGGER.warning("a new partition is skipped: %s", error)
                 return
-        start = self.committed(place)
+        start = self.committed(tp)
         if start is None and self._reset != "none":
-            start = self._log(place).start_offset
-        self._positions[place] = start
+            start = self._log(tp).start_offset
+        self._positions[tp] = start
 
-    def pause(self, *partitions: Place) -> None:
-        """Leave these out (all, if none is named) until ``resume``; positions stay."""
+    def pause(self, *partitions: PartitionLike) -> None:
+        """Skip these partitions (all, if none is given) until ``resume``; positions stay."""
         with self._lock:
             self._paused |= self._known(partitions)
 
-    def resume(self, *partitions: Place) -> None:
+    def resume(self, *partitions: PartitionLike) -> None:
         with self._lock:
             self._paused -= self._known(partitions)
 
@@ -279,51 +281,53 @@ class Consumer:
     def paused(self) -> frozenset[TopicPartition]:
         return frozenset(self._paused)
 
-    # --- where ----------------------------------------------------------------------------
+    # --- positions ------------------------------------------------------------------------
 
-    def position(self, partition: Place) -> int:
+    def position(self, partition: PartitionLike) -> int:
         """The offset that is read next.
 
-        Raises OffsetOutOfRangeError where nothing is committed and ``auto_offset_reset="none"``.
+        Raises OffsetOutOfRangeError if nothing is committed and ``auto_offset_reset="none"``.
         """
         with self._lock:
-            (place,) = self._known((partition,))
-            return self._position(place)
+            (tp,) = self._known((partition,))
+            return self._position(tp)
 
     def positions(self) -> dict[TopicPartition, int]:
-        """The positions of all assigned partitions that are known by now."""
+        """The positions of the assigned partitions, as far as known."""
         with self._lock:
-            return {place: at for place, at in self._positions.items() if at is not None}
+            return {tp: at for tp, at in self._positions.items() if at is not None}
 
-    def seek(self, partition: Place, offset: int) -> None:
-        """Read on from offset; what lies outside the log is seen when it is read."""
+    def seek(self, partition: PartitionLike, offset: int) -> None:
+        """Continue at an offset; the next read detects one outside the log."""
         offset = check_integer("offset", offset)
         if offset < 0:
             raise OffsetOutOfRangeError(f"cannot seek to {offset!r}", path=self._store.paths[0])
         with self._lock:
-            (place,) = self._known((partition,))
-            self._positions[place] = offset
+            (tp,) = self._known((partition,))
+            self._positions[tp] = offset
 
-    def seek_to_beginning(self, *partitions: Place) -> None:
+    def seek_to_beginning(self, *partitions: PartitionLike) -> None:
         self._seek_each(partitions, lambda log: log.start_offset)
 
-    def seek_to_end(self, *partitions: Place) -> None:
+    def seek_to_end(self, *partitions: PartitionLike) -> None:
         self._seek_each(partitions, self._end)
 
-    def seek_to_time(self, when: datetime | int, *partitions: Place) -> None:
-        """Read on from the first record at or after a moment (an aware datetime, or ms)."""
+    def seek_to_time(self, when: datetime | int, *partitions: PartitionLike) -> None:
+        """Continue at the first record at or after a time (an aware datetime, or Unix ms)."""
         self._seek_each(partitions, lambda log: log.offset_at(when, isolation=self.isolation_level))
 
-    def seek_to_committed(self, *partitions: Place) -> None:
-        """Read on from the group's committed offsets; where there is none, from the reset's."""
+    def seek_to_committed(self, *partitions: PartitionLike) -> None:
+        """Continue at the group's committed offsets, else according to ``auto_offset_reset``."""
         with self._lock:
-            for place in self._known(partitions):
-                self._positions[place] = None
+            for tp in self._known(partitions):
+                self._positions[tp] = None
 
-    def _seek_each(self, partitions: Iterable[Place], offset: Callable[["Log"], int]) -> None:
+    def _seek_each(
+        self, partitions: Iterable[PartitionLike], offset: Callable[["Log"], int]
+    ) -> None:
         with self._lock:
-            for place in self._known(partitions):
-                self._positions[place] = offset(self._log(place))
+            for tp in self._known(partitions):
+                self._positions[tp] = offset(self._log(tp))
 
     # --- reading --------------------------------------------------------------------------
 
@@ -332,7 +336,7 @@ class Consumer:
     ) -> dict[TopicPartition, list["Record"]]:
         """Up to max_records records by partition; waits up to timeout seconds for the first.
 
-        Moves the positions on; commit separately. An empty dict when the time is over.
+        Advances the positions; commit separately. Returns an empty dict after the timeout.
         """
         wanted = self._max_poll_records
         if max_records is not None:
@@ -342,17 +346,17 @@ class Consumer:
         found: dict[TopicPartition, list[Record]] = {}
         batch = self._next_batch(wanted, timeout)
         while batch is not None:
-            place = TopicPartition(batch.topic, batch.partition)
-            found.setdefault(place, []).extend(batch)
+            tp = TopicPartition(batch.topic, batch.partition)
+            found.setdefault(tp, []).extend(batch)
             wanted -= len(batch)
             batch = self._next_batch(wanted, 0.0) if wanted > 0 else None
         return found
 
     def batches(self, timeout: float | None = None) -> Iterator[ConsumerBatch]:
-        """Batches of up to ``max_poll_records`` records, partition after partition.
+        """Batches of up to ``max_poll_records`` records, from each partition in turn.
 
-        Waits for more at the end; ends after timeout seconds without any (None: never), or when
-        the consumer is closed.
+        Waits for more at the end; ends after timeout seconds without records (None: never), or
+        when the consumer is closed.
         """
         while True:
             try:
@@ -381,30 +385,30 @@ class Consumer:
                     )
                 try:
                     batch = self._take_turn(count)
-                    alone = self._alone()
+                    single = self._single_log()
                 except (ClosedError, UnknownTopicOrPartitionError):
                     retries -= 1
                     if retries < 0 or not self._is_overtaken():
                         raise
                     continue
-                if self._metadata.is_old:  # the records may be those of a topic that is gone
+                if self._metadata.is_old:  # the records may be of a deleted topic
                     if batch is not None:
-                        place = TopicPartition(batch.topic, batch.partition)
-                        self._positions[place] = batch.start_offset
+                        tp = TopicPartition(batch.topic, batch.partition)
+                        self._positions[tp] = batch.start_offset
                     continue
             if batch is not None:
                 return batch
             left = _PAUSE_MAX if end is None else min(_PAUSE_MAX, end - monotonic())
             if left <= 0:
                 return None
-            if alone is not None:
-                alone[0].wait_beyond(alone[1], left)
+            if single is not None:
+                single[0].wait_beyond(single[1], left)
             else:
                 self._stopped.wait(min(pause, left))
                 pause = min(pause * 2, _PAUSE_MAX)
 
     def _is_overtaken(self) -> bool:
-        """Whether an error may be due to a topic that was deleted, and made again, meanwhile."""
+        """Whether a topic changed meanwhile, which may have caused an error."""
         self._store._check()
         if self._metadata.is_old:
             return True
@@ -412,65 +416,65 @@ class Consumer:
         self._store._look_again()
         return self._store._catalog.version != before
 
-    def _alone(self) -> tuple["Log", int] | None:
-        """The log to sleep on and its end, where only one partition is read."""
-        active = [place for place in self._positions if place not in self._paused]
+    def _single_log(self) -> tuple["Log", int] | None:
+        """The log to wait on and its end offset, if only one partition is read."""
+        active = [tp for tp in self._positions if tp not in self._paused]
         return (self._log(active[0]), self._ends[active[0]]) if len(active) == 1 else None
 
     def _take_turn(self, count: int) -> ConsumerBatch | None:
-        """The next records of the next partition that has some."""
-        places = [place for place in self._positions if place not in self._paused]
-        for step in range(len(places)):
-            turn = (self._turn + step) % len(places)
-            batch = self._read(places[turn], count)
+        """Records of the next partition that has some."""
+        tps = [tp for tp in self._positions if tp not in self._paused]
+        for step in range(len(tps)):
+            turn = (self._turn + step) % len(tps)
+            batch = self._read(tps[turn], count)
             if batch is not None:
                 self._turn = turn + 1
                 return batch
         return None
 
-    def _read(self, place: TopicPartition, count: int) -> ConsumerBatch | None:
-        log = self._log(place)
-        position = self._position(place)
-        end = self._ends[place] = log.end_offset
+    def _read(self, tp: TopicPartition, count: int) -> ConsumerBatch | None:
+        log = self._log(tp)
+        position = self._position(tp)
+        end = self._ends[tp] = log.end_offset
         if not log.start_offset <= position <= end:
-            position = self._reset_position(place, position)
+            position = self._reset_position(tp, position)
         start = position
         end = min(end, self._end(log))
         while position < end:
-            # Offsets are labels: where compaction left gaps a window holds fewer, or none.
+            # Compaction leaves gaps in the offsets: a range may have fewer records, or none.
             stop = min(position + count, end)
-            records = list(self._view(place, log, position, stop))
-            self._positions[place] = position = stop
+            records = list(self._view(tp, log, position, stop))
+            self._positions[tp] = position = stop
             if records:
-                return ConsumerBatch(self, place, records, start, stop)
+                return ConsumerBatch(self, tp, records, start, stop)
         return None
 
     def _end(self, log: "Log") -> int:
-        """Where reading ends: at the last stable offset, or the log's end."""
+        """The last stable offset with read_committed, else the log end offset."""
         return log.last_stable_offset if self._committed_only else log.end_offset
 
-    def _view(self, place: TopicPartition, log: "Log", start: int, stop: int) -> "LogView":
+    def _view(self, tp: TopicPartition, log: "Log", start: int, stop: int) -> "LogView":
         if not self._committed_only:
             return log.view(start, stop)
         from kstore.log.view import LogView
 
-        outcomes = self._outcomes.setdefault(place, Outcomes(log))
+        outcomes = self._outcomes.setdefault(tp, Outcomes(log))
         return LogView(log, start, stop, isolation=self.isolation_level, outcomes=outcomes)
 
-    def _position(self, place: TopicPartition) -> int:
-        position = self._positions[place]
+    def _position(self, tp: TopicPartition) -> int:
+        position = self._positions[tp]
         if position is None:
-            committed = self.committed(place)
-            position = self._reset_position(place) if committed is None else committed
-            self._positions[place] = position
+            committed = self.committed(tp)
+            position = self._reset_position(tp) if committed is None else committed
+            self._positions[tp] = position
         return position
 
-    def _reset_position(self, place: TopicPartition, lost: int | None = None) -> int:
-        log = self._log(place)
+    def _reset_position(self, tp: TopicPartition, lost: int | None = None) -> int:
+        log = self._log(tp)
         if self._reset == "none":
             what = "nothing is committed" if lost is None else "the position is outside the log"
             raise OffsetOutOfRangeError(
-                f"{what} for {place.topic}-{place.partition}, which holds offsets from "
+                f"{what} for {tp.topic}-{tp.partition}, which holds offsets from "
                 f"{log.start_offset} to {log.end_offset}, and auto.offset.reset is none",
                 path=log.path,
                 offset=lost,
@@ -480,76 +484,78 @@ class Consumer:
             _LOGGER.warning(
                 "offset %d is out of range: %s-%d holds offsets from %d up to %d; it is read from "
                 "offset %d on (auto.offset.reset=%s)",
-                lost, place.topic, place.partition, log.start_offset, log.end_offset,
+                lost, tp.topic, tp.partition, log.start_offset, log.end_offset,
                 position, self._reset,
             )  # fmt: skip
-        self._positions[place] = position
+        self._positions[tp] = position
         return position
 
-    def _rewind(self, place: TopicPartition, start: int, stop: int, topic_id: str | None) -> None:
-        """Read a batch again that was not worked off, unless the caller went elsewhere since."""
+    def _rewind(self, tp: TopicPartition, start: int, stop: int, topic_id: str | None) -> None:
+        """Reset the position to a failed batch, unless the position has changed since."""
         with self._lock:
-            if self._positions.get(place) == stop and self._topic_ids[place.topic] == topic_id:
-                self._positions[place] = start
+            if self._positions.get(tp) == stop and self._topic_ids[tp.topic] == topic_id:
+                self._positions[tp] = start
 
     def _is_same_topic(self, topic: str, topic_id: str | None) -> bool:
-        """Whether the topic of a name is the one that had this identity."""
+        """Whether the topic of this name still has this identity."""
         self._store._look_again()
         return self._store._manager.identities.is_same(topic, topic_id)
 
     # --- committed offsets ----------------------------------------------------------------
 
-    def commit(self, offsets: Mapping[Place, int] | None = None, *, metadata: str = "") -> None:
-        """Commit the next offset to read, of each partition given or of all that were read.
+    def commit(
+        self, offsets: Mapping[PartitionLike, int] | None = None, *, metadata: str = ""
+    ) -> None:
+        """Commit the next offset to read, of the given partitions or of all with a position.
 
         Raises InvalidConfigError for a consumer without a group, or metadata beyond 4096 bytes;
-        UnknownTopicIdError where a topic was deleted since its records were read, then nothing
-        is committed.
+        UnknownTopicIdError if a topic was deleted since its records were read: then nothing is
+        committed.
         """
         self._commit(offsets, metadata, None)
 
     def _commit(
-        self, offsets: Mapping[Place, int] | None, metadata: str, topic_ids: TopicIds | None
+        self, offsets: Mapping[PartitionLike, int] | None, metadata: str, topic_ids: TopicIds | None
     ) -> None:
-        """Commit offsets in topics of these identities; None: those that are being read."""
+        """Commit offsets in topics with these identities; None: the assigned ones."""
         from kstore.coordinator.group.committed_offsets import check_offset
 
         with self._lock:
             self._check()
             if self._group is None:
-                raise InvalidConfigError("a consumer without a group has nowhere to commit")
+                raise InvalidConfigError("a consumer without a group cannot commit")
             if len(metadata.encode()) > METADATA_MAX_BYTES:
                 raise InvalidConfigError(
                     f"the metadata of a committed offset has at most {METADATA_MAX_BYTES} bytes"
                 )
             if offsets is None:
                 wanted = {
-                    place: position
-                    for place, position in self._positions.items()
-                    if position is not None
+                    tp: position for tp, position in self._positions.items() if position is not None
                 }
             else:
                 self._known(offsets)
-                wanted = {as_place(place): check_offset(each) for place, each in offsets.items()}
+                wanted = {
+                    as_topic_partition(tp): check_offset(each) for tp, each in offsets.items()
+                }
             if wanted:
                 self._group.commit(
-                    {place: OffsetCommit(each, -1, metadata) for place, each in wanted.items()},
+                    {tp: OffsetCommit(each, -1, metadata) for tp, each in wanted.items()},
                     self._topic_ids if topic_ids is None else topic_ids,
                 )
 
-    def committed(self, partition: Place) -> int | None:
-        """The group's committed offset of a partition, None where there is none."""
+    def committed(self, partition: PartitionLike) -> int | None:
+        """The group's committed offset of a partition, None if there is none."""
         with self._lock:
             self._check()
             if self._group is None:
                 return None
-            commit = self._group.fetch().get(as_place(partition))
+            commit = self._group.fetch().get(as_topic_partition(partition))
             return None if commit is None else commit.offset
 
     # --- the end --------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Give the partitions back; nothing is committed. Again is harmless."""
+        """Release the partitions; commits nothing. A second call is harmless."""
         self._closed = True
         self._stopped.set()
         with self._lock:
@@ -557,32 +563,32 @@ class Consumer:
                 self._group.claims.release_all()
 
     def _after_fork(self) -> None:
-        """In a child: the claims are shared with the parent and must not outlive it."""
+        """In a forked child: the claims are shared with the parent and must not outlive it."""
         self._closed = True
         if self._group is not None:
             self._group.claims.release_all()
 
     def _check(self) -> None:
         if self._closed:
-            self._store._check()  # a closed or forked store says so itself
+            self._store._check()  # raises if the store is closed or forked
             raise ClosedError("the consumer is closed")
 
-    def _log(self, place: TopicPartition) -> "Log":
-        return self._store._log(place.topic, place.partition)
+    def _log(self, tp: TopicPartition) -> "Log":
+        return self._store._log(tp.topic, tp.partition)
 
-    def _known(self, partitions: Iterable[Place]) -> set[TopicPartition]:
+    def _known(self, partitions: Iterable[PartitionLike]) -> set[TopicPartition]:
         self._check()
-        wanted = {as_place(place) for place in partitions} or set(self._positions)
-        for place in wanted - self._positions.keys():
+        wanted = {as_topic_partition(tp) for tp in partitions} or set(self._positions)
+        for tp in wanted - self._positions.keys():
             raise UnknownTopicOrPartitionError(
-                f"partition {place.topic}-{place.partition} is not assigned to this consumer"
+                f"partition {tp.topic}-{tp.partition} is not assigned to this consumer"
             )
         return wanted
 
     def __repr__(self) -> str:
         group = "" if self._group is None else f" {self._group.name!r}"
-        places = ", ".join(f"{topic}-{partition}" for topic, partition in self._positions)
-        return f"<kstore.Consumer{group} of {places or 'nothing'}{' closed' * self._closed}>"
+        tps = ", ".join(f"{topic}-{partition}" for topic, partition in self._positions)
+        return f"<kstore.Consumer{group} of {tps or 'nothing'}{' closed' * self._closed}>"
 
     def __enter__(self) -> "Consumer":
         return self

@@ -1,4 +1,4 @@
-"""When a consumer looks again for topics and partitions."""
+"""Decides when a consumer refreshes its topics and partitions."""
 
 import math
 from time import monotonic
@@ -9,27 +9,27 @@ if TYPE_CHECKING:
 
 
 class MetadataView:
-    """Whether topics or partitions of a store may have come or gone since the last look."""
+    """Whether topics or partitions of a store may have changed since the last check."""
 
     def __init__(self, store: "Store", max_age: float) -> None:
         self._store = store
-        self._max_age = max_age  # seconds between looks for what another process did
+        self._max_age = max_age  # seconds between checks for changes by another process
         self._version = -1
-        self._looked_at = -math.inf
+        self._checked_at = -math.inf
 
     @property
     def is_old(self) -> bool:
-        """Whether this process has made, extended or deleted a topic since the last look."""
+        """Whether this process has created, extended or deleted a topic since the last check."""
         return self._version != self._store._catalog.version
 
     def expire(self) -> None:
-        """Look at the next opportunity."""
-        self._looked_at = -math.inf
+        """Check at the next call of :meth:`has_changed`."""
+        self._checked_at = -math.inf
 
     def has_changed(self) -> bool:
-        """True at the first look; in a writer no system call, in a reader one a directory."""
-        if not self._store.writable and (now := monotonic()) - self._looked_at >= self._max_age:
+        """True at the first call. Costs a writer no system call, a reader one per directory."""
+        if not self._store.writable and (now := monotonic()) - self._checked_at >= self._max_age:
             self._store._look_again()
-            self._looked_at = now
+            self._checked_at = now
         before, self._version = self._version, self._store._catalog.version
         return self._version != before

@@ -1,4 +1,4 @@
-"""The choice of the partition that a record goes to: murmur2 of the key, else sticky (KIP-794)."""
+"""Chooses the partition of a record: murmur2 of the key, else sticky (KIP-794)."""
 
 from collections.abc import Callable
 from random import randrange
@@ -11,12 +11,11 @@ Partitioner = Callable[[bytes | None, bytes | None, int], int]
 
 
 class StickyPartitioner:
-    """Java's default: murmur2 of the key; without a key, one partition for a while.
+    """The Java client's default: murmur2 of the key; without a key, sticky.
 
-    A record without a key goes where the last one went, until ``batch_size`` bytes are there;
-    then another partition is drawn at random (KIP-794, without its weighing by queue length,
-    which a local directory has no use for). Safe to share between threads: at worst a switch
-    comes a record early or late.
+    Records without a key go to one partition until it has received ``batch_size`` bytes, then to
+    another random one (KIP-794, without its weighting by queue length, which a local directory
+    does not need). Safe to share between threads: at worst a switch comes a record early or late.
     """
 
     def __init__(self, batch_size: int) -> None:
@@ -45,10 +44,10 @@ def _other(partition: int, count: int) -> int:
 
 
 def choose(partitioner: Partitioner, key: bytes | None, value: bytes | None, count: int) -> int:
-    """Ask a partitioner, and hold it to its range."""
+    """Call a partitioner and check its result."""
     partition = partitioner(key, value, count)
     if not isinstance(partition, int) or not 0 <= partition < count:
         raise UnknownTopicOrPartitionError(
             f"the partitioner chose {partition!r}; there are partitions 0 to {count - 1}"
         )
-    return int(partition)  # of a comparison, too
+    return int(partition)  # also for a bool

@@ -1,4 +1,4 @@
-"""A producer: records gathered into batches by partition, written by one thread."""
+"""A producer: collects records into batches by partition; one thread writes them."""
 
 import logging
 import threading
@@ -40,7 +40,7 @@ Acks = int | str
 
 
 class Delivery:
-    """What became of one sent record; a light kin of ``concurrent.futures.Future``.
+    """The result of sending a record; a light variant of ``concurrent.futures.Future``.
 
     Safe to share between threads.
     """
@@ -57,8 +57,8 @@ class Delivery:
     def result(self, timeout: float | None = None) -> Position:
         """The record's position; raises the error if it was not appended.
 
-        Waits up to timeout seconds (TimeoutError). With ``acks=0`` the log's answer is not
-        awaited, so the offset is -1, as with Kafka.
+        Waits up to timeout seconds (TimeoutError). With ``acks=0`` it does not wait for the log,
+        so the offset is -1, as in Kafka.
         """
         error = self.exception(timeout)
         if error is not None:
@@ -66,25 +66,26 @@ class Delivery:
         return Position(self._batch.partition, self._batch.offset_of(self._index))
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """The error, or None for a record that is in the log."""
+        """The error, or None for an appended record."""
         self._batch.wait(timeout)
         self._batch.error_seen = True
         return self._batch.error_of(self._index)
 
     def add_done_callback(self, callback: Callable[["Delivery"], object]) -> None:
-        """Call ``callback(delivery)`` when it is known; at once if it is.
+        """Call ``callback(delivery)`` when the result is known; at once if it is.
 
-        Called in the producer's thread, which it holds up; its errors are logged.
+        Runs in the producer's thread, which waits for it; its errors are logged.
         """
         self._batch.when_done(self, callback)
 
 
 class _Batch:
-    """Records on their way to one partition. Fields are guarded by the producer's condition."""
+    """Unwritten records of one partition. Guarded by the producer's condition."""
 
     __slots__ = (
         "_callbacks",
         "_changed",
+        "appended",
         "base_offset",
         "buffer",
         "deadline",
@@ -92,7 +93,6 @@ class _Batch:
         "error",
         "error_seen",
         "partition",
-        "parts",
         "size",
         "sync_error",
     )  # fmt: skip
@@ -107,27 +107,27 @@ class _Batch:
         self.base_offset = -1
         self.error: BaseException | None = None
         self.sync_error: BaseException | None = None
-        self.parts: list[AppendedBatch] = []  # where it was appended in smaller batches
+        self.appended: list[AppendedBatch] = []  # if it was split into smaller batches
         self.error_seen = False
         self.done = False
         self._changed = changed
         self._callbacks: list[tuple[Delivery, Callable[[Delivery], object]]] = []
 
     def offset_of(self, index: int) -> int:
-        """The offset of a record; -1 where it is not known."""
+        """The offset of a record; -1 if unknown."""
         start, base = 0, self.base_offset
-        if self.parts:
-            start, base, _ = self._part_of(index)
+        if self.appended:
+            start, base, _ = self._appended_batch_of(index)
         return base if base < 0 else base + index - start
 
     def error_of(self, index: int) -> BaseException | None:
-        """What kept a record from the log, or from the disk."""
-        if not self.parts:
+        """The error of appending a record, or of its sync."""
+        if not self.appended:
             return self.error
-        return self._part_of(index).error or self.sync_error
+        return self._appended_batch_of(index).error or self.sync_error
 
-    def _part_of(self, index: int) -> AppendedBatch:
-        return self.parts[bisect_right(self.parts, index, key=lambda each: each.start) - 1]
+    def _appended_batch_of(self, index: int) -> AppendedBatch:
+        return self.appended[bisect_right(self.appended, index, key=lambda each: each.start) - 1]
 
     def wait(self, timeout: float | None) -> None:
         if self.done:
@@ -161,12 +161,12 @@ def _call(delivery: Delivery, callback: Callable[[Delivery], object]) -> None:
 
 
 class Producer:
-    """Sends records to a topic; made by :meth:`kstore.Store.producer`.
+    """Sends records to a topic; created by :meth:`kstore.Store.producer`.
 
     A batch is written when it has ``batch_size`` bytes, when its first record is ``linger_ms``
-    old, or at ``flush``. With ``acks="all"`` a record counts when it is on disk (all batches
-    written meanwhile share one sync), with ``1`` when the operating system has it, with ``0`` at
-    once. Safe to share between threads; one thread of its own writes.
+    old, or at ``flush``. With ``acks="all"`` a record is acknowledged when it is on disk
+    (all batches written meanwhile share one sync), with ``1`` when the operating system has it,
+    with ``0`` at once. Safe to share between threads; its own thread writes.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class Producer:
         self._partitioner = partitioner
         self._producer_id = new_producer_id() if enable_idempotence else -1
         self._sequences: dict[int, int] = {}  # of the next batch, by partition
-        self._unsure: set[int] = set()  # partitions where a failed append may have come through
+        self._unsure: set[int] = set()  # partitions where a failed append may have succeeded
         self._logs: dict[int, Log] = {}
         self._changed = threading.Condition()
         self._open: dict[int, _Batch] = {}
@@ -232,7 +232,7 @@ class Producer:
         timestamp: datetime | int | None = None,
         partition: int | None = None,
     ) -> Delivery:
-        """Put one record into its batch and return its delivery.
+        """Add a record to its batch and return its delivery.
 
         Waits while ``buffer_memory`` bytes are in flight, at most ``max_block_ms``
         (BufferExhaustedError). Raises TypeError for text, and ClosedError after ``close``.
@@ -245,7 +245,7 @@ class Producer:
                     self._partitioner, key, value, self.topic._length or len(self.topic)
                 )
         elif (partition := as_partition(partition)) not in self.topic._partitions:
-            self.topic.store._log(self.topic.name, partition)  # raises by name
+            self.topic.store._log(self.topic.name, partition)  # raises, naming the partition
         when = time_ns() // 1_000_000 if timestamp is None else to_record_timestamp(timestamp)
         pairs = None if headers is None else list(headers)
         size = _RECORD_OVERHEAD + _size(value) + _size(key)
@@ -256,7 +256,7 @@ class Producer:
             batch = self._batch_for(partition, size)
             buffer = cast(BatchBuffer, batch.buffer)
             if not buffer.put_within(value, key, pairs, when, self._batch_size):
-                self._close_batch(batch)  # by its exact size it does not fit any more
+                self._close_batch(batch)  # by its exact size the record does not fit
                 self._changed.notify_all()
                 batch = self._batch_for(partition, size)
                 buffer = cast(BatchBuffer, batch.buffer)
@@ -268,7 +268,7 @@ class Producer:
                 self._close_batch(batch)
                 self._changed.notify_all()
             elif index == 0:
-                self._changed.notify_all()  # the thread has a deadline to wait for
+                self._changed.notify_all()  # the thread waits for a new deadline
         if self._acks == 0:
             sent = _Batch(partition, buffer, 0.0, self._changed)
             sent.buffer, sent.done = None, True
@@ -290,7 +290,7 @@ class Producer:
         self._check()
         if not room:
             raise BufferExhaustedError(
-                f"{self._buffered} bytes are in flight and the disk did not keep up for "
+                f"{self._buffered} bytes are in flight and were not written within "
                 f"{self._max_block} seconds; send less, or give the producer more buffer_memory"
             )
 
@@ -309,7 +309,7 @@ class Producer:
         return batch
 
     def _close_batch(self, batch: _Batch) -> None:
-        """No more records for this batch; the condition is held."""
+        """Close a batch to further records; the condition is held."""
         del self._open[batch.partition]
         if batch.size:
             self._ready.append(batch)
@@ -317,7 +317,7 @@ class Producer:
             self._unfinished.discard(batch)
 
     def flush(self) -> None:
-        """Return when everything sent before is delivered; raises the first error of it."""
+        """Wait until all earlier records are delivered; raises their first error."""
         with self._changed:
             self._check_fork()
             waiting = list(self._unfinished)
@@ -328,7 +328,7 @@ class Producer:
         self._raise_errors()
 
     def close(self) -> None:
-        """Deliver what was sent, and end the thread; raises the first error not yet raised."""
+        """Deliver all sent records and end the thread; raises the first error not yet raised."""
         with self._changed:
             if self._forked:
                 return
@@ -352,7 +352,7 @@ class Producer:
 
     def _check_fork(self) -> None:
         if self._forked:
-            raise ForkedError("this producer was made before a fork; make a new one here")
+            raise ForkedError("this producer was created before a fork; create a new one here")
 
     # --- the thread -----------------------------------------------------------------------
 
@@ -368,7 +368,7 @@ class Producer:
             self._deliver(batches)
 
     def _take(self) -> list[_Batch]:
-        """Batches that are full or due, in the order of each partition."""
+        """The batches that are full or due, in order within each partition."""
         now = monotonic()
         for batch in list(self._open.values()):
             if self._closed or batch.deadline <= now:
@@ -414,27 +414,27 @@ class Producer:
             batch.finish()
 
     def _append(self, batch: _Batch, log: "Log") -> None:
-        sealed, count = self._sealed(batch), len(cast(BatchBuffer, batch.buffer))
+        encoded, count = self._encode(batch), len(cast(BatchBuffer, batch.buffer))
         producer = NO_PRODUCER
         if self._producer_id >= 0:
             producer = (self._producer_id, 0, self._sequences.get(batch.partition, 0))
-        parts = append_split(log, sealed, producer)
-        batch.base_offset = parts[0].base_offset
-        if len(parts) > 1 or parts[0].error is not None:
-            batch.parts = parts
-            refused = [part.error for part in parts if part.error is not None]
+        appended = append_split(log, encoded, producer)
+        batch.base_offset = appended[0].base_offset
+        if len(appended) > 1 or appended[0].error is not None:
+            batch.appended = appended
+            refused = [each.error for each in appended if each.error is not None]
             batch.error = refused[0] if refused else None
             count -= len(refused)
         if self._producer_id >= 0:
-            self._count_up(batch, count)
+            self._advance_sequence(batch, count)
 
     def _log(self, partition: int) -> "Log":
         log = self._logs.get(partition)
-        if log is None or log.closed:  # closed: the topic was deleted, and may be there again
+        if log is None or log.closed:  # closed: the topic was deleted, and perhaps recreated
             log = self._logs[partition] = self.topic[partition]
         return log
 
-    def _sealed(self, batch: _Batch) -> bytes:
+    def _encode(self, batch: _Batch) -> bytes:
         """The complete batch, compressed; the log assigns offsets and leader epoch."""
         buffer = cast(BatchBuffer, batch.buffer)
         if self._producer_id >= 0:
@@ -447,8 +447,8 @@ class Producer:
             buffer.replace_records(codec.compress(self._codec, MAGIC, buffer.records))
         return buffer.to_bytes(attributes=self._codec)
 
-    def _count_up(self, batch: _Batch, count: int) -> None:
-        """Only what is in the log has used its sequence numbers, which wrap at 2^31."""
+    def _advance_sequence(self, batch: _Batch, count: int) -> None:
+        """Advance by the appended records only; sequence numbers wrap at 2^31."""
         sequence = self._sequences.get(batch.partition, 0)
         self._sequences[batch.partition] = (sequence + count) % SEQUENCES
 

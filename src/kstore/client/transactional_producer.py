@@ -1,4 +1,4 @@
-"""A transactional producer: writes to several partitions all or nothing."""
+"""A transactional producer: writes to several partitions atomically."""
 
 import logging
 import threading
@@ -32,7 +32,7 @@ from kstore.log.append_split import append_all
 from kstore.record import Headers
 from kstore.record.builder import BatchBuilder
 from kstore.record.timestamp import to_record_timestamp
-from kstore.topic_partition import TopicPartition, as_partition, as_place
+from kstore.topic_partition import TopicPartition, as_partition, as_topic_partition
 
 if TYPE_CHECKING:
     from kstore.client.consumer import Consumer
@@ -44,15 +44,15 @@ _TRANSACTIONAL = 0x10
 
 
 class TransactionalProducer:
-    """Writes to several partitions all or nothing; made by
+    """Writes to several partitions atomically; created by
     :meth:`kstore.Store.transactional_producer`.
 
-    ``with producer.transaction():`` commits when the block ends and aborts when it raises. What
-    was sent shows to readers with ``read_committed`` after the commit, all of it at once; others
-    see it before. One transaction at a time; safe to share between threads.
+    ``with producer.transaction():`` commits when the block ends and aborts when it raises.
+    Readers with ``read_committed`` see all records of a transaction after its commit, others
+    before. One transaction at a time; safe to share between threads.
 
     A second producer with the same transactional id, in this process or after the next opening,
-    ends what this one has open and takes its place: this one then raises ProducerFencedError.
+    aborts this one's open transaction and fences it: it then raises ProducerFencedError.
     """
 
     def __init__(
@@ -81,14 +81,14 @@ class TransactionalProducer:
         self._compression = compression
         self._durable = acks != 1
         self._lock = threading.RLock()
-        self._open = False  # whether a transaction was begun
+        self._open = False  # whether a transaction is open
         self._failed: BaseException | None = None  # why it can only be aborted
-        self._rewound: Consumer | None = None  # to be put back if the transaction is aborted
+        self._rewound: Consumer | None = None  # whose positions an abort resets
         self._builders: dict[TopicPartition, BatchBuilder] = {}
         self._joined: set[TopicPartition] = set()  # partitions of the transaction
-        self._written: dict[TopicPartition, int] = {}  # records of the transaction by now
+        self._written: dict[TopicPartition, int] = {}  # number of its records written so far
         self._sequences: dict[TopicPartition, int] = {}  # of the next batch
-        self._unsure: set[TopicPartition] = set()  # where the last append may have come through
+        self._unsure: set[TopicPartition] = set()  # whose last failed append may have succeeded
         self._topics = TransactionTopics(store)
         self._closed = False
         self._forked = False
@@ -103,9 +103,9 @@ class TransactionalProducer:
         return self._open
 
     def begin_transaction(self) -> None:
-        """Begin; raises InvalidTxnStateError where one is open already.
+        """Begin a transaction; raises InvalidTxnStateError if one is open.
 
-        One whose commit or abort failed after it was decided is finished first.
+        First finishes one whose commit or abort failed after its outcome was written.
         """
         with self._lock:
             self._check()
@@ -115,12 +115,12 @@ class TransactionalProducer:
             self._open, self._failed = True, None
 
     def commit_transaction(self) -> None:
-        """Write what is still gathered and commit: all of it counts from now on, or none.
+        """Write the buffered records and commit atomically.
 
-        With ``acks="all"`` it survives a power cut when this returns. After a StorageError it may
-        be called again; where that came once the decision was written, nothing can take it back,
-        and the next transaction, ``close`` or the next opening of the store finishes it.
-        Raises ProducerFencedError, and InvalidTxnStateError without a transaction or where an
+        With ``acks="all"`` the commit survives a power cut when this returns. After a
+        StorageError it may be called again; if the outcome had been written, it is final, and
+        the next transaction, ``close`` or the next opening of the store finishes it.
+        Raises ProducerFencedError, and InvalidTxnStateError without a transaction or if an
         earlier ``send`` failed: then it can only be aborted.
         """
         with self._lock:
@@ -130,14 +130,14 @@ class TransactionalProducer:
                     f"the transaction can only be aborted: {self._failed}"
                 ) from self._failed
             self._topics.check()
-            for place in list(self._builders):
-                self._write(place)
+            for tp in list(self._builders):
+                self._write(tp)
             self._end(commit=True)
 
     def abort_transaction(self) -> None:
-        """Let nothing of it count. Partitions of a consumer given to
-        :meth:`send_offsets_to_transaction` go back to their committed offsets. After a
-        StorageError it may be called again, and what comes next finishes it where it was decided.
+        """Abort the transaction. Partitions of a consumer given to
+        :meth:`send_offsets_to_transaction` return to their committed offsets. After a
+        StorageError it may be called again; the next call finishes it if the outcome was written.
         """
         with self._lock:
             self._check_open()
@@ -147,19 +147,19 @@ class TransactionalProducer:
 
     @contextmanager
     def transaction(self) -> Iterator["TransactionalProducer"]:
-        """A block that commits at its end, and aborts where it raises (also in the commit)."""
+        """A block that commits at its end, and aborts if it raises (also in the commit)."""
         self.begin_transaction()
         try:
             yield self
             self.commit_transaction()
         except BaseException:
             if self._open:
-                with suppress(KStoreError):  # the first error tells more
+                with suppress(KStoreError):  # raise the first error
                     self.abort_transaction()
             raise
 
     def _finish_decided(self) -> bool:
-        """Finish a commit or abort that failed after it was decided; False: none was."""
+        """Finish a commit or abort that failed after its outcome was written; False: none."""
         if not self._joined:
             return False
         state = self._coordinator.check(
@@ -171,21 +171,21 @@ class TransactionalProducer:
         return True
 
     def _end(self, *, commit: bool) -> None:
-        """The outcome; what is to be done after an abort is kept until the abort came through."""
+        """End the transaction; the state stays until the coordinator has succeeded."""
         if self._joined:
             self._coordinator.end(
                 self.transactional_id, self.producer_id, self.producer_epoch,
                 commit=commit, durable=self._durable,
             )  # fmt: skip
         if self._rewound is not None and not commit:
-            with suppress(ClosedError):  # then it has no positions
+            with suppress(ClosedError):  # a closed consumer has no positions
                 self._rewound.seek_to_committed()
         self._open, self._failed, self._rewound = False, None, None
         self._joined.clear()
         self._written.clear()
         self._topics.clear()
 
-    # --- what goes into it ----------------------------------------------------------------
+    # --- its records ----------------------------------------------------------------------
 
     def send(
         self,
@@ -197,9 +197,9 @@ class TransactionalProducer:
         timestamp: datetime | int | None = None,
         partition: int | None = None,
     ) -> TopicPartition:
-        """Put one record into the transaction; returns the partition that it goes to.
+        """Add a record to the transaction; returns its partition.
 
-        It is written when a batch is full, or by ``commit_transaction``. Raises
+        The record is written when its batch is full, or by ``commit_transaction``. Raises
         InvalidTxnStateError outside a transaction, ProducerFencedError, and the errors of
         :meth:`kstore.Log.append_as_leader`.
         """
@@ -210,24 +210,24 @@ class TransactionalProducer:
             if partition is None:
                 partition = known.partition_for(key, value)
             elif (partition := as_partition(partition)) not in known._partitions:
-                self._store._log(topic, partition)  # raises by name
+                self._store._log(topic, partition)  # raises, naming the partition
             when = time_ns() // 1_000_000 if timestamp is None else to_record_timestamp(timestamp)
-            place = TopicPartition(topic, partition)
-            self._put(place, value, key, headers, when)
-            return place
+            tp = TopicPartition(topic, partition)
+            self._put(tp, value, key, headers, when)
+            return tp
 
     def send_offsets_to_transaction(
         self,
         offsets: "Consumer | Mapping[TopicPartition | tuple[str, int], int]",
         group: str | None = None,
     ) -> None:
-        """Commit offsets of a group with the transaction: consume, transform, produce, once.
+        """Commit a group's offsets with the transaction: exactly-once consume, transform, produce.
 
         Parameters
         ----------
         offsets
             The next offset to read of each partition, or a consumer: then its positions, for
-            its group. It must not commit by itself.
+            its group. The consumer must not commit by itself.
         group
             Whose offsets; not needed with a consumer.
         """
@@ -251,72 +251,74 @@ class TransactionalProducer:
             else:
                 if group is None:
                     raise InvalidConfigError("offsets are committed for a group: name it")
-                wanted = [(as_place(at), check_offset(offset)) for at, offset in offsets.items()]
+                wanted = [
+                    (as_topic_partition(at), check_offset(offset)) for at, offset in offsets.items()
+                ]
                 members = StoreGroup(self._store, group)
-            for place, _ in wanted:
-                self._topics.add(place.topic)
+            for tp, _ in wanted:
+                self._topics.add(tp.topic)
             partition = members.make_topic()
             for record in members.transactional_records(wanted):
-                place = TopicPartition(OFFSETS_TOPIC, partition)
-                self._put(place, record.value, record.key, None, record.timestamp)
+                tp = TopicPartition(OFFSETS_TOPIC, partition)
+                self._put(tp, record.value, record.key, None, record.timestamp)
 
     def _put(
         self,
-        place: TopicPartition,
+        tp: TopicPartition,
         value: bytes | None,
         key: bytes | None,
         headers: Headers | None,
         timestamp: int,
     ) -> None:
-        if place not in self._joined:
+        if tp not in self._joined:
             self._coordinator.add_partitions(
-                self.transactional_id, self.producer_id, self.producer_epoch, [place]
+                self.transactional_id, self.producer_id, self.producer_epoch, [tp]
             )
-            self._joined.add(place)
-        builder = self._builder(place)
+            self._joined.add(tp)
+        builder = self._builder(tp)
         while not builder.append(value, key=key, headers=headers, timestamp=timestamp):
-            self._write(place)
+            self._write(tp)
         if builder.is_full:
-            self._write(place)
+            self._write(tp)
 
-    def _builder(self, place: TopicPartition) -> BatchBuilder:
-        builder = self._builders.get(place)
+    def _builder(self, tp: TopicPartition) -> BatchBuilder:
+        builder = self._builders.get(tp)
         if builder is None:
-            config = self._store._log_config(place.topic)
+            config = self._store._log_config(tp.topic)
             size = config.batch_size if self._batch_size is None else self._batch_size
             asked = self._compression
-            if place.topic in INTERNAL_TOPICS:  # offsets, which their reader wants as they are
+            if tp.topic in INTERNAL_TOPICS:  # committed offsets keep their codec
                 config, asked = replace(config, compression_type="producer"), None
-            elif all(place.topic != other.topic for other in self._builders):
-                warn_of_codec(config, asked, place.topic)
-            builder = self._builders[place] = BatchBuilder(
+            elif all(tp.topic != other.topic for other in self._builders):
+                warn_of_codec(config, asked, tp.topic)
+            builder = self._builders[tp] = BatchBuilder(
                 size_limit=min(size, config.max_message_bytes, config.segment_bytes),
                 compression=codec_of_batches(config, asked),
             )
         return builder
 
     def flush(self) -> None:
-        """Write all batches that are begun; their records show to read_uncommitted."""
+        """Write all open batches; readers with read_uncommitted see their records."""
         with self._lock:
             self._check_open()
-            for place in list(self._builders):
-                self._write(place)
+            for tp in list(self._builders):
+                self._write(tp)
 
-    def _write(self, place: TopicPartition) -> None:
-        builder = self._builders[place]
+    def _write(self, tp: TopicPartition) -> None:
+        builder = self._builders[tp]
         count = len(builder)
         if not count:
             return
-        log = self._store._log(*place)
-        sequence = self._sequences.get(place, 0)
-        if place in self._unsure:
+        log = self._store._log(*tp)
+        sequence = self._sequences.get(tp, 0)
+        if tp in self._unsure:
             sequence = next_sequence(log.producers(), self.producer_id, self.producer_epoch)
         producer = (self.producer_id, self.producer_epoch, sequence)
         builder.set_producer(*producer)
         try:
             batch = builder.build(attributes=_TRANSACTIONAL)
-            self._unsure.add(place)
-            append_all(log, batch, producer, self._written.get(place, 0))
+            self._unsure.add(tp)
+            append_all(log, batch, producer, self._written.get(tp, 0))
         except InvalidProducerEpochError as error:
             self._failed = error
             raise ProducerFencedError(
@@ -326,14 +328,14 @@ class TransactionalProducer:
         except BaseException as error:
             self._failed = error
             raise
-        self._sequences[place] = (sequence + count) % SEQUENCES
-        self._written[place] = self._written.get(place, 0) + count
-        self._unsure.discard(place)
+        self._sequences[tp] = (sequence + count) % SEQUENCES
+        self._written[tp] = self._written.get(tp, 0) + count
+        self._unsure.discard(tp)
 
     # --- the end --------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Abort what is open. Again is harmless."""
+        """Abort an open transaction. A second call is harmless."""
         with self._lock:
             if self._closed or self._forked:
                 return
@@ -347,7 +349,7 @@ class TransactionalProducer:
 
     def _check(self) -> None:
         if self._forked:
-            raise ForkedError("this producer was made before a fork; make a new one here")
+            raise ForkedError("this producer was created before a fork; create a new one here")
         if self._closed:
             raise ClosedError("the producer is closed")
 

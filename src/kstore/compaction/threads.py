@@ -261,7 +261,7 @@ class LogCleaner:
                 here = tuple(
                     each
                     for each in found
-                    if manager.catalog.places.get(each.topic, {}).get(each.partition) is place
+                    if manager.catalog.topics.get(each.topic, {}).get(each.partition) is place
                 )
                 write_uncleanable(place.files, place.path, here)
 
@@ -371,5 +371,5 @@ def _compacted(manager: "LogManager") -> list[tuple[str, int]]:
             (name, partition)
             for name in manager.catalog.configured()
             if "compact" in manager.catalog.config(name).cleanup_policy
-            for partition in sorted(manager.catalog.places.get(name, ()))
+            for partition in sorted(manager.catalog.topics.get(name, ()))
         ]

@@ -1,4 +1,4 @@
-"""What Kafka's internal topics have in common: few of their many partitions are in use."""
+"""Lists the partitions in use of Kafka's internal topics, which have many empty ones."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 def filled_partitions(store: "Store", topic: str) -> Iterator[TopicPartition]:
     """The partitions of a topic that have bytes, without opening any.
 
-    Damaged ones are among them: whoever reads them gets the error. Those in a directory that is
-    offline are left out.
+    Includes corrupt ones, whose error is raised when they are read. Skips partitions of an
+    offline directory.
     """
     with store._lock:
-        places = sorted(store._catalog.places.get(topic, {}).items())
-    for partition, place in places:
-        path = place.join(partition_directory(topic, partition))
-        if place.offline is None and not is_empty(place.files, path):
+        log_dirs = sorted(store._catalog.topics.get(topic, {}).items())
+    for partition, log_dir in log_dirs:
+        path = log_dir.join(partition_directory(topic, partition))
+        if log_dir.offline is None and not is_empty(log_dir.files, path):
             yield TopicPartition(topic, partition)

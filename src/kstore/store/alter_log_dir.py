@@ -1,9 +1,10 @@
-"""Partitions that change their log directory: Kafka's alterReplicaLogDirs, step by step.
+"""Moves partitions to another log directory: Kafka's alterReplicaLogDirs.
 
-Kafka's order: the copy is made in a ``-future`` folder; when nothing is missing it gets the plain
-name, then the old folder becomes ``-delete``. A crash between these two leaves two plain folders,
-on which Kafka does not start. Kstore's copy carries the plain file ``kstore.moved`` from just
-before the first rename until the old folder is gone, so the next writer knows which one counts.
+Kafka's order: a ``-future`` folder receives the copy; once it is complete it is renamed to the
+plain name, then the old folder becomes ``-delete``. A crash between the two renames leaves two
+plain folders, on which Kafka does not start. kstore's copy contains the file ``kstore.moved`` from
+just before the first rename until the old folder is removed, so the next writer knows which copy
+to use.
 """
 
 import logging
@@ -30,62 +31,62 @@ _LOGGER = logging.getLogger("kstore")
 
 
 class MoveInfo(NamedTuple):
-    """What a move did. ``size`` is what was copied, in bytes, 0 where nothing had to be."""
+    """The result of a move. ``size``: bytes copied, 0 if nothing had to be copied."""
 
     source: str
     target: str
     size: int
 
 
-class Moves:
-    """The moves of one store. Safe to share between threads; one move of a partition at a time."""
+class ReplicaMoves:
+    """The moves of one store. Thread safe; one move of a partition at a time."""
 
     def __init__(self, manager: "LogManager") -> None:
         self._manager = manager
-        self._under_way: set[PartitionKey] = set()
+        self._moving: set[PartitionKey] = set()
 
-    def under_way(self, key: PartitionKey) -> bool:
+    def is_moving(self, key: PartitionKey) -> bool:
         """Whether a partition is being moved (then it is not compacted, as in Kafka)."""
-        return key in self._under_way
+        return key in self._moving
 
     def refuse_during(self, topic: str) -> None:
-        for name, partition in self._under_way:
+        for name, partition in self._moving:
             if name == topic:
                 raise PolicyViolationError(
-                    f"{topic}-{partition} is being moved to another directory; let that end first"
+                    f"{topic}-{partition} is being moved to another directory; wait for its end"
                 )
 
-    def forget_unfinished(self, key: PartitionKey) -> None:
-        """The log was cut: what an unfinished copy has beyond that must not come back."""
+    def drop_unfinished(self, key: PartitionKey) -> None:
+        """Drop the unfinished copy of a truncated log: it may have the truncated records."""
         with self._manager.lock:
-            if key not in self._under_way:
+            if key not in self._moving:
                 self._manager.catalog.drop_futures(key)
 
     def recover_unfinished(self, maps: "MapBudget") -> None:
-        """Recover the copies that a crash left, as Kafka loads what it finds in ``-future``.
+        """Recover the copies that a crash left, as Kafka loads ``-future`` folders.
 
-        A clean stop says of every file in its directory that it is whole: a broker would append
-        to a torn copy. One that is damaged otherwise goes, where its partition is there.
+        The clean-shutdown marker covers every file in its directory: after it, a broker would
+        append to a torn copy. A copy that is corrupt otherwise is removed if its partition exists.
         """
         catalog = self._manager.catalog
         for each in list(catalog.retired):
-            key, place = (each.name.topic, each.name.partition), each.place
-            if each.name.state != FUTURE or place.clean or place.offline is not None:
+            key, log_dir = (each.name.topic, each.name.partition), each.log_dir
+            if each.name.state != FUTURE or log_dir.clean or log_dir.offline is not None:
                 continue
-            folder, config = place.join(each.folder), catalog.config(key[0])
+            folder, config = log_dir.join(each.folder), catalog.config(key[0])
             try:
-                loaded = load(place.files, folder, config, clean=False)
-                writer = LogWriter(folder, loaded, config=config, files=place.files, maps=maps)
-                place.unsettled |= not writer.close()
+                loaded = load(log_dir.files, folder, config, clean=False)
+                writer = LogWriter(folder, loaded, config=config, files=log_dir.files, maps=maps)
+                log_dir.unsettled |= not writer.close()
             except StorageError:
-                if place.offline is None:
+                if log_dir.offline is None:
                     raise
             except KStoreError as error:
-                if key[1] in catalog.places.get(key[0], {}):
+                if key[1] in catalog.topics.get(key[0], {}):
                     catalog.remove_retired(each)
                 else:
-                    _LOGGER.warning("%s: left as it is, %s", folder, error)
-                    place.unsettled = True
+                    _LOGGER.warning("%s: not recovered, left unchanged: %s", folder, error)
+                    log_dir.unsettled = True
 
     def move(
         self,
@@ -99,24 +100,24 @@ class Moves:
         key = (log.topic, log.partition)
         catalog = self._manager.catalog
         with self._manager.lock:
-            source, target = catalog.place(*key), catalog.directory(path)
-            if key in self._under_way:
+            source, target = catalog.log_dir_of(*key), catalog.directory(path)
+            if key in self._moving:
                 raise PolicyViolationError(f"{key[0]}-{key[1]} is being moved already")
             for each in (source, target):
                 if each.offline is not None:
                     raise each.refusal()
-            if source is target:  # Kafka: this ends a move that was begun
+            if source is target:  # Kafka: this cancels a move
                 catalog.drop_futures(key)
                 return MoveInfo(source.path, target.path, 0)
-            target.begin()  # from here on a crash means recovery
+            target.begin()  # a crash from here on requires recovery
             catalog.drop_futures(key, but=target)
             folder = catalog.begin_move(key, target)
-            self._under_way.add(key)
+            self._moving.add(key)
         copy = FutureReplica(writer, target.files, folder, pace, progress)
         try:
             with writer.replacer.without_cleaning():
                 copy.catch_up()
-                # The log's own locks first, as everywhere: who holds them may open another log.
+                # Lock order: the log's locks first, because their holder may open another log.
                 with writer.relocator.standstill(), self._manager.lock:
                     if self._manager.closed:
                         raise ClosedError("the store is closed", path=target.path)
@@ -127,7 +128,7 @@ class Moves:
             self._settle(copy, target)
             raise
         finally:
-            self._under_way.discard(key)
+            self._moving.discard(key)
         return MoveInfo(source.path, target.path, copy.written)
 
     def _swap(
@@ -139,8 +140,8 @@ class Moves:
         target: "LogDir",
         folder: str,
     ) -> None:
-        """Let the copy take the partition's place. Checkpoints there come first: were they
-        missing after a crash, records that were deleted would be back."""
+        """Make the copy the partition. The target's checkpoints are written first: without them,
+        deleted records would reappear after a crash."""
         key = (log.topic, log.partition)
         plain = target.join(partition_directory(*key))
         copy.complete()
@@ -154,14 +155,14 @@ class Moves:
             writer.relocator.relocate(target.files, plain, views)
         except BaseException:
             if writer.state.directory != plain:
-                _take_back(writer, target, folder, plain)
+                _undo_rename(writer, target, folder, plain)
             raise
         log.path = plain
         self._manager.catalog.move(key, target)
 
     def _retire(self, key: PartitionKey, source: "LogDir") -> "Retired":
-        """The old copy goes. Where its disk does not let it, the sign stays: the next to open
-        the store knows which copy counts."""
+        """Retire the old copy. If its disk fails, ``kstore.moved`` stays, so that the next process
+        to open the store knows which copy to use."""
         try:
             retired = self._manager.catalog.retire_copy(source, key)
         except StorageError:
@@ -171,15 +172,15 @@ class Moves:
         return retired
 
     def _settle(self, copy: FutureReplica, target: "LogDir") -> None:
-        """Leave an unfinished copy so that it can be gone on with, by Kafka too."""
+        """Leave an unfinished copy such that a later move, Kafka's too, can continue."""
         try:
-            copy.settle()
+            copy.truncate_unfinished()
         except StorageError:
             target.unsettled = True
 
 
-def _take_back(writer: LogWriter, target: "LogDir", folder: str, plain: str) -> None:
-    """Undo a rename whose sync failed; if that fails, nothing may be appended to either copy."""
+def _undo_rename(writer: LogWriter, target: "LogDir", folder: str, plain: str) -> None:
+    """Undo a rename whose sync failed; if the undo fails, no copy accepts appends."""
     try:
         if target.files.kind(plain) is not None:
             target.files.rename(plain, folder)

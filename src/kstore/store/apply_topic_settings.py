@@ -1,4 +1,4 @@
-"""The settings of a store's topics, and the open logs that follow them."""
+"""Changes the settings of topics and applies them to the open logs."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -16,9 +16,9 @@ class TopicSettings:
         self._manager = manager
 
     def configure(self, topic: str, config: LogConfig) -> Mapping[str, str]:
-        """Replace a topic's settings; returns what was set before and is not any more."""
+        """Replace a topic's settings; returns the settings that this removed."""
         with self._manager.lock:
-            if topic not in self._manager.catalog.places:
+            if topic not in self._manager.catalog.topics:
                 raise self._manager.catalog.unknown(topic)
             before, now = self._manager.catalog.own_properties(topic), config.to_properties()
             self._manager.catalog.configure(topic, config)
@@ -28,7 +28,7 @@ class TopicSettings:
     def alter(self, topic: str, changes: Mapping[str, object], unset: Sequence[str]) -> None:
         """Change some of a topic's settings."""
         with self._manager.lock:
-            if topic not in self._manager.catalog.places:
+            if topic not in self._manager.catalog.topics:
                 raise self._manager.catalog.unknown(topic)
             self._manager.catalog.configure(
                 topic, self._manager.catalog.merged_config(topic, changes, unset)
@@ -36,7 +36,7 @@ class TopicSettings:
         self._configure_logs(topic)
 
     def _configure_logs(self, topic: str) -> None:
-        """Give a topic's settings to its open logs: the last ones, where several threads do so."""
+        """Apply a topic's latest settings to its open logs, also if several threads change them."""
         config = None
         while config != (latest := self._manager.catalog.config(topic)):
             config = latest

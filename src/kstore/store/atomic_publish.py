@@ -1,18 +1,18 @@
-"""Batches made elsewhere appended to several partitions as one: all of them show, or none.
+"""Atomic publication: staged batches of several partitions become visible together, or none do.
 
 A *publication* is a rollback journal with one switch:
 
-1. its manifest, ``kstore.publishing.<token>``, is on disk in the first log directory;
-2. each partition gets a fence, ``kstore.fence``: where it ended, and which manifest counts;
-3. the batches are appended and flushed; large files of them become segments by a rename
+1. its manifest, ``kstore.publishing.<token>``, is written and synced in the first log directory;
+2. each partition gets a barrier, ``kstore.fence``: its end offset and the manifest's name;
+3. the batches are appended and flushed; large staged files become segments by a rename
    (:mod:`kstore.log.import_segment`);
-4. the manifest is renamed to ``kstore.published.<id>`` (or removed): now everything shows.
+4. the manifest is renamed to ``kstore.published.<id>`` (or removed): all batches are visible.
 
-A reader in another process, of either isolation, shows nothing beyond a barrier while the manifest
-that it names exists (:mod:`kstore.files.publish_barrier`, honoured by :mod:`kstore.log.reader`). A
-publication that did not come to its switch is undone before the next writer's store can be used:
-its batches, which nobody has seen, are truncated. What cannot be proven to be one of them is never
-cut.
+A reader in another process, of either isolation level, returns nothing beyond a barrier while the
+manifest that it names exists (:mod:`kstore.files.publish_barrier`, applied by
+:mod:`kstore.log.reader`). The next writer undoes an interrupted publication before its store can be
+used: it truncates the batches, which no reader has seen. Batches that cannot be proven to belong to
+the publication are never truncated.
 """
 
 import errno
@@ -50,44 +50,44 @@ _LOGGER = logging.getLogger("kstore")
 _HEAD = 61
 _ADOPTING = 2  # format of a manifest whose files may have become segments
 _CHUNK = 1 << 20  # bytes appended at a time
-_UNFLUSHED = 16 << 20  # bytes of a partition that wait for the disk, before it is told to begin
-_THREADS = 4  # partitions that are appended side by side
+_UNFLUSHED = 16 << 20  # bytes of a partition not yet synced, from which on a flush is started
+_THREADS = 4  # partitions appended to in parallel
 
 FindLog = Callable[[str, int], Log]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """Whole batches of one partition in a staged file of the manifest's directory."""
+class StagedRange:
+    """Complete batches of one partition in a staged file of the manifest's directory."""
 
     file: str
     position: int
     size: int
-    crc: int  # CRC-32 of these bytes (zlib's), as they were staged
-    alone: bool = False  # the file holds nothing but this partition's batches, in order
+    crc: int  # zlib's CRC-32 of the staged bytes
+    alone: bool = False  # the file contains only this partition's batches, in order
 
 
 @dataclass(slots=True)
 class Part:
-    """What one partition gets."""
+    """The batches for one partition, and where it ended before them."""
 
     topic: str
     partition: int
-    pieces: list[Piece]
+    ranges: list[StagedRange]
     count: int  # of records
     base_offset: int = -1
     segment: int = -1
     position: int = -1
-    log_dir: str | None = None  # of the partition, relative to the manifest's; None: not told
+    log_dir: str | None = None  # of the partition, relative to the manifest's; None: unknown
 
     @property
     def size(self) -> int:
-        return sum(piece.size for piece in self.pieces)
+        return sum(each.size for each in self.ranges)
 
     @property
     def crc(self) -> int:
-        """CRC-32 of its pieces' CRC-32s, four bytes each, big-endian."""
-        return crc32(b"".join(piece.crc.to_bytes(4, "big") for piece in self.pieces))
+        """CRC-32 of the ranges' CRC-32s, four bytes each, big-endian."""
+        return crc32(b"".join(each.crc.to_bytes(4, "big") for each in self.ranges))
 
 
 @dataclass(slots=True)
@@ -97,20 +97,22 @@ class Publication:
     files: Files
     directory: str
     token: str
-    identity: str | None  # of whom; None: nobody comes back for it
+    identity: str | None  # of the job; None: it is not repeated
     batch: int
     at_ms: int
     parts: list[Part] = field(default_factory=list)
-    retention_ms: int | None = None  # how long what is published under an identity is remembered
-    binding: Mapping[str, object] = field(default_factory=dict)  # more of the identity, to keep
-    keep_timestamps: bool = False  # also where the topic's are LogAppendTime
+    retention_ms: int | None = None  # how long the identity is remembered
+    binding: Mapping[str, object] = field(
+        default_factory=dict
+    )  # more properties of the identity, stored in the manifest
+    keep_timestamps: bool = False  # also in topics with LogAppendTime
 
     @property
     def path(self) -> str:
         return os.path.join(self.directory, PUBLISHING_PREFIX + self.token)
 
     def begin(self, find: FindLog) -> None:
-        """Write the manifest, then a fence into every partition; nothing is appended yet."""
+        """Write the manifest, then a barrier into every partition; nothing is appended yet."""
         for part in self.parts:
             log = find(part.topic, part.partition)
             if log.config.message_magic != 2:
@@ -124,7 +126,7 @@ class Publication:
             part.segment, part.position = active.base_offset, active.size
             part.log_dir = os.path.relpath(os.path.dirname(log.path), self.directory)
         manifest = self._document()
-        if len(manifest) > LARGEST_MANIFEST:  # else nobody could undo or finish it
+        if len(manifest) > LARGEST_MANIFEST:  # no process could undo or finish it
             raise KStoreError(
                 f"too much to publish at once: the manifest would have {len(manifest)} bytes, and "
                 f"at most {LARGEST_MANIFEST} are read; write it in several jobs",
@@ -141,23 +143,23 @@ class Publication:
                 "manifest": os.path.relpath(self.path, log.path),
             }
             contents.append((os.path.join(log.path, FENCE), json.dumps(document).encode() + b"\n"))
-        # What is copied has to be on disk before it can be on disk in a log: undoing compares
-        # them. Files of one partition are: who staged them has seen to that.
-        shared = {piece.file for part in self.parts for piece in part.pieces if not piece.alone}
+        # Staged bytes must be on disk before their copies are on disk in a log, because undoing
+        # compares the two. Files with a single partition were synced when they were staged.
+        shared = {each.file for part in self.parts for each in part.ranges if not each.alone}
         staged: list[int] = []
         try:
             for name in sorted(shared):
                 staged.append(self.files.open(os.path.join(self.directory, name)))
-            # A fence alone counts for nothing.
+            # A barrier without its manifest has no effect.
             self.files.write_all_atomically(contents, beside=staged)
         finally:
             for fd in staged:
                 self.files.close(fd)
 
     def append(self, find: FindLog) -> None:
-        """Append every part, and return when all of it is on disk.
+        """Append to every partition; return when all appended batches are on disk.
 
-        Raises CorruptRecordError where a staged file is not what was staged.
+        Raises CorruptRecordError if a staged file has changed.
         """
         logs = [find(part.topic, part.partition) for part in self.parts]
         if len(logs) < 2 and sum(part.size for part in self.parts) <= _UNFLUSHED:
@@ -176,36 +178,36 @@ class Publication:
             each.result()
 
     def _append_part(self, part: Part, log: Log, flushing: "Executor | None") -> None:
-        """Append what one partition gets; the disk writes while the next piece is copied."""
+        """Append to one partition; the disk writes while the next range is copied."""
         stamped = log.config.message_timestamp_type == "LogAppendTime" and not self.keep_timestamps
         append_time = self.at_ms if stamped else -1
         unflushed = 0
-        under_way: Future[None] | None = None
-        for name, group in groupby(part.pieces, key=lambda piece: piece.file):
-            pieces = list(group)
-            if self._adopt(pieces, log):
+        flush: Future[None] | None = None
+        for name, group in groupby(part.ranges, key=lambda each: each.file):
+            ranges = list(group)
+            if self._adopt(ranges, log):
                 continue
-            for piece in pieces:
-                _append(log, self._read(piece), os.path.join(self.directory, name), append_time)
-                unflushed += piece.size
-                idle = under_way is None or under_way.done()
+            for each in ranges:
+                _append(log, self._read(each), os.path.join(self.directory, name), append_time)
+                unflushed += each.size
+                idle = flush is None or flush.done()
                 if flushing is not None and unflushed > _UNFLUSHED and idle:
-                    under_way, unflushed = flushing.submit(log.flush), 0
+                    flush, unflushed = flushing.submit(log.flush), 0
         if log.end_offset != part.base_offset + part.count:
             raise CorruptRecordError(
                 f"{part.count} records were staged for {part.topic}-{part.partition}, but "
-                f"{log.end_offset - part.base_offset} came",
+                f"{log.end_offset - part.base_offset} were appended",
                 path=log.path,
                 offset=part.base_offset,
             )
         log.flush()
 
-    def _adopt(self, pieces: list[Piece], log: Log) -> bool:
-        """Whether a file with all of these pieces became a segment; else they are to be copied."""
-        config, size = log.config, sum(piece.size for piece in pieces)
-        path = os.path.join(self.directory, pieces[0].file)
+    def _adopt(self, ranges: list[StagedRange], log: Log) -> bool:
+        """Whether a file with all of these ranges became a segment; else they must be copied."""
+        config, size = log.config, sum(each.size for each in ranges)
+        path = os.path.join(self.directory, ranges[0].file)
         if (
-            not pieces[0].alone
+            not ranges[0].alone
             or not least_size(config) <= size == self.files.size_of(path)
             or config.message_timestamp_type == "LogAppendTime"
         ):
@@ -219,35 +221,35 @@ class Publication:
         placed = place_file(self.files, path, offset, epoch, config)
         if not placed.fits(config):
             return False
-        log.flush()  # after a power cut no segment is there without what comes before it
+        log.flush()  # a power cut must not leave a segment without its predecessors
         return writer.importer.import_file(placed)
 
-    def _read(self, piece: Piece, segment: str | None = None) -> bytearray:
-        """The bytes of a piece as they were staged; segment is what its file may have become."""
-        path = os.path.join(self.directory, piece.file)
+    def _read(self, each: StagedRange, segment: str | None = None) -> bytearray:
+        """The staged bytes of a range; ``segment``: the path that its file may have now."""
+        path = os.path.join(self.directory, each.file)
         if segment is not None and self.files.kind(path) is None:
             path = segment
-        data = bytearray(piece.size)
+        data = bytearray(each.size)
         fd = self.files.open(path)
         try:
-            size = self.files.preadv_into(fd, data, piece.position)
+            size = self.files.preadv_into(fd, data, each.position)
         finally:
             self.files.close(fd)
-        if piece.alone:
+        if each.alone:
             _unplace(data)
-        if size != piece.size or crc32(data) != piece.crc:
+        if size != each.size or crc32(data) != each.crc:
             raise CorruptRecordError(
-                f"{piece.size} bytes were staged here, and are cut or damaged: run the job again",
+                f"{each.size} staged bytes are truncated or corrupt: run the job again",
                 path=path,
-                position=piece.position,
+                position=each.position,
             )
         return data
 
     def show(self, published: str | None) -> None:
-        """The switch: from here on everything shows. ``published`` is the manifest's new path.
+        """Make all batches visible. ``published`` is the manifest's new path, None removes it.
 
-        Raises UnsyncedError where it shows, and a power cut may take it back. Then what was staged
-        stays, for that would be undone by it.
+        Raises UnsyncedError if the batches are visible but a power cut may undo that. The staged
+        files are then kept, because undoing needs them.
         """
         if published is None:
             self.files.remove(self.path)
@@ -256,11 +258,11 @@ class Publication:
         sync_progress(self.files, self.directory, self.identity)
 
     def undo(self, find: FindLog, log_dirs: Sequence[str]) -> None:
-        """Take back what was appended; nothing where the switch has come, or never began.
+        """Truncate the appended batches; no effect if they are visible or were never appended.
 
-        ``log_dirs`` are the store's that are not offline. Raises RecoveryNeededError, and leaves
-        all as it is, where a partition lies in another one, or what was staged is not there to be
-        compared with.
+        ``log_dirs`` are the store's directories that are not offline. Raises RecoveryNeededError
+        and changes nothing if a partition is in another directory, or if staged files that the
+        log must be compared with are missing.
         """
         if self.files.kind(self.path) is None:
             return
@@ -269,21 +271,21 @@ class Publication:
         for (log, part), proven in zip(begun, own, strict=True):
             if not proven:
                 _LOGGER.warning(
-                    "%s-%d: an unfinished publication is not undone from offset %d on, for "
-                    "another program has appended behind it: records of it stay",
+                    "%s-%d: an interrupted publication is not undone from offset %d on, because "
+                    "another program has appended behind it: its records stay",
                     part.topic,
                     part.partition,
                     part.base_offset,
                 )
                 continue
-            # Where nothing counts yet, too: an append or a roll that failed may have left files.
+            # Also without appended batches: a failed append or roll may have left files.
             log.truncate_to(part.base_offset)
         self.files.remove(self.path)
         self.files.sync_directory(self.directory)
         self.clear(find)
 
     def _begun(self, find: FindLog, log_dirs: Sequence[str]) -> Iterator[tuple[Log, Part]]:
-        """The partitions that may have got something, without those of topics that are gone."""
+        """The partitions that may have been appended to, without those of deleted topics."""
         for part in self.parts:
             try:
                 log = find(part.topic, part.partition)
@@ -294,22 +296,22 @@ class Publication:
                 yield log, part
 
     def _check_gone(self, part: Part, log_dirs: Sequence[str]) -> None:
-        """RecoveryNeededError where a partition may well be there, in a directory not opened."""
-        if part.log_dir is None:  # an older kstore did not write it down
+        """Raise RecoveryNeededError if the partition may exist in a directory that is not open."""
+        if part.log_dir is None:  # written by an older kstore
             return
-        place = os.path.normpath(os.path.join(self.directory, part.log_dir))
-        if place not in log_dirs:
+        log_dir = os.path.normpath(os.path.join(self.directory, part.log_dir))
+        if log_dir not in log_dirs:
             raise RecoveryNeededError(
-                f"a publication that was cut short has to be undone in {part.topic}-"
-                f"{part.partition}, too: open the store with all of its log directories, {place} "
-                "among them, and none of them offline",
+                f"an interrupted publication must be undone in {part.topic}-{part.partition}, too: "
+                f"open the store with all of its log directories, including {log_dir}, and none "
+                "of them offline",
                 path=self.path,
             )
 
     def clear(self, find: FindLog) -> None:
-        """Remove the fences, which count no more, and what was staged.
+        """Remove the barriers, which have no effect any more, and the staged files.
 
-        What cannot be removed is left: all is decided, and the next writer takes it away.
+        Files that cannot be removed are harmless; the next writer removes them.
         """
         for part in self.parts:
             try:
@@ -317,13 +319,13 @@ class Publication:
             except UnknownTopicOrPartitionError:
                 continue
             _remove(self.files, fence)
-        for name in sorted({piece.file for part in self.parts for piece in part.pieces}):
+        for name in sorted({each.file for part in self.parts for each in part.ranges}):
             _remove(self.files, os.path.join(self.directory, name))
 
     def _is_own(self, log: Log, part: Part) -> bool:
-        """Whether every batch behind the fence is one that was staged, in order.
+        """Whether the batches behind the barrier are the staged ones, in order.
 
-        Raises RecoveryNeededError where that cannot be told.
+        Raises RecoveryNeededError if that cannot be determined.
         """
         stamped = log.config.message_timestamp_type == "LogAppendTime"
         staged = self._staged_heads(part, log)
@@ -331,7 +333,7 @@ class Publication:
         while True:
             try:
                 head = next(stored, None)
-            except CorruptRecordError:  # no record batch of ours
+            except CorruptRecordError:  # not a staged record batch
                 return False
             if head is None:
                 return True
@@ -339,12 +341,12 @@ class Publication:
                 own = next(staged, b"")
             except (CorruptRecordError, StorageError) as error:
                 if isinstance(error, StorageError) and error.errno != errno.ENOENT:
-                    raise  # nobody knows: the manifest stays, and the next writer looks again
+                    raise  # undetermined: the manifest stays, and the next writer tries again
                 raise RecoveryNeededError(
-                    f"what a publication that was cut short left in {part.topic}-{part.partition} "
-                    f"cannot be told from what others appended, for {error.path} is gone or "
-                    "damaged. Put it back, and it is undone. Or remove the manifest: what is "
-                    "there then shows, a part of the publication",
+                    f"the batches of an interrupted publication in {part.topic}-{part.partition} "
+                    f"cannot be distinguished from others, because {error.path} is missing or "
+                    "corrupt. Restore the file, and the publication is undone. Or remove the "
+                    "manifest: the batches appended so far then become visible",
                     path=self.path,
                     offset=part.base_offset,
                 ) from error
@@ -352,12 +354,12 @@ class Publication:
                 return False
 
     def _staged_heads(self, part: Part, log: Log) -> Iterator[bytes]:
-        """The headers of what was staged, in order; of adopted files from the log's segments."""
+        """The headers of the staged batches, in order; of imported files from the segments."""
         offset = part.base_offset
-        for _, group in groupby(part.pieces, key=lambda piece: piece.file):
+        for _, group in groupby(part.ranges, key=lambda each: each.file):
             segment = os.path.join(log.path, filenames.log_name(offset))
-            for piece in group:
-                for head in _heads(self._read(piece, segment if piece.alone else None)):
+            for each in group:
+                for head in _heads(self._read(each, segment if each.alone else None)):
                     yield bytes(head)
                     offset += int.from_bytes(head[23:27], "big") + 1
 
@@ -367,22 +369,20 @@ class Publication:
         return json.dumps(
             {
                 "format": _ADOPTING
-                if any(p.alone for part in self.parts for p in part.pieces)
+                if any(p.alone for part in self.parts for p in part.ranges)
                 else FORMAT,
                 "id": self.identity,
                 "batch": self.batch,
                 "at_ms": self.at_ms,
                 "retention_ms": self.retention_ms,
                 **self.binding,
-                "partitions": [
-                    {**asdict(part), "size": part.size, "crc": part.crc} for part in self.parts
-                ],
+                "partitions": [_partition_document(part) for part in self.parts],
             }
         ).encode()
 
 
 def read_manifest(files: Files, directory: str, name: str) -> Publication:
-    """A publication as its manifest tells; CorruptFileError, NewerFormatError."""
+    """Read a publication from its manifest. Raises CorruptFileError, NewerFormatError."""
     path = os.path.join(directory, name)
     document = parse(files, path)
     try:
@@ -391,9 +391,9 @@ def read_manifest(files: Files, directory: str, name: str) -> Publication:
                 str(each["topic"]),
                 int(each["partition"]),
                 [
-                    Piece(os.path.basename(piece["file"]), piece["position"], piece["size"],
-                          piece["crc"], bool(piece.get("alone")))
-                    for piece in each["pieces"]
+                    StagedRange(os.path.basename(staged["file"]), staged["position"],
+                                staged["size"], staged["crc"], bool(staged.get("alone")))
+                    for staged in each["pieces"]
                 ],
                 int(each["count"]),
                 int(each["base_offset"]),
@@ -420,37 +420,37 @@ def read_manifest(files: Files, directory: str, name: str) -> Publication:
 def undo_unfinished(
     files: Files, loose: Iterable[str], find: FindLog, log_dirs: Sequence[str]
 ) -> int:
-    """Undo what a crash left between manifest and switch; returns how many there were.
+    """Undo the publications that a crash interrupted; returns how many there were.
 
     ``loose`` are the paths of plain files in the store's log directories, ``log_dirs``
-    (those that are not offline). For a writer, before anybody else may use its store. Raises
-    RecoveryNeededError where it cannot be undone as things are.
+    (those that are not offline). For a writer, before its store is used. Raises
+    RecoveryNeededError if a publication cannot be undone now.
     """
     count = 0
     for path in loose:
         directory, name = os.path.split(path)
         if name.startswith(PUBLISHING_PREFIX) and name.endswith(TEMPORARY_SUFFIX):
-            _remove(files, path)  # a manifest that was not yet one
+            _remove(files, path)  # not yet a manifest
         elif name.startswith(PUBLISHING_PREFIX):
-            _LOGGER.info("%s is of a publication that was cut short: it is undone", path)
+            _LOGGER.info("undoing the interrupted publication %s", path)
             read_manifest(files, directory, name).undo(find, log_dirs)
             count += 1
     return count
 
 
 def sync_progress(files: Files, directory: str, identity: str | None) -> None:
-    """Bring the switch of a publication to the disk; UnsyncedError where that fails."""
+    """Sync the visibility of a publication to disk; UnsyncedError if that fails."""
     try:
         files.sync_directory(directory)
     except StorageError as error:
         then = (
-            "Run again it would come twice: open the store once for writing instead, and close it"
+            "Do not run it again, that would write it twice: open the store for writing, close it"
             if identity is None
-            else f"Run it again, as batch of {identity}: nothing is written twice by that"
+            else f"Run it again, as batch of {identity}: nothing is written twice"
         )
         raise UnsyncedError(
-            "everything is published and shows, but its directory could not be brought to the "
-            f"disk ({error.reason}): a power cut may take it back, as a whole. {then}",
+            "everything is published and visible, but its directory could not be synced "
+            f"({error.reason}): a power cut may undo the entire publication. {then}",
             errno=error.errno,
             path=directory,
         ) from error
@@ -459,8 +459,27 @@ def sync_progress(files: Files, directory: str, identity: str | None) -> None:
 # --- helpers --------------------------------------------------------------------------------
 
 
+def _partition_document(part: Part) -> dict[str, object]:
+    """A partition's entry in the manifest."""
+    return {
+        "topic": part.topic,
+        "partition": part.partition,
+        "pieces": [asdict(staged) for staged in part.ranges],
+        "count": part.count,
+        "base_offset": part.base_offset,
+        "segment": part.segment,
+        "position": part.position,
+        "log_dir": part.log_dir,
+        "size": part.size,
+        "crc": part.crc,
+    }
+
+
 def _append(log: Log, data: bytearray, path: str, append_time: int) -> None:
-    """Append staged batches whole, in pieces that fit a segment; -1 keeps their timestamps."""
+    """Append staged batches in chunks of complete batches that fit a segment.
+
+    An ``append_time`` of -1 keeps their timestamps.
+    """
     writer = log._require_writer()
     most = min(_CHUNK, log.config.segment_bytes)
     position = 0
@@ -478,7 +497,7 @@ def _append(log: Log, data: bytearray, path: str, append_time: int) -> None:
 
 
 def _unplace(data: bytearray) -> None:
-    """Take offsets and leader epoch away again: batches as a task stages them."""
+    """Clear offsets and leader epoch: batches as a task stages them."""
     position = 0
     while position + _HEAD <= len(data):
         data[position : position + 8] = bytes(8)
@@ -494,7 +513,7 @@ def _heads(data: bytearray) -> Iterator[bytearray]:
 
 
 def _stored(log: Log, offset: int) -> Iterator[bytes]:
-    """The headers of the log's batches from an offset on; CorruptRecordError for what is none."""
+    """The headers of the log's batches from an offset on; CorruptRecordError for anything else."""
     while offset < log.end_offset:
         found = log.read(offset, _CHUNK)
         if found is None:
@@ -510,11 +529,11 @@ def _stored(log: Log, offset: int) -> Iterator[bytes]:
             offset = last + int.from_bytes(data[position + 23 : position + 27], "big") + 1
             position += size
         if offset <= before:
-            raise CorruptRecordError("the batches do not go on", path=log.path, offset=before)
+            raise CorruptRecordError("a batch is missing", path=log.path, offset=before)
 
 
 def _mark(head: bytes, stamped: bool) -> bytes:
-    """What tells a batch: size, checksum and count; with LogAppendTime it has another checksum."""
+    """What identifies a batch: size, count, and the CRC unless LogAppendTime changes it."""
     return head[8:12] + (b"" if stamped else head[17:21]) + head[23:27] + head[57:61]
 
 
@@ -523,4 +542,4 @@ def _remove(files: Files, path: str) -> None:
         if files.kind(path) is not None:
             files.remove(path)
     except StorageError as error:
-        _LOGGER.warning("left behind by a publication that is over: %s", error)
+        _LOGGER.warning("a file of a finished publication could not be removed: %s", error)

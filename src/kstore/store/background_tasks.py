@@ -1,8 +1,8 @@
-"""What a store does by itself, from time to time: every kind of it is named here and only here.
+"""The periodic background tasks of a store, all listed here.
 
-Kafka's LogManager hands the same tasks to its scheduler. One thread does them in turn
-(:class:`kstore.background.scheduler.Scheduler`), so a task that takes long delays ``flush.ms``:
-such work wants a thread of its own.
+Kafka's LogManager gives the same tasks to its scheduler. One thread runs them in turn
+(:class:`kstore.background.scheduler.Scheduler`), so a long task delays ``flush.ms``
+and needs a thread of its own.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ EXPIRATION_CHECK_INTERVAL_MS = 600_000  # producer.id.expiration.check.interval.
 
 
 def background_tasks(manager: "LogManager") -> Iterator[ScheduledTask]:
-    """The work of a store as its settings and open logs are now; each from its first period on."""
+    """The tasks for the current settings and open logs; each first runs after one period."""
     check_ms = manager.config.retention_check_interval_ms
     yield ScheduledTask("checkpoint", CHECKPOINT_INTERVAL_MS, manager.checkpoint)
     yield ScheduledTask("retention", check_ms, manager.retention.run_in_background)

@@ -1,9 +1,9 @@
-"""What a KRaft node's own copy of the cluster's metadata says of topics and where they belong.
+"""Topics and replica assignments from a KRaft node's copy of the cluster metadata.
 
 ``__cluster_metadata-0`` is a log as others, with snapshots of it in ``.checkpoint`` files: the
-newest one, and the records behind it, make the picture (Kafka's MetadataLoader). Of its records
-only those of topics and partitions are decoded. A broker judges by it what it finds in its
-directories (Kafka's LogManager.isStrayKraftReplica).
+newest snapshot and the records behind it give the metadata image (Kafka's MetadataLoader). Only
+the records of topics and partitions are decoded. A broker uses the image to recognize stray
+replicas in its directories (Kafka's LogManager.isStrayKraftReplica).
 """
 
 import os
@@ -21,7 +21,7 @@ from kstore.protocol.kafka_messages import decode, metadata_record
 from kstore.record import codec
 from kstore.recovery.loader import base_offsets
 
-_PIECE = 8 << 20  # bytes read in one go
+_CHUNK = 8 << 20  # bytes per read
 _LARGEST_BATCH = 64 << 20  # eight times what a controller or a snapshot writes
 _CONTROL = 0x20  # of a batch's attributes
 _TOPIC = 2  # a ConfigRecord's type of resource
@@ -36,7 +36,7 @@ class Replicas(NamedTuple):
     directories: tuple[str, ...]
 
     def directory_of(self, node: int) -> str | None:
-        """Id of the node's directory for the partition; None where none was said."""
+        """Id of the node's directory for the partition; None if unknown."""
         if node not in self.nodes or len(self.directories) != len(self.nodes):
             return None
         return self.directories[self.nodes.index(node)]
@@ -46,7 +46,7 @@ class Replicas(NamedTuple):
 class ClusterMetadata:
     """Topics and settings by name, partitions by topic id, as of ``end_offset`` of the log.
 
-    What other nodes have decided since is not in it.
+    Later decisions of the controller are missing.
     """
 
     path: str
@@ -60,15 +60,15 @@ class ClusterMetadata:
 
 
 def read_cluster_metadata(files: Files, directory: str) -> ClusterMetadata:
-    """Read ``__cluster_metadata-0``, as its owner left it; nothing is changed.
+    """Read ``__cluster_metadata-0``, without changing it.
 
-    An incomplete batch at its end is not there. Records of a metadata transaction (KIP-868) that
-    is not ended count for nothing. Memory: about 8 MiB and what is returned.
+    Ignores an incomplete batch at its end and the records of a metadata transaction (KIP-868)
+    that has not ended. Memory: about 8 MiB and the result.
 
-    Raises CorruptRecordError for anything that is not understood: damage, missing offsets, or
-    kinds and versions of records that Kafka 4.3 does not know; StorageError.
+    Raises CorruptRecordError for corruption, missing offsets, and types and versions of records
+    that Kafka 4.3 does not know; StorageError.
     """
-    picture = _Picture(directory)
+    image = _MetadataImage(directory)
     snapshots = [
         (found, name)
         for name in files.listdir(directory)
@@ -76,19 +76,19 @@ def read_cluster_metadata(files: Files, directory: str) -> ClusterMetadata:
     ]
     if snapshots:
         (offset, _), name = max(snapshots)
-        _take_snapshot(files, os.path.join(directory, name), picture)
-        picture.found.end_offset = offset
+        _take_snapshot(files, os.path.join(directory, name), image)
+        image.found.end_offset = offset
     bases = base_offsets(files, directory)
     for number, base in enumerate(bases):
-        if number + 1 < len(bases) and bases[number + 1] <= picture.found.end_offset:
+        if number + 1 < len(bases) and bases[number + 1] <= image.found.end_offset:
             continue  # all of it is in the snapshot
-        _take_segment(files, os.path.join(directory, filenames.log_name(base)), picture)
+        _take_segment(files, os.path.join(directory, filenames.log_name(base)), image)
     if not bases and not snapshots:
-        raise CorruptRecordError("neither a segment nor a snapshot is there", path=directory)
-    return picture.end()
+        raise CorruptRecordError("there is neither a segment nor a snapshot", path=directory)
+    return image.end()
 
 
-class _Picture:
+class _MetadataImage:
     """The records applied so far."""
 
     def __init__(self, path: str) -> None:
@@ -110,7 +110,7 @@ class _Picture:
     def topic(self, record: dict[str, Any]) -> None:
         topic_id, name = record["topicId"], record["name"]
         if not name or name in self.found.topic_ids or topic_id in self.names:
-            raise CorruptRecordError(f"topic {name!r} with id {topic_id} is made a second time")
+            raise CorruptRecordError(f"topic {name!r} with id {topic_id} is created a second time")
         self.found.topic_ids[name] = topic_id
         self.found.topics[topic_id] = {}
         self.names[topic_id] = name
@@ -123,7 +123,7 @@ class _Picture:
     def change(self, record: dict[str, Any]) -> None:
         partitions, number = self._of(record["topicId"]), record["partitionId"]
         if number not in partitions:
-            raise CorruptRecordError(f"a change of partition {number}, which there is not")
+            raise CorruptRecordError(f"a change of partition {number}, which does not exist")
         nodes, directories = partitions[number]
         if record.get("replicas") is not None:
             nodes = tuple(record["replicas"])
@@ -140,7 +140,7 @@ class _Picture:
         self.found.settings.pop(name, None)
 
     def configure(self, record: dict[str, Any]) -> None:
-        """One setting of a topic; without a value it is the broker's default again."""
+        """One setting of a topic; without a value it returns to the broker's default."""
         if record["resourceType"] != _TOPIC:
             return
         settings = self.found.settings.setdefault(record["resourceName"], {})
@@ -152,7 +152,7 @@ class _Picture:
     def _of(self, topic_id: str) -> dict[int, Replicas]:
         partitions = self.found.topics.get(topic_id)
         if partitions is None:
-            raise CorruptRecordError(f"a record of topic {topic_id}, which there is not")
+            raise CorruptRecordError(f"a record of topic {topic_id}, which does not exist")
         return partitions
 
     def begin(self, _: dict[str, Any]) -> None:
@@ -175,21 +175,21 @@ class _Picture:
 
 
 _ACTIONS = {
-    "TopicRecord": _Picture.topic,
-    "PartitionRecord": _Picture.partition,
-    "PartitionChangeRecord": _Picture.change,
-    "RemoveTopicRecord": _Picture.remove,
-    "ConfigRecord": _Picture.configure,
-    "BeginTransactionRecord": _Picture.begin,
-    "EndTransactionRecord": _Picture.commit,
-    "AbortTransactionRecord": _Picture.abort,
+    "TopicRecord": _MetadataImage.topic,
+    "PartitionRecord": _MetadataImage.partition,
+    "PartitionChangeRecord": _MetadataImage.change,
+    "RemoveTopicRecord": _MetadataImage.remove,
+    "ConfigRecord": _MetadataImage.configure,
+    "BeginTransactionRecord": _MetadataImage.begin,
+    "EndTransactionRecord": _MetadataImage.commit,
+    "AbortTransactionRecord": _MetadataImage.abort,
 }
 
 
-def _take_segment(files: Files, path: str, picture: _Picture) -> None:
-    """The records of a segment from where the picture ends; offsets leave no gap."""
-    found = picture.found
-    for data, position, table in _pieces(files, path):
+def _take_segment(files: Files, path: str, image: _MetadataImage) -> None:
+    """Apply the records of a segment from the image's end offset on; offsets have no gaps."""
+    found = image.found
+    for data, position, table in _chunks(files, path):
         start = found.end_offset
         for n in range(len(table)):
             base, last = table.base_offset[n], table.last_offset[n]
@@ -203,27 +203,27 @@ def _take_segment(files: Files, path: str, picture: _Picture) -> None:
                     offset=base,
                 )
             found.end_offset = last + 1
-        _apply(data, table, path, position, start, picture)
+        _apply(data, table, path, position, start, image)
 
 
-def _take_snapshot(files: Files, path: str, picture: _Picture) -> None:
-    whole, end = False, 0
-    for data, position, table in _pieces(files, path):
-        _apply(data, table, path, position, -(2**63), picture)
+def _take_snapshot(files: Files, path: str, image: _MetadataImage) -> None:
+    has_footer, end = False, 0
+    for data, position, table in _chunks(files, path):
+        _apply(data, table, path, position, -(2**63), image)
         end = position + table.stop
         n = len(table) - 1
-        whole = False
+        has_footer = False
         if table.attributes[n] & _CONTROL:
             begin, stop = table.position[n], table.position[n] + table.size[n]
             records = Scanner(data, begin, stop, control=True, path=path, position_base=position)
             keys = [record.key or b"" for record in records.records()]
-            whole = bool(keys) and int.from_bytes(keys[-1][2:4], "big") == _FOOTER
-    if not whole or end != files.size_of(path):
+            has_footer = bool(keys) and int.from_bytes(keys[-1][2:4], "big") == _FOOTER
+    if not has_footer or end != files.size_of(path):
         raise CorruptRecordError("the snapshot does not end with its footer", path=path)
 
 
 def _apply(
-    data: bytes, table: BatchTable, path: str, position: int, start: int, picture: _Picture
+    data: bytes, table: BatchTable, path: str, position: int, start: int, image: _MetadataImage
 ) -> None:
     records = Scanner(
         data,
@@ -236,34 +236,34 @@ def _apply(
     )
     for record in records.records():
         try:
-            picture.apply(record.value or b"")
+            image.apply(record.value or b"")
         except CorruptRecordError as error:
             raise CorruptRecordError(error.reason, path=path, offset=record.offset) from error
 
 
-def _pieces(files: Files, path: str) -> Iterator[tuple[bytes, int, BatchTable]]:
-    """Bytes with whole batches at their beginning, where in the file they are, and the batches."""
+def _chunks(files: Files, path: str) -> Iterator[tuple[bytes, int, BatchTable]]:
+    """Bytes that begin with complete batches, their position in the file, and the batches."""
     fd = files.open(path)
     try:
         size = files.size(fd)
-        position, wanted = 0, _PIECE
+        position, wanted = 0, _CHUNK
         while position < size:
             data = files.pread(fd, min(wanted, size - position), position)
             table = scan(data)
             if status_name(table.status) not in ("OK", "TRUNCATED") or table.bad_crc_count:
                 raise CorruptRecordError(
-                    "not a batch, or one with a wrong checksum",
+                    "not a batch, or a batch with a wrong checksum",
                     path=path,
                     position=position + (0 if table.bad_crc_count else table.stop),
                 )
             if table.stop == 0:
                 if len(data) < wanted or position + len(data) >= size:
-                    return  # an incomplete batch at the end: not there yet
+                    return  # an incomplete batch at the end: still being written
                 if wanted >= _LARGEST_BATCH:
-                    raise CorruptRecordError("a batch too large", path=path, position=position)
+                    raise CorruptRecordError("the batch is too large", path=path, position=position)
                 wanted *= 2
                 continue
             yield data, position, table
-            position, wanted = position + table.stop, _PIECE
+            position, wanted = position + table.stop, _CHUNK
     finally:
         files.close(fd)

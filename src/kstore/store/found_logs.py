@@ -1,4 +1,4 @@
-"""The partitions of some topics as tools find them, while another process may delete topics."""
+"""Lists partitions for tools, while another process may delete topics."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ if TYPE_CHECKING:
     from kstore.log.log import Log
     from kstore.store.store import Store
 
-_TRIES = 3  # a topic may be deleted and made again while its partitions are listed
+_TRIES = 3  # a topic may be deleted and recreated while its partitions are listed
 
 
 @dataclass(frozen=True, slots=True)
 class FoundLog:
-    """A partition as it was found, for who works on its files beside a writer."""
+    """A listed partition, for tools that work on its files beside a writer."""
 
     log: "Log"
     size: int  # bytes of its logs
     inode: int | None  # of its folder
 
     def is_there(self) -> bool:
-        """Whether its folder is still the one that was found: it was not deleted since."""
+        """Whether its folder still is the listed one and was not deleted since."""
         now = DISK.identity_of(self.log.path)
         return now is not None and now[0] == self.inode
 
@@ -31,13 +31,13 @@ class FoundLog:
 def find_logs(
     store: "Store", names: Iterable[str], *, partition: int | None = None
 ) -> tuple[list[FoundLog], list[str]]:
-    """The partitions of some topics, or one partition of each, and lines on what is gone.
+    """The partitions of some topics, or one partition of each, and a note on each deleted topic.
 
-    A writer in another process may delete topics meanwhile, and make them again. Raises
+    A writer in another process may delete and recreate topics meanwhile. Raises
     StorageError for a partition that exists and cannot be read.
     """
     found: list[FoundLog] = []
-    left_out = []
+    notes = []
     for name in names:
         for _ in range(_TRIES):
             try:
@@ -46,11 +46,11 @@ def find_logs(
             except (UnknownTopicOrPartitionError, StorageError, ClosedError) as error:
                 failure = error
                 if name not in store:
-                    left_out.append(f"{name}: left out, the topic was deleted meanwhile")
+                    notes.append(f"{name}: skipped, the topic was deleted meanwhile")
                     break
         else:
             raise failure
-    return found, left_out
+    return found, notes
 
 
 def _logs_of(store: "Store", name: str, partition: int | None) -> list[FoundLog]:

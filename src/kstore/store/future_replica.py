@@ -1,10 +1,9 @@
-"""A partition's copy in another log directory, made while the partition is read and appended.
+"""Copies a partition to another log directory while the partition is read and appended to.
 
 Kafka's ReplicaAlterLogDirs: the copy grows in a folder ``<topic>-<partition>.<uuid>-future``
-until nothing is missing, then takes the partition's place. Kafka copies by fetching; here the
-files themselves are copied, piece by piece, so that segments, offsets, leader epochs and
-indexes come over as they are. What a former attempt (Kafka's too) left is compared and kept as
-far as it is the same.
+until nothing is missing, then replaces the partition. Kafka copies by fetching; kstore copies
+the files in chunks, so that segments, offsets, leader epochs and indexes stay unchanged. The
+files of an earlier attempt (Kafka's too) are compared and kept up to the first difference.
 """
 
 import os
@@ -20,25 +19,25 @@ from kstore.log.writer import LogWriter
 from kstore.segment import header_checksums, segment
 from kstore.store.parallel_recovery import Progress
 
-PIECE = 1 << 20  # bytes copied at a time
-ENOUGH = 1 << 20  # so few bytes are copied while appends wait
-_STEP = 0.2  # seconds of sleep at a time
+COPY_CHUNK = 1 << 20  # bytes copied at a time
+MAX_BLOCKING_BYTES = 1 << 20  # at most so many bytes are copied while appends wait
+_STEP = 0.2  # seconds per sleep
 
 
 @dataclass(slots=True)
 class _Copied:
-    """How far a segment's copy has come. A segment that was rewritten is another view."""
+    """The progress of a segment's copy. A rewritten segment has another view."""
 
     view: SegmentView
     size: int
-    finished: bool = False  # indexes and all, on disk, nothing can be added
+    finished: bool = False  # with its indexes on disk, and the segment is rolled
 
 
 class FutureReplica:
     """The copy of one log in ``folder``; used by one thread.
 
-    ``pace`` is in bytes a second, None as fast as it goes. ``progress`` is called with the bytes
-    that are in place and the bytes that the log has.
+    ``pace`` is in bytes a second, None for no limit. ``progress`` is called with the bytes
+    copied so far and the size of the log.
     """
 
     def __init__(
@@ -56,21 +55,21 @@ class FutureReplica:
         self._progress = progress
         self._segments: dict[int, _Copied] = {}
         self._started = time.monotonic()
-        self.written = 0  # bytes of logs, not counting what was there
+        self.written = 0  # bytes of logs, without those of an earlier attempt
 
-    # --- while appends go on --------------------------------------------------------------
+    # --- while appends continue ------------------------------------------------------------
 
     def catch_up(self) -> None:
-        """Copy until so little is missing that it can be copied while appends wait."""
+        """Copy until the rest is small enough to be copied while appends wait."""
         self._side_file(filenames.PARTITION_METADATA)
-        while self._pass(self._pace) > ENOUGH:
+        while self._pass(self._pace) > MAX_BLOCKING_BYTES:
             pass
         for known in self._segments.values():
             if not known.finished:
                 self._sync(known.view)
 
     def _pass(self, pace: int | None) -> int:
-        """Copy what is missing now; returns how much it was."""
+        """Copy the missing bytes; returns how many there were."""
         views = self._writer.state.segments.views
         for base in self._segments.keys() - {view.base_offset for view in views}:
             del self._segments[base]
@@ -82,16 +81,16 @@ class FutureReplica:
             except StorageError:
                 if view in self._writer.state.segments.views:
                     raise
-                return ENOUGH + 1  # retired or rewritten meanwhile: look again
+                return MAX_BLOCKING_BYTES + 1  # retired or rewritten meanwhile: repeat
         return count
 
     def _copy(self, view: SegmentView, pace: int | None) -> int:
-        """Bring one segment's copy up to the size that is published; returns bytes done."""
+        """Extend a segment's copy to the published size; returns the bytes copied."""
         known = self._segments.get(view.base_offset)
         if known is None or known.view is not view:
             known = _Copied(view, self._same(view))
             if known.size < view.size:
-                # Lest a crash leaves a gap in front of segments that were copied before.
+                # A crash must not leave a gap in front of segments copied earlier.
                 self._remove_from(view.base_offset + 1)
             self._segments[view.base_offset] = known
         if known.finished:
@@ -103,10 +102,10 @@ class FutureReplica:
             try:
                 self._files.truncate(target, known.size)
                 while known.size < end:
-                    size = min(PIECE, end - known.size)
+                    size = min(COPY_CHUNK, end - known.size)
                     data = self._writer.state.files.pread(source, size, known.size)
                     if not data:
-                        raise StorageError("the file was cut by somebody else", path=view.path)
+                        raise StorageError("another process truncated the file", path=view.path)
                     self._files.pwrite(target, data, known.size)
                     known.size += len(data)
                     self.written += len(data)
@@ -121,7 +120,7 @@ class FutureReplica:
         return known.size - begun
 
     def _same(self, view: SegmentView) -> int:
-        """How many of the segment's first bytes are in the copy already."""
+        """How many of the segment's first bytes the copy has already."""
         path = self._path(view)
         if self._files.kind(path) is None:
             return 0
@@ -130,7 +129,7 @@ class FutureReplica:
             target = self._files.open(path)
             try:
                 while position < view.size:
-                    size = min(PIECE, view.size - position)
+                    size = min(COPY_CHUNK, view.size - position)
                     theirs = self._writer.state.files.pread(source, size, position)
                     if not theirs or self._files.pread(target, size, position) != theirs:
                         break
@@ -153,7 +152,7 @@ class FutureReplica:
 
     def _check(self) -> None:
         if self._writer.state.is_closed:
-            raise ClosedError("the log was closed while it was moved", path=self._folder)
+            raise ClosedError("the log was closed during its move", path=self._folder)
 
     def _report(self) -> None:
         if self._progress is not None:
@@ -163,7 +162,7 @@ class FutureReplica:
     # --- while appends wait ---------------------------------------------------------------
 
     def complete(self) -> None:
-        """Copy the rest and every side file; all of it is on disk. The writer stands still."""
+        """Copy the rest and all side files, and sync them. The caller keeps the writer idle."""
         self._pass(None)
         for known in self._segments.values():
             if not known.finished:
@@ -173,7 +172,7 @@ class FutureReplica:
             found = filenames.parse(name)
             if found is not None and (found.suffix or found.kind != filenames.SNAPSHOT):
                 continue
-            if name.startswith(filenames.SEAL):  # made anew: it knows its file by the inode
+            if name.startswith(filenames.SEAL):  # rewritten: it refers to its file by the inode
                 continue
             if name not in kept and not name.endswith(TEMPORARY_SUFFIX):
                 self._side_file(name)
@@ -191,14 +190,14 @@ class FutureReplica:
         self._files.sync_directory(self._folder)
 
     def _finish(self, known: _Copied) -> None:
-        """Copy the indexes of a segment whose log is there; all of it on disk."""
+        """Copy the indexes of a segment whose log file is copied, and sync all of its files."""
         view = known.view
         for kind in filenames.SEGMENT_KINDS[1:]:
             name = filenames.file_name(view.base_offset, kind)
             if not self._side_file(name):
                 self._remove(name)
         self._sync(view)
-        # Retention goes by it where records have no time.
+        # Retention uses it for records without timestamps.
         self._files.set_modified_ns(
             self._path(view), self._writer.state.files.modified_ns(view.path)
         )
@@ -207,7 +206,7 @@ class FutureReplica:
             known.finished = True
 
     def _side_file(self, name: str) -> bool:
-        """Copy a small file, whole and synced; False where the log has none of that name."""
+        """Copy and sync a small file; False if the log has no file of that name."""
         source = os.path.join(self._writer.state.directory, name)
         if self._writer.state.files.kind(source) != "file":
             return False
@@ -224,8 +223,8 @@ class FutureReplica:
 
     # --- after an interruption ------------------------------------------------------------
 
-    def settle(self) -> None:
-        """Let an unfinished copy end in a whole batch, for whoever goes on with it."""
+    def truncate_unfinished(self) -> None:
+        """Truncate an unfinished copy after its last complete batch, for the next attempt."""
         unfinished = [known for known in self._segments.values() if not known.finished]
         for known in unfinished:
             self._remove_from(known.view.base_offset + 1)
@@ -235,10 +234,10 @@ class FutureReplica:
                 self._remove(filenames.file_name(known.view.base_offset, kind))
             size = self._files.size_of(self._path(known.view))
             bare = SegmentView(known.view.base_offset, self._path(known.view))
-            whole = segment.walk_end(self._files, bare, size)[0]
+            valid_end = segment.walk_end(self._files, bare, size)[0]
             fd = self._files.open(bare.path, os.O_WRONLY)
             try:
-                self._files.truncate(fd, whole)
+                self._files.truncate(fd, valid_end)
                 self._files.fsync(fd)
             finally:
                 self._files.close(fd)

@@ -1,6 +1,6 @@
-"""The logs of a store: which directories, what is in them, what is open (Kafka's LogManager).
+"""The log directories, partitions and open logs of a store (Kafka's LogManager).
 
-The store in front of it is what people hold; here is what it does with directories and logs.
+:class:`kstore.store.store.Store` is the public interface in front of it.
 """
 
 import logging
@@ -39,12 +39,12 @@ from kstore.integers import INT64_MAX
 from kstore.log.log import Log
 from kstore.log.writer import LogWriter
 from kstore.segment.scan import Tell
-from kstore.store.alter_log_dir import MoveInfo, Moves
+from kstore.store.alter_log_dir import MoveInfo, ReplicaMoves
 from kstore.store.apply_topic_settings import TopicSettings
 from kstore.store.background_tasks import background_tasks
 from kstore.store.missing_settings import check_settings
 from kstore.store.open_file_lru import OpenLogs
-from kstore.store.parallel_recovery import Progress, StoreRecovery, recover_all
+from kstore.store.parallel_recovery import Progress, StoreRecovery, recover_partitions
 from kstore.store.partition_factory import (
     open_for_reading,
     open_for_writing,
@@ -62,24 +62,25 @@ _SPARE = 6  # descriptors: a log that closes opens its three files, and syncs ot
 
 
 class LogDirInfo(NamedTuple):
-    """A log directory of a store, as it is now. Folders are named as they are on disk."""
+    """The current state of a store's log directory. Folders have their names on disk."""
 
     path: str
-    offline: StorageError | None  # why it is left alone until the store is reopened
+    offline: StorageError | None  # why it is not used until the store is reopened
     partitions: tuple[PartitionKey, ...]
-    futures: tuple[str, ...]  # -future: copies that a move has not finished
-    deleted: tuple[str, ...]  # -delete: wait for their removal
-    strays: tuple[str, ...]  # -stray: put aside by a Kafka broker, never touched
-    strangers: tuple[str, ...]  # nobody's: Kafka does not start beside them
-    uncleanable: tuple[UncleanablePartition, ...] = ()  # not compacted until a cause is removed
+    futures: tuple[str, ...]  # -future: copies of unfinished moves
+    deleted: tuple[str, ...]  # -delete: to be removed
+    strays: tuple[str, ...]  # -stray: set aside by a Kafka broker, never touched
+    strangers: tuple[str, ...]  # unrecognized: Kafka refuses to start
+    uncleanable: tuple[UncleanablePartition, ...] = ()  # not compacted until the cause is removed
 
 
 class LogManager:
-    """Directories, catalog and open logs of one store, and the thread that looks after them.
+    """Log directories, topic registry, open logs and background thread of one store.
 
-    ``lock`` guards catalog, directories and the loading of logs. Nobody waits for the lock of an
-    open log while holding it: an ``extend`` holds its log's, and its source may open another
-    log. ``keeper`` gives what must stay alive while somebody holds a log: the store.
+    ``lock`` guards the registry, the directories and the loading of logs. A thread that holds it
+    never waits for the lock of an open log, because ``extend`` holds its log's lock while its
+    source may open another log. ``store_ref`` returns the store, which must stay alive as long
+    as one of its logs is referenced.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class LogManager:
         config: StoreConfig,
         *,
         writable: bool,
-        keeper: Callable[[], object],
+        store_ref: Callable[[], object],
     ) -> None:
         self.config = config
         self.writable = writable
@@ -98,19 +99,19 @@ class LogManager:
         self.spare = SpareDescriptors(_SPARE if writable else 0)  # for the close
         self.logs = OpenLogs(config.max_open_logs)
         self._files = files
-        self._keeper = keeper
+        self._store_ref = store_ref
         self._maps = MapBudget(max(config.max_mapped_segments, 1))
-        self.loaded: Callable[[Log], None] | None = None  # told of each log that was loaded
+        self.loaded: Callable[[Log], None] | None = None  # called with each loaded log
         self.more_tasks: list[ScheduledTask] = []  # of the layers above
         self._scheduler: Scheduler | None = None
-        self._moves = Moves(self)
+        self._moves = ReplicaMoves(self)
         self._writers: dict[PartitionKey, LogWriter] = {}
         self.background = BackgroundFailures(config.on_background_error)
         self.cleaner = LogCleaner(self, files)
         self.retention = StoreRetention(self)
         self.settings = TopicSettings(self)
         self._dirs: list[LogDir] = []
-        self._recovered = False  # until all that was due has been tried
+        self._recovered = False  # every due recovery was tried
         self._unrecovered: dict[PartitionKey, KStoreError] = {}
         try:
             for each in paths:
@@ -122,13 +123,13 @@ class LogManager:
                 self.catalog.resume()
                 self.identities.stamp()
                 self.retention.find_deleted_folders()
-                for place in self.catalog.live:
-                    self.cleaner.load_uncleanable(place.path, self._partitions_in(place))
+                for log_dir in self.catalog.live:
+                    self.cleaner.load_uncleanable(log_dir.path, self._partitions_in(log_dir))
         except BaseException:
             self.release()
             raise
-        for place in self._dirs:
-            place.failed = partial(_go_offline, weakref.ref(self))
+        for log_dir in self._dirs:
+            log_dir.failed = partial(_go_offline, weakref.ref(self))
 
     # --- logs -----------------------------------------------------------------------------
 
@@ -152,17 +153,17 @@ class LogManager:
         return log
 
     def recover(self, progress: Progress | None) -> None:
-        """Load every partition of the directories that were not closed cleanly, side by side."""
+        """Load all partitions of the directories that were not closed cleanly, in parallel."""
         with self.lock:
-            for place in self.catalog.live:
-                if not place.clean:
-                    self.in_log_dir(place, place.begin)
+            for log_dir in self.catalog.live:
+                if not log_dir.clean:
+                    self.in_log_dir(log_dir, log_dir.begin)
             due = [
-                ((topic, partition), place)
-                for topic, partition, place in self.catalog.partitions()
-                if not place.clean and place.offline is None
+                ((topic, partition), log_dir)
+                for topic, partition, log_dir in self.catalog.partitions()
+                if not log_dir.clean and log_dir.offline is None
             ]
-            logs, self._unrecovered = recover_all(
+            logs, self._unrecovered = recover_partitions(
                 self._files,
                 due,
                 self._load,
@@ -178,7 +179,7 @@ class LogManager:
 
     @property
     def recovery(self) -> StoreRecovery:
-        """What opening each of the logs found and did; grows as logs are opened."""
+        """The recovery reports of the logs opened so far."""
         return StoreRecovery(
             reports={
                 (log.topic, log.partition): log.recovery
@@ -187,94 +188,97 @@ class LogManager:
             },
             failed=dict(self._unrecovered),
             notes=(
-                *(f"{path}: no partition; left alone" for path in self.catalog.strangers),
-                *(f"{place.path}: offline, {place.offline}" for place in self.catalog.offline),
-                *self.catalog.lone_copies(),
-                *(note for place in self._dirs for note in place.notes),
+                *(f"{path}: not a partition directory; ignored" for path in self.catalog.strangers),
+                *(
+                    f"{log_dir.path}: offline, {log_dir.offline}"
+                    for log_dir in self.catalog.offline
+                ),
+                *self.catalog.orphaned_future_replicas(),
+                *(note for log_dir in self._dirs for note in log_dir.notes),
             ),
         )
 
     def _load(self, topic: str, partition: int, tell: Tell | None = None) -> Log:
-        place = self.catalog.place(topic, partition)
-        if place.offline is not None:
-            raise place.refusal()
+        log_dir = self.catalog.log_dir_of(topic, partition)
+        if log_dir.offline is not None:
+            raise log_dir.refusal()
         config, maps = self.catalog.config(topic), self._maps
         if not self.writable:
             own = self.catalog.is_own(topic) and self.config.max_mapped_segments > 0
-            where = partial(self._place_now, topic, partition)
+            where = partial(self._resolve_log_dir, topic, partition)
             seen, reader = open_for_reading(maps, where, topic, partition, config, own=own)
-            reader.opened = partial(self.logs.woken, seen)
+            reader.opened = partial(self.logs.handles_opened, seen)
             reader.on_end = partial(self.logs.remove, seen)
             self.identities.add_reader((topic, partition), reader)
             return seen
         mode = self.config.recovery
-        log, writer = open_for_writing(maps, place, topic, partition, config, mode, tell)
+        log, writer = open_for_writing(maps, log_dir, topic, partition, config, mode, tell)
         check_barrier(self._files, log.path, (each.path for each in self._dirs))
         self._writers[topic, partition] = writer
-        writer.active_segment.on_open = partial(self.logs.woken, log)
-        writer.truncator.on_truncated = partial(self._note_shortened, self._keeper(), log)
+        writer.active_segment.on_open = partial(self.logs.handles_opened, log)
+        writer.truncator.on_truncated = partial(self._after_truncation, self._store_ref(), log)
         return log
 
-    def _place_now(self, topic: str, partition: int) -> LogDir:
-        """Where a reader finds a partition that its owner, elsewhere, may have moved.
+    def _resolve_log_dir(self, topic: str, partition: int) -> LogDir:
+        """The log directory of a partition that the writer, another process, may have moved.
 
-        Called under a reader's lock, so it does not wait for ever for this one.
+        Called under a reader's lock, so it waits for the manager's lock for a limited time only.
         """
-        place = self.catalog.places.get(topic, {}).get(partition)
+        log_dir = self.catalog.topics.get(topic, {}).get(partition)
         folder = partition_directory(topic, partition)
-        if place is not None and place.files.kind(place.join(folder)) is not None:
-            return place
+        if log_dir is not None and log_dir.files.kind(log_dir.join(folder)) is not None:
+            return log_dir
         deadline = time.monotonic() + _PATIENCE
         while True:
             with self.lock if self.lock._is_owned() else self.lock.attempt() as held:
                 if held:
                     self.catalog.refresh()
                 if held or time.monotonic() > deadline:
-                    return self.catalog.place(topic, partition)
+                    return self.catalog.log_dir_of(topic, partition)
             time.sleep(_PAUSE)
 
     def follow(self) -> None:
-        """Take over what another process did to the directories.
+        """Take over another process's changes of the directories.
 
-        Logs of partitions that are gone, and of topics that were deleted and made again, end:
-        they are opened anew when they are asked for.
+        Ends the logs of deleted partitions and of recreated topics; the next use opens them
+        again.
         """
         with self.lock:
             self.catalog.follow()
             self.identities.end_readers()
 
-    def _note_shortened(self, _keeper: object, log: Log) -> None:
-        """A truncation lowered a recovery point: the checkpoint must not promise more (Kafka).
+    def _after_truncation(self, _store_ref: object, log: Log) -> None:
+        """A truncation lowered a recovery point: write a checkpoint that is not above it (Kafka).
 
-        An unfinished copy of a move has records that are gone, and goes too.
+        Also drops the unfinished copy of a move, which has truncated records.
         """
         if not self.closed:
             self.checkpoint()
-            self._moves.forget_unfinished((log.topic, log.partition))
+            self._moves.drop_unfinished((log.topic, log.partition))
 
     def end_offsets(self, topic: str | None) -> dict[PartitionKey, int]:
         """The end offset of every partition (of one topic), without keeping files open.
 
-        Partitions in a directory that is offline are left out, unless they were open before.
+        Skips partitions of an offline directory unless they are open.
         """
         with self.lock:
-            if topic is not None and topic not in self.catalog.places:
+            if topic is not None and topic not in self.catalog.topics:
                 raise self.catalog.unknown(topic)
             wanted = sorted(
-                ((name, partition), place)
-                for name, partition, place in self.catalog.partitions()
+                ((name, partition), log_dir)
+                for name, partition, log_dir in self.catalog.partitions()
                 if topic is None or name == topic
             )
         ends: dict[PartitionKey, int] = {}
-        for key, place in wanted:
+        for key, log_dir in wanted:
             log = self.logs.get(key)
-            if log is None and place.offline is not None:
+            if log is None and log_dir.offline is not None:
                 continue
-            if log is None and (place.clean or not self.writable):
-                path, start = place.join(partition_directory(*key)), place.log_start(key)
-                check = not self.writable  # whose own appends are whole
-                end, is_whole = try_to_peek_end_offset(place.files, path, start, check=check)
-                if is_whole or not (self.writable or end < place.current_recovery_point(key)):
+            if log is None and (log_dir.clean or not self.writable):
+                path, start = log_dir.join(partition_directory(*key)), log_dir.log_start(key)
+                check = not self.writable  # a writer knows its own batches to be complete
+                end, is_whole = try_to_peek_end_offset(log_dir.files, path, start, check=check)
+                if is_whole or not (self.writable or end < log_dir.current_recovery_point(key)):
                     ends[key] = end
                     continue
             ends[key] = self.log(*key).end_offset
@@ -295,22 +299,24 @@ class LogManager:
 
     def is_moving(self, topic: str, partition: int) -> bool:
         """Whether a partition is on its way to another directory."""
-        return self._moves.under_way((topic, partition))
+        return self._moves.is_moving((topic, partition))
 
     # --- topics ---------------------------------------------------------------------------
 
     def log_dirs(self) -> list[LogDirInfo]:
-        """What is in each directory now."""
+        """The current state of each directory."""
         uncleanable = self.cleaner.uncleanable  # before the lock: the cleaner's comes first
         with self.lock:
-            return [self._describe(place, uncleanable) for place in self._dirs]
+            return [self._describe(log_dir, uncleanable) for log_dir in self._dirs]
 
-    def _describe(self, place: LogDir, uncleanable: tuple[UncleanablePartition, ...]) -> LogDirInfo:
+    def _describe(
+        self, log_dir: LogDir, uncleanable: tuple[UncleanablePartition, ...]
+    ) -> LogDirInfo:
         contents = None
-        if place.offline is None:
-            contents = place.scan()
+        if log_dir.offline is None:
+            contents = log_dir.scan()
             if not self.writable:
-                uncleanable = _read_uncleanable(place)
+                uncleanable = _read_uncleanable(log_dir)
         partitions = (
             () if contents is None else tuple(sorted(each[:2] for each in contents.partitions))
         )
@@ -320,8 +326,8 @@ class LogManager:
             return tuple(sorted(name for name, found in folders.items() if found.state == state))
 
         return LogDirInfo(
-            place.path,
-            place.offline,
+            log_dir.path,
+            log_dir.offline,
             partitions,
             named(FUTURE),
             named(DELETE),
@@ -330,11 +336,11 @@ class LogManager:
             tuple(each for each in uncleanable if each[:2] in partitions),
         )
 
-    def _partitions_in(self, place: LogDir) -> list[PartitionKey]:
+    def _partitions_in(self, log_dir: LogDir) -> list[PartitionKey]:
         return [
             (topic, partition)
             for topic, partition, directory in self.catalog.partitions()
-            if directory is place
+            if directory is log_dir
         ]
 
     def delete(self, topic: str, *, foreign: bool) -> None:
@@ -361,7 +367,7 @@ class LogManager:
     # --- background -----------------------------------------------------------------------
 
     def start_upkeep(self, flush_ms: int) -> None:
-        """Have background work done, from the first log on, if it is not switched off."""
+        """Start or wake the background thread, unless the store is configured without."""
         if not (self.writable and self.config.background):
             return
         with self.lock:
@@ -380,10 +386,10 @@ class LogManager:
             upkeep.stop()
 
     def let_go(self) -> None:
-        """Have background work end, without waiting for it. Takes no lock: a finalizer calls it.
+        """Ask the background work to end, without waiting. Takes no lock: a finalizer calls it.
 
-        Nothing is flushed or closed. Descriptors, and with them the locks of the directories, are
-        given back when nothing refers to the logs any more.
+        Nothing is flushed or closed. File descriptors, and with them the locks of the directories,
+        are released when the last reference to the logs is gone.
         """
         self.closed = True
         self.cleaner.let_go()
@@ -391,15 +397,15 @@ class LogManager:
             self._scheduler.let_go()
 
     def is_gone(self, key: PartitionKey, log: Log | None) -> bool:
-        """Whether a partition was deleted, or the log closed: what fails then is a lost race."""
-        if self.closed or self._keeper() is None:
+        """Whether a partition was deleted, or the log closed: a failed task lost a race."""
+        if self.closed or self._store_ref() is None:
             return True
         if log is not None and (log.closed or self.logs.get(key) is not log):
             return True
-        return key[1] not in self.catalog.places.get(key[0], {})
+        return key[1] not in self.catalog.topics.get(key[0], {})
 
     def run(self, work: str, key: PartitionKey, do: Callable[[Log], object], log: Log) -> None:
-        """Do background work on a log; its failure is reported, a lost race is not one."""
+        """Run a background task on a log; reports its failure, except after a lost race."""
         try:
             do(log)
         except Exception as error:
@@ -411,60 +417,60 @@ class LogManager:
     def checkpoint(self) -> None:
         """Write recovery points, log starts and high watermarks of open logs.
 
-        A directory that fails does not keep the others from being written; its error is raised.
+        Writes the other directories if one fails, then raises the first error.
         """
         errors: list[BaseException] = []
         with self.lock:
-            for place in self.catalog.live:
-                states = self._states(place)
+            for log_dir in self.catalog.live:
+                states = self._states(log_dir)
                 if states:
                     attempt(
-                        errors, partial(self.in_log_dir, place, partial(place.checkpoint, states))
+                        errors,
+                        partial(self.in_log_dir, log_dir, partial(log_dir.checkpoint, states)),
                     )
         if errors:
             raise errors[0]
 
-    def in_log_dir(self, place: LogDir, work: Callable[[], object]) -> None:
-        """Work in the background; a directory that fails meanwhile does not trouble the others.
+    def in_log_dir(self, log_dir: LogDir, work: Callable[[], object]) -> None:
+        """Run background work; a directory that goes offline meanwhile does not affect the others.
 
-        It was said in the log, and its own logs say so to whoever uses them.
+        Its failure was logged, and its own logs raise it to their users.
         """
         try:
             work()
         except StorageError:
-            if place.offline is None or not self.catalog.live:
+            if log_dir.offline is None or not self.catalog.live:
                 raise
 
     def flush_log(self, log: Log) -> None:
         """Flush for ``flush.ms``."""
-        place = self.catalog.place(log.topic, log.partition)
-        with suppress(LogFailedError):  # reported before, and the log itself says it to callers
-            self.in_log_dir(place, log.flush)
+        log_dir = self.catalog.log_dir_of(log.topic, log.partition)
+        with suppress(LogFailedError):  # reported before, and the log raises it to its callers
+            self.in_log_dir(log_dir, log.flush)
 
     def expire_producers(self, log: Log) -> None:
-        """Forget producers that were idle for too long."""
+        """Drop the state of producers that were idle for too long."""
         with suppress(LogFailedError):
             log.expire_producers()
 
     def apply_retention(self) -> None:
-        """Drop what retention allows in topics with settings of their own; remove old files.
+        """Apply retention to topics with settings of their own; remove files of dropped segments.
 
-        A partition that fails does not keep the others from being shortened; the first error is
-        raised after them.
+        Continues with the other partitions if one fails, then raises the first error.
         """
         errors = [error for _, error in self.retention.run() if error is not None]
         if errors:
             raise errors[0]
 
-    def _states(self, place: LogDir) -> dict[PartitionKey, LogState]:
+    def _states(self, log_dir: LogDir) -> dict[PartitionKey, LogState]:
         return {
             (log.topic, log.partition): self.state_of(log)
             for log in self.logs
-            if self.catalog.places.get(log.topic, {}).get(log.partition) is place
+            if self.catalog.topics.get(log.topic, {}).get(log.partition) is log_dir
         }
 
     def state_of(self, log: Log) -> LogState:
-        """What checkpoints are to say of a log."""
+        """The state of a log for the checkpoints."""
         first = log.segments.views[0].base_offset
         start = log.start_offset if log.start_offset > first else None
         return LogState(log.recovery_point, start, log.end_offset)
@@ -474,72 +480,72 @@ class LogManager:
     def close(self, errors: list[BaseException]) -> None:
         """Close logs, then write checkpoints and markers; errors are added to the list."""
         with self.lock:
-            self.closed = True  # no log is opened from here on
-        # Without the lock: whoever holds a log's may be waiting for it, to be told so.
+            self.closed = True  # from here on no log is opened
+        # Without the lock: the holder of a log's lock may be waiting for it.
         unclean = {
-            self.catalog.place(log.topic, log.partition)
+            self.catalog.log_dir_of(log.topic, log.partition)
             for log in self.logs
             if not attempt(errors, log.close)
         }
         with self.lock:
-            for place in self._dirs:
-                whole = place not in unclean and self._is_whole(place)
-                attempt(errors, partial(self._close_dir, place, whole))
-                attempt(errors, partial(self._tell_unflushed, place))
+            for log_dir in self._dirs:
+                clean = log_dir not in unclean and self._needs_no_recovery(log_dir)
+                attempt(errors, partial(self._close_dir, log_dir, clean))
+                attempt(errors, partial(self._report_unflushed, log_dir))
 
-    def _tell_unflushed(self, place: LogDir) -> None:
-        """Raise where a directory went offline with records that nobody knows to be on disk."""
-        if place.offline is None:
+    def _report_unflushed(self, log_dir: LogDir) -> None:
+        """Raise if a directory went offline with records that may not be on its disk."""
+        if log_dir.offline is None:
             return
         found = [
             f"{topic}-{partition} from offset {writer.state.recovery_point} to "
             f"{writer.state.segments.end_offset - 1}"
             for (topic, partition), writer in sorted(self._writers.items())
-            if self.catalog.places.get(topic, {}).get(partition) is place
+            if self.catalog.topics.get(topic, {}).get(partition) is log_dir
             and writer.state.recovery_point < writer.state.segments.end_offset
         ]
         if found:
             more = f" and {len(found) - _NAMES} more partitions" if len(found) > _NAMES else ""
             raise LogDirOfflineError(
-                f"closed, but the directory is offline ({place.offline}) and these records may "
+                f"closed, but the directory is offline ({log_dir.offline}) and these records may "
                 f"not be on its disk: {', '.join(found[:_NAMES])}{more}",
-                errno=place.offline.errno,
-                path=place.path,
-            ) from place.offline
+                errno=log_dir.offline.errno,
+                path=log_dir.path,
+            ) from log_dir.offline
 
-    def _is_whole(self, place: LogDir) -> bool:
-        """Whether no log of a directory is left that needs recovery."""
-        return place.clean or (
+    def _needs_no_recovery(self, log_dir: LogDir) -> bool:
+        """Whether no log of the directory still needs recovery."""
+        return log_dir.clean or (
             self._recovered
             and not any(
-                self.catalog.places.get(topic, {}).get(partition) is place
+                self.catalog.topics.get(topic, {}).get(partition) is log_dir
                 for topic, partition in self._unrecovered
             )
         )
 
-    def _close_dir(self, place: LogDir, whole: bool) -> None:
+    def _close_dir(self, log_dir: LogDir, clean: bool) -> None:
         try:
-            states = self._states(place) if self.writable and place.offline is None else {}
+            states = self._states(log_dir) if self.writable and log_dir.offline is None else {}
             if states:
-                place.checkpoint(states)
-            place.finish(clean=whole)
+                log_dir.checkpoint(states)
+            log_dir.finish(clean=clean)
         finally:
-            place.release()
+            log_dir.release()
 
     def release(self) -> None:
-        """Give the directories' locks back and do nothing else."""
-        for place in self._dirs:
-            place.release()
+        """Release the locks of the directories and do nothing else."""
+        for log_dir in self._dirs:
+            log_dir.release()
 
     @property
     def loose_files(self) -> list[str]:
-        """Offsets that readers committed while nobody could write ``__consumer_offsets``."""
+        """Files of offsets that readers committed without a writer for ``__consumer_offsets``."""
         files = self.catalog.loose_files
         return [path for path in files if os.path.basename(path).startswith(OFFSETS_PREFIX)]
 
 
 def _open_dir(files: Files, path: str, writable: bool, *, alone: bool) -> LogDir:
-    """A log directory; offline where it cannot be opened and is not the only one (as Kafka)."""
+    """Open a log directory; offline if that fails and it is not the only one (as Kafka)."""
     try:
         return LogDir(files, path, writable=writable)
     except StorageError as error:
@@ -548,20 +554,20 @@ def _open_dir(files: Files, path: str, writable: bool, *, alone: bool) -> LogDir
         return LogDir(files, path, writable=writable, offline=error)
 
 
-def _go_offline(manager: "weakref.ref[LogManager]", place: LogDir) -> None:
-    """A directory failed: its open logs take no more.
+def _go_offline(manager: "weakref.ref[LogManager]", log_dir: LogDir) -> None:
+    """A directory failed: its open logs refuse appends.
 
-    Locks nothing, because whoever saw it may hold any lock.
+    Takes no lock, because the thread that detected the failure may hold any.
     """
     alive = manager()
     if alive is not None:
         for (topic, partition), writer in list(alive._writers.items()):
-            if alive.catalog.places.get(topic, {}).get(partition) is place:
-                writer.state.go_offline(place.refusal())
+            if alive.catalog.topics.get(topic, {}).get(partition) is log_dir:
+                writer.state.go_offline(log_dir.refusal())
 
 
 def _weak_work(manager: LogManager) -> Callable[[], float | None]:
-    """The thread must not keep a store alive that nobody else holds."""
+    """The background thread must not keep an otherwise unreferenced store alive."""
     reference = weakref.ref(manager)
     schedule = Schedule(partial(_report, reference), manager.background.end)
 
@@ -573,21 +579,21 @@ def _weak_work(manager: LogManager) -> Callable[[], float | None]:
 
 
 def _report(manager: "weakref.ref[LogManager]", work: str, error: Exception) -> None:
-    """A task that is not about one log failed.
+    """Report the failure of a task of the store.
 
-    It lost a race where its store is gone, or the topic that it worked on was deleted.
+    It is a lost race, not reported, if the store was closed or the topic was deleted.
     """
     alive = manager()
-    if alive is None or alive.closed or alive._keeper() is None:
+    if alive is None or alive.closed or alive._store_ref() is None:
         return
     if not isinstance(error, ClosedError | UnknownTopicOrPartitionError):
         alive.background.report(work, error)
 
 
-def _read_uncleanable(place: LogDir) -> tuple[UncleanablePartition, ...]:
-    """What the writer of a directory says; a file that does not parse says nothing."""
+def _read_uncleanable(log_dir: LogDir) -> tuple[UncleanablePartition, ...]:
+    """The list that the directory's writer keeps; empty if the file does not parse."""
     try:
-        return read_uncleanable(place.files, place.path)
+        return read_uncleanable(log_dir.files, log_dir.path)
     except (CorruptFileError, NewerFormatError) as error:
         _LOGGER.warning("%s", error)
         return ()

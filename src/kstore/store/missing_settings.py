@@ -1,13 +1,14 @@
-"""A log directory that kstore wrote, and that has lost ``kstore.topics``: the topics' settings.
+"""Detects that a log directory written by kstore has lost ``kstore.topics``, the topics' settings.
 
-Without an entry there a topic is Kafka's to kstore: no retention, no compaction, no deletion. So
-the loss is silent unless something else shows that kstore wrote here. In a directory without
+kstore treats a topic without an entry there as Kafka's: no retention, no compaction, no deletion.
+So the loss is silent unless something else shows that kstore wrote here. In a directory without
 ``meta.properties``, which every broker writes, this is a checkpoint that names a partition with a
-topic id, or a ``kstore.*`` file. To keep that exact, a writer that finds partitions which another
-program put into such a directory creates an empty ``kstore.topics``.
+topic id, or a ``kstore.*`` file. To avoid false
+alarms, a writer creates an empty ``kstore.topics`` if another program put partitions into such a
+directory.
 
 In a broker's directory kstore may have written without any settings. There only
-``kstore.uncleanable`` counts, which exists for topics with settings alone.
+``kstore.uncleanable`` is evidence, which exists only for topics with settings.
 """
 
 import os
@@ -37,19 +38,19 @@ _OF_WRITERS = (
 
 
 def check_settings(catalog: TopicRegistry, *, writable: bool) -> None:
-    """Warn (MissingSettingsWarning) where ``kstore.topics`` is missing and should not be.
+    """Warn (MissingSettingsWarning) if ``kstore.topics`` is missing and should not be.
 
-    The caller of ``kstore.open``, four frames above, is named. A writer that finds nothing wrong
-    makes sure that a later loss can be detected.
+    The warning refers to the caller of ``kstore.open``, four frames above. Otherwise a writer
+    ensures that a later loss can be detected.
     """
-    if catalog.settings.is_there or catalog.offline or not catalog.places:
+    if catalog.settings.is_there or catalog.offline or not catalog.topics:
         return
     trace = find_trace(catalog)
     if trace is not None:
         sentence = (
             f"{filenames.TOPICS_FILE} is missing in "
             f"{', '.join(each.path for each in catalog.live)}, though "
-            f"kstore wrote there ({trace}): no topic has the settings that were made for it, so "
+            f"kstore wrote there ({trace}): the settings of its topics are lost, so "
             "retention, compaction and deletion no longer apply. Restore the file from a backup, "
             "or set them again: store.alter_topic(name, config={...}) creates the file"
         )
@@ -60,51 +61,51 @@ def check_settings(catalog: TopicRegistry, *, writable: bool) -> None:
 
 
 def find_trace(catalog: TopicRegistry) -> str | None:
-    """The path of a file that kstore wrote where the topics had settings; None if there is none."""
-    for place in catalog.live:
-        if not place.partition_count:
+    """The path of a file that kstore writes only beside settings; None if there is none."""
+    for log_dir in catalog.live:
+        if not log_dir.partition_count:
             continue
-        names = _files_of(catalog, place)
+        names = _files_of(catalog, log_dir)
         if filenames.UNCLEANABLE in names:
-            return place.join(filenames.UNCLEANABLE)
+            return log_dir.join(filenames.UNCLEANABLE)
         if filenames.META_PROPERTIES in names:
             continue
         for name in names:
             if name.startswith("kstore.") and not name.startswith(_OTHERS):
-                return place.join(name)
-        if _has_checkpointed(catalog, place):
-            return place.join(filenames.RECOVERY_POINTS)
-    for topic, partition, place in catalog.partitions():
-        if not _is_of_broker(catalog, place):
-            folder = place.join(filenames.partition_directory(topic, partition))
-            for name in place.files.listdir(folder):
+                return log_dir.join(name)
+        if _has_checkpointed(catalog, log_dir):
+            return log_dir.join(filenames.RECOVERY_POINTS)
+    for topic, partition, log_dir in catalog.partitions():
+        if not _is_of_broker(catalog, log_dir):
+            folder = log_dir.join(filenames.partition_directory(topic, partition))
+            for name in log_dir.files.listdir(folder):
                 if name.startswith(_OF_WRITERS):
                     return os.path.join(folder, name)
     return None
 
 
-def _has_checkpointed(catalog: TopicRegistry, place: LogDir) -> bool:
-    """Whether a recovery-point checkpoint names a partition that is there and has a topic id.
+def _has_checkpointed(catalog: TopicRegistry, log_dir: LogDir) -> bool:
+    """Whether a recovery-point checkpoint names an existing partition that has a topic id.
 
     Kafka 0.8 wrote checkpoints without ``meta.properties``, and no topic ids.
     """
     try:
-        points = read_offsets(place.files, place.join(filenames.RECOVERY_POINTS))
-    except CorruptFileError:  # whoever opens a log warns of it
+        points = read_offsets(log_dir.files, log_dir.join(filenames.RECOVERY_POINTS))
+    except CorruptFileError:  # opening a log warns of it
         return False
     return any(
-        place.files.exists(
-            place.join(filenames.partition_directory(*key), filenames.PARTITION_METADATA)
+        log_dir.files.exists(
+            log_dir.join(filenames.partition_directory(*key), filenames.PARTITION_METADATA)
         )
         for key in points
-        if catalog.places.get(key[0], {}).get(key[1]) is place
+        if catalog.topics.get(key[0], {}).get(key[1]) is log_dir
     )
 
 
-def _is_of_broker(catalog: TopicRegistry, place: LogDir) -> bool:
-    return filenames.META_PROPERTIES in _files_of(catalog, place)
+def _is_of_broker(catalog: TopicRegistry, log_dir: LogDir) -> bool:
+    return filenames.META_PROPERTIES in _files_of(catalog, log_dir)
 
 
-def _files_of(catalog: TopicRegistry, place: LogDir) -> Sequence[str]:
+def _files_of(catalog: TopicRegistry, log_dir: LogDir) -> Sequence[str]:
     paths = map(os.path.split, catalog.loose_files)
-    return sorted(name for directory, name in paths if directory == place.path)
+    return sorted(name for directory, name in paths if directory == log_dir.path)

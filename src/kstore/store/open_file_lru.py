@@ -10,11 +10,11 @@ PartitionKey = tuple[str, int]
 
 
 class OpenLogs:
-    """Loaded logs by partition; beyond ``limit`` the ones idle longest give their files back.
+    """Loaded logs by partition; beyond ``limit`` the least recently used ones close their files.
 
-    A log that is parked stays loaded and opens its files again when it is used, which it tells
-    by calling ``woken``. Safe to share between threads: the lock here is a leaf, nothing else is
-    locked while it is held, and a log that is busy is not waited for (``Log.park`` says False).
+    A parked log stays loaded and reopens its files at its next use, which it reports by calling
+    ``handles_opened``. Safe to share between threads: the lock is a leaf, no other lock is taken
+    while it is held, and busy logs are skipped (``Log.park`` returns False).
     """
 
     def __init__(self, limit: int) -> None:
@@ -48,8 +48,8 @@ class OpenLogs:
             if self._awake.get(key) is log:
                 del self._awake[key]
 
-    def woken(self, log: Log) -> None:
-        """A log is about to use its files: others may have to give theirs back."""
+    def handles_opened(self, log: Log) -> None:
+        """A log is about to use its files: other logs may have to close theirs."""
         key = (log.topic, log.partition)
         with self._lock:
             self._awake[key] = log
@@ -57,7 +57,7 @@ class OpenLogs:
             candidates = len(self._awake)
         while candidates > 0:
             candidates -= 1
-            # Out of the list before it is parked: a log that wakes meanwhile lists itself again.
+            # Removed before it is parked: a log that reopens its files meanwhile adds itself again.
             with self._lock:
                 if len(self._awake) <= self._limit:
                     return

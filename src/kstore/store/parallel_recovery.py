@@ -1,8 +1,8 @@
-"""Recovery of everything in a store that was not closed cleanly: partitions side by side.
+"""Recovers the partitions of a store that was not closed cleanly, in parallel.
 
 Kafka's LogManager.loadLogs: a pool of ``num.recovery.threads.per.data.dir`` threads for each log
-directory. A partition that cannot be recovered does not keep the others from it, nor the store
-from opening: it is named, and whoever asks for it is told why.
+directory. A partition that cannot be recovered prevents neither the recovery of the others nor
+the opening of the store: it is reported, and its use raises the error.
 """
 
 import logging
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger("kstore")
 
 PartitionKey = tuple[str, int]
-Progress = Callable[[int, int], None]  # bytes looked at, bytes in all
+Progress = Callable[[int, int], None]  # bytes scanned, bytes in total
 Load = Callable[[str, int, Tell], Log]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoreRecovery:
-    """What became of a store's partitions when they were opened for writing; ``str`` tells it."""
+    """The recovery of a store's partitions opened for writing; ``str`` describes it."""
 
     reports: Mapping[PartitionKey, RecoveryReport] = field(
         default_factory=lambda: MappingProxyType({})
     )
     failed: Mapping[PartitionKey, KStoreError] = field(default_factory=lambda: MappingProxyType({}))
-    notes: tuple[str, ...] = ()  # what was wrong with the directories themselves
+    notes: tuple[str, ...] = ()  # on the directories themselves
 
     @property
     def unclean(self) -> bool:
-        """Whether any partition was left by something else than a clean stop."""
+        """Whether any partition was not closed cleanly."""
         return bool(self.failed) or any(not report.clean for report in self.reports.values())
 
     @property
@@ -55,20 +55,20 @@ class StoreRecovery:
 
     @property
     def cut_size(self) -> int:
-        """Bytes taken off the ends of logs."""
+        """Bytes truncated from the ends of logs."""
         return sum(report.cut_size for report in self.reports.values())
 
     def __str__(self) -> str:
-        told = [str(report) for _, report in sorted(self.reports.items()) if report.steps]
-        lost = [
+        repaired = [str(report) for _, report in sorted(self.reports.items()) if report.steps]
+        failed = [
             f"{partition_directory(*key)}: not recovered: {error}"
             for key, error in sorted(self.failed.items())
         ]
-        return "\n".join((*self.notes, *told, *lost)) or "nothing to recover"
+        return "\n".join((*self.notes, *repaired, *failed)) or "nothing to recover"
 
 
 class _Meter:
-    """Adds up what all threads have looked at."""
+    """Adds up the bytes that all threads have scanned."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self._progress = progress
@@ -76,14 +76,14 @@ class _Meter:
         self._done = 0
         self._lock = threading.Lock()
 
-    def tell(self, size: int) -> None:
+    def add(self, size: int) -> None:
         if self._progress is not None:
             with self._lock:
                 self._done += size
                 self._progress(min(self._done, self._total), self._total)
 
 
-def recover_all(
+def recover_partitions(
     files: Files,
     wanted: Iterable[tuple[PartitionKey, LogDir]],
     load: Load,
@@ -94,22 +94,22 @@ def recover_all(
     """Load every wanted partition; returns the logs, and the errors of those that have none.
 
     ``load`` is called in ``threads`` threads for each directory (in the caller's where one would
-    do), ``progress`` in any of them, one at a time. What is no KStoreError ends the work and is
-    raised once all threads have stopped.
+    do), ``progress`` in any of them, one call at a time. Any other error than KStoreError ends the
+    work and is raised once all threads have stopped.
     """
     jobs: dict[LogDir, list[PartitionKey]] = {}
-    for key, place in wanted:
-        place.begin()  # and what it reads when it is first asked, so that no thread has to
-        place.log_start(key)
-        place.recovery_point(key)
-        jobs.setdefault(place, []).append(key)
+    for key, log_dir in wanted:
+        log_dir.begin()  # and reads the checkpoints here, so that no pool thread does
+        log_dir.log_start(key)
+        log_dir.recovery_point(key)
+        jobs.setdefault(log_dir, []).append(key)
     meter = _Meter(progress, _bytes_to_scan(files, jobs) if progress is not None else 0)
     work = partial(_load_one, load, meter)
     keys = [key for each in jobs.values() for key in each]
-    if len(keys) <= 1 or threads == len(jobs) == 1:  # nothing to do beside anything
+    if len(keys) <= 1 or threads == len(jobs) == 1:  # nothing to run in parallel
         found = {key: work(key) for key in keys}
     else:
-        found = _side_by_side(work, jobs, threads)
+        found = _in_parallel(work, jobs, threads)
     logs: list[Log] = []
     failed: dict[PartitionKey, KStoreError] = {}
     for key, each in found.items():
@@ -120,7 +120,7 @@ def recover_all(
     return logs, failed
 
 
-def _side_by_side(
+def _in_parallel(
     work: Callable[[PartitionKey], Log | KStoreError],
     jobs: dict[LogDir, list[PartitionKey]],
     threads: int,
@@ -129,8 +129,8 @@ def _side_by_side(
 
     futures: dict[PartitionKey, Future[Log | KStoreError]] = {}
     with ExitStack() as stack:
-        for place, keys in jobs.items():
-            pool = ThreadPoolExecutor(threads, f"kstore-recovery-{place.path}")
+        for log_dir, keys in jobs.items():
+            pool = ThreadPoolExecutor(threads, f"kstore-recovery-{log_dir.path}")
             stack.callback(pool.shutdown, cancel_futures=True)
             for key in keys:
                 futures[key] = pool.submit(work, key)
@@ -138,13 +138,13 @@ def _side_by_side(
     return {
         key: future.result()
         for key, future in futures.items()
-        if not future.cancelled()  # only where another one is going to raise
+        if not future.cancelled()  # cancelled only if another one raises
     }
 
 
 def _load_one(load: Load, meter: _Meter, key: PartitionKey) -> Log | KStoreError:
     try:
-        return load(*key, meter.tell)
+        return load(*key, meter.add)
     except KStoreError as error:
         _LOGGER.warning("%s could not be recovered: %s", partition_directory(*key), error)
         return error
@@ -153,16 +153,16 @@ def _load_one(load: Load, meter: _Meter, key: PartitionKey) -> Log | KStoreError
 def _bytes_to_scan(files: Files, jobs: dict[LogDir, list[PartitionKey]]) -> int:
     """Bytes of the segments from the one that holds each partition's recovery point on."""
     total = 0
-    for place, keys in jobs.items():
+    for log_dir, keys in jobs.items():
         for key in keys:
             folder = partition_directory(*key)
             sizes = {
-                found.base_offset: files.size_of(place.join(folder, name))
-                for name in files.listdir(place.join(folder))
+                found.base_offset: files.size_of(log_dir.join(folder, name))
+                for name in files.listdir(log_dir.join(folder))
                 if (found := filenames.parse(name)) is not None
                 and found.kind == LOG
                 and not found.suffix
             }
-            first = unflushed_from(list(sizes), place.recovery_point(key))
+            first = unflushed_from(list(sizes), log_dir.recovery_point(key))
             total += sum(size for base, size in sizes.items() if base >= first)
     return total

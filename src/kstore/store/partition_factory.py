@@ -1,4 +1,4 @@
-"""From a partition in a log directory to a :class:`kstore.Log`, for writing or for reading."""
+"""Opens a partition of a log directory as a :class:`kstore.Log`, for writing or for reading."""
 
 from collections.abc import Callable
 from os.path import join
@@ -23,30 +23,30 @@ from kstore.segment.scan import Tell
 
 def open_for_writing(
     maps: MapBudget,
-    place: LogDir,
+    log_dir: LogDir,
     topic: str,
     partition: int,
     config: LogConfig,
     mode: str,
     tell: Tell | None = None,
 ) -> tuple[WritableLog, LogWriter]:
-    """Load a log, recovering it where its directory was not left by a clean stop."""
-    key, files = (topic, partition), place.files
-    path = place.join(partition_directory(topic, partition))
-    place.begin()
+    """Load a log; recover it if its directory was not closed cleanly."""
+    key, files = (topic, partition), log_dir.files
+    path = log_dir.join(partition_directory(topic, partition))
+    log_dir.begin()
     moved = join(path, filenames.MOVED)
-    if marker.is_there(files, moved):  # of a move that has long been over
+    if marker.is_there(files, moved):  # left over from a finished move
         files.remove(moved)
     loaded = load(
         files,
         path,
         config,
-        clean=place.clean,
-        recovery_point=lambda: place.recovery_point(key),
-        log_start_offset=place.log_start(key),
+        clean=log_dir.clean,
+        recovery_point=lambda: log_dir.recovery_point(key),
+        log_start_offset=log_dir.log_start(key),
         mode=mode,
         tell=tell,
-        cleaned_below=lambda: place.first_dirty_offset(key),
+        cleaned_below=lambda: log_dir.first_dirty_offset(key),
     )
     if loaded.recovery.cut_offset is not None:
         lower_cleaner_offset(files, path, key, loaded.recovery.cut_offset)
@@ -66,33 +66,33 @@ def open_for_writing(
 
 def open_for_reading(
     maps: MapBudget,
-    places: Callable[[], LogDir],
+    resolve_log_dir: Callable[[], LogDir],
     topic: str,
     partition: int,
     config: LogConfig,
     *,
     own: bool,
 ) -> tuple[ReadOnlyLog, LogReader]:
-    """A log as its owner, in another process, writes it. ``own``: kstore made the topic.
+    """A log beside its writer, another process. ``own``: kstore created the topic.
 
-    ``places`` says in which directory the partition is, whenever it has to be looked for.
+    ``resolve_log_dir`` returns the partition's current directory.
     """
-    key, files = (topic, partition), places().files
+    key, files = (topic, partition), resolve_log_dir().files
     folder = partition_directory(topic, partition)
 
     def moved() -> str:
-        log.path = places().join(folder)
+        log.path = resolve_log_dir().join(folder)
         return log.path
 
-    path = places().join(folder)
+    path = resolve_log_dir().join(folder)
     reader = LogReader(
         path,
         files=files,
         maps=maps,
         own=own,
-        log_start_offset=lambda: places().current_log_start(key),
-        recovery_point=lambda: places().current_recovery_point(key),
-        condition=lambda: places().condition,
+        log_start_offset=lambda: resolve_log_dir().current_log_start(key),
+        recovery_point=lambda: resolve_log_dir().current_recovery_point(key),
+        condition=lambda: resolve_log_dir().condition,
         moved=moved,
     )
     log = ReadOnlyLog(topic, partition, path=path, config=config, files=files, reader=reader)
@@ -100,9 +100,9 @@ def open_for_reading(
 
 
 def peek_end_offset(files: Files, path: str, log_start: int) -> int:
-    """The end offset of a partition that nobody has open here; no file stays open.
+    """The end offset of a partition that is not open in this store; no file stays open.
 
-    Walks from the last index entry to the last whole batch, as a log does that is opened.
+    Walks from the last index entry to the last complete batch, as the opening of a log does.
     """
     return try_to_peek_end_offset(files, path, log_start, check=True)[0]
 
@@ -110,14 +110,16 @@ def peek_end_offset(files: Files, path: str, log_start: int) -> int:
 def try_to_peek_end_offset(
     files: Files, path: str, log_start: int, *, check: bool
 ) -> tuple[int, bool]:
-    """The same, and whether the walk came to the end of the file.
+    """As :func:`peek_end_offset`, and whether the walk reached the end of the file.
 
-    If it did not, half a batch, zeros written ahead or damage follow: of a partition that nobody
-    appends to, the end is what the log says when it is opened. ``check``: as for ``walk_end``.
+    If not, an incomplete batch, preallocated zeros or corruption follow; without a concurrent
+    writer, opening the log determines the end. ``check``: as for ``walk_end``.
     """
-    end, is_whole = _peek_end(files, path, check)
-    fence = read_barrier(files, path)  # after the end was seen: it is there before what it hides
-    return max(log_start, end if fence is None else min(end, fence.offset)), is_whole
+    end, is_complete = _peek_end(files, path, check)
+    fence = read_barrier(
+        files, path
+    )  # read after the end, because it is written before the records that it hides
+    return max(log_start, end if fence is None else min(end, fence.offset)), is_complete
 
 
 def _peek_end(files: Files, path: str, check: bool) -> tuple[int, bool]:

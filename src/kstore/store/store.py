@@ -1,4 +1,4 @@
-"""A store: one or several log directories of Kafka, opened by one writer and many readers."""
+"""A store: one or several Kafka log directories, opened by one writer and many readers."""
 
 import os
 import threading
@@ -36,7 +36,7 @@ from kstore.store.manager import LogDirInfo, LogManager
 from kstore.store.parallel_recovery import Progress, StoreRecovery
 from kstore.store.topic import Topic, TopicHandles
 from kstore.store.topic_registry import check_partitions
-from kstore.topic_partition import TopicPartition, as_partition, as_place
+from kstore.topic_partition import TopicPartition, as_partition, as_topic_partition
 
 if TYPE_CHECKING:
     from kstore.client.consumer import Consumer
@@ -51,10 +51,10 @@ Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 class Store(Mapping[str, Topic]):
     """A mapping of topic name to :class:`Topic`, over one or several log directories.
 
-    Logs are opened when they are first used; beyond ``config.max_open_logs`` the ones that were
-    idle longest give their files back. Safe to share between threads; not to be used in a forked
-    child (ForkedError), nor pickled. ``close`` it, or use it as a context manager: what is left
-    open is closed at exit.
+    Logs are opened on first use; beyond ``config.max_open_logs`` the least recently used ones
+    close their files. Safe to share between threads; not usable in a forked child (ForkedError),
+    not picklable. ``close`` it, or use it as a context manager: stores that are still open are
+    closed at exit.
     """
 
     def __init__(
@@ -66,10 +66,10 @@ class Store(Mapping[str, Topic]):
         files: Files = DISK,
         progress: Progress | None = None,
     ) -> None:
-        self._closed = True  # until everything stands
+        self._closed = True  # until everything is initialized
         self._forked = False
-        # The source of a ResourceWarning, by which tracemalloc shows where the store was opened.
-        # The store itself would be kept alive, and locked, by whoever records warnings.
+        # The source of a ResourceWarning, so that tracemalloc shows where the store was opened.
+        # As the source, the store itself would be kept alive, and locked, by recorded warnings.
         self._allocation = object()
         if mode not in ("a", "r"):
             raise InvalidConfigError(f"mode must be 'a' or 'r', not {mode!r}")
@@ -80,7 +80,7 @@ class Store(Mapping[str, Topic]):
         self._dependants: weakref.WeakSet[process_lifetime.Closable] = weakref.WeakSet()
         self._known_transactions: StoreTransactions | None = None
         self._manager = LogManager(
-            files, self.paths, self.config, writable=self.writable, keeper=weakref.ref(self)
+            files, self.paths, self.config, writable=self.writable, store_ref=weakref.ref(self)
         )
         self._offsets_lock = threading.RLock()  # before the manager's: commits, and deletions
         self._offsets_tables: dict[int, OffsetsTable] = {}  # by partition, for deletions
@@ -97,7 +97,7 @@ class Store(Mapping[str, Topic]):
                     from kstore.coordinator.group.committed_offsets import fold_files
 
                     fold_files(self, files_of_groups)
-                if "__transaction_state" in self._catalog.places:
+                if "__transaction_state" in self._catalog.topics:
                     self._transactions()  # finishes what a crash interrupted
                 if self._catalog.being_deleted():
                     from kstore.store.topic_deletion import finish_deletions
@@ -145,7 +145,7 @@ class Store(Mapping[str, Topic]):
         return self._topics.get(name)
 
     def _look_again(self) -> None:
-        """A reader follows what a writer elsewhere makes, extends and deletes."""
+        """A reader follows the topics that a writer in another process changes."""
         self._check()
         if not self.writable:
             self._topics.follow()
@@ -156,20 +156,20 @@ class Store(Mapping[str, Topic]):
     def __iter__(self) -> Iterator[str]:
         self._look_again()
         with self._lock:
-            return iter(sorted(self._catalog.places))
+            return iter(sorted(self._catalog.topics))
 
     def __len__(self) -> int:
         self._look_again()
-        return len(self._catalog.places)
+        return len(self._catalog.topics)
 
     def __contains__(self, name: object) -> bool:
         self._look_again()
-        return name in self._catalog.places
+        return name in self._catalog.topics
 
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
-    # --- topics come and go ---------------------------------------------------------------
+    # --- changes of topics ----------------------------------------------------------------
 
     def create_topic(
         self,
@@ -180,7 +180,7 @@ class Store(Mapping[str, Topic]):
         topic_id: str | None = None,
         exist_ok: bool = False,
     ) -> Topic:
-        """Make a topic and return it.
+        """Create a topic and return it.
 
         Raises TopicExistsError, InvalidTopicError, InvalidConfigError, ReadOnlyError.
 
@@ -189,7 +189,7 @@ class Store(Mapping[str, Topic]):
         name
             1 to 249 of ``[a-zA-Z0-9._-]``; Kafka refuses two that differ only in ``.`` and ``_``.
         partitions
-            How many; each goes where the fewest partition directories are.
+            How many; each goes to the log directory with the fewest partitions.
         config
             The topic's settings, kept in ``kstore.topics``; the store's by default.
         topic_id
@@ -199,10 +199,10 @@ class Store(Mapping[str, Topic]):
             Return the existing topic, if it has as many partitions.
         """
         self._check_writable()
-        if self._catalog.is_being_deleted(name):  # finishing failed before
+        if self._catalog.is_being_deleted(name):  # an earlier attempt failed
             self._finish_delete(name)
         with self._lock:
-            if exist_ok and name in self._catalog.places:
+            if exist_ok and name in self._catalog.topics:
                 partitions = check_partitions(partitions)
                 topic = self.topic(name)
                 if len(topic) == partitions:
@@ -234,16 +234,16 @@ class Store(Mapping[str, Topic]):
     ) -> None:
         """Change some settings of a topic and leave the others (Kafka's IncrementalAlterConfigs).
 
-        Logs that are open take them over at once. A topic that Kafka made gets an entry of its
-        own by this, so that retention and compaction may touch it. Raises InvalidConfigError,
-        then nothing has changed; UnknownTopicOrPartitionError, ReadOnlyError.
+        Open logs apply them at once. A topic that Kafka created gets an entry of its own, so that
+        retention and compaction apply to it. Raises InvalidConfigError (nothing has changed),
+        UnknownTopicOrPartitionError, ReadOnlyError.
 
         Parameters
         ----------
         config
             Settings by name, Kafka's (``retention.ms``) or Python's (``retention_ms``).
         unset
-            Names of settings that are to be what the store's ``config.log`` says.
+            Names of settings to reset to those of the store's ``config.log``.
         """
         self._check_writable()
         check_changes(config, unset)
@@ -252,7 +252,7 @@ class Store(Mapping[str, Topic]):
     def configure_topic(self, name: str, config: LogConfig) -> None:
         """Deprecated: replace all settings of a topic; use :meth:`alter_topic` to change some.
 
-        Warns (UserWarning) where that resets a setting that ``config`` leaves at its default.
+        Warns (UserWarning) if that resets a setting that ``config`` leaves at its default.
         """
         self._check_writable()
         warn_of_replacing(name, self._manager.settings.configure(name, check_log_config(config)))
@@ -260,10 +260,10 @@ class Store(Mapping[str, Topic]):
     def delete_topic(self, name: str, *, foreign: bool = False) -> None:
         """Delete a topic: its directories are renamed as Kafka does, then removed.
 
-        Offsets that groups committed in it go, too; a transaction that is open in it can only be
-        aborted. A topic that has no entry in ``kstore.topics`` was made by Kafka: it is deleted
-        only with ``foreign=True`` (PolicyViolationError otherwise). Its logs must not be used any
-        more; views of them that are still open keep what they show.
+        Deletes the groups' committed offsets of the topic, too; a transaction that is open in it
+        can only be aborted. A topic without an entry in ``kstore.topics`` was created by Kafka: it
+        is deleted only with ``foreign=True`` (PolicyViolationError otherwise). Its logs must not
+        be used any more; open views of them stay readable.
         """
         self._check_writable()
         self._manager.delete(name, foreign=foreign)
@@ -280,7 +280,7 @@ class Store(Mapping[str, Topic]):
 
     @property
     def log_dirs(self) -> tuple[LogDirInfo, ...]:
-        """The store's directories in their order: what is in each, and which are offline."""
+        """The store's directories in order: the contents of each, and whether it is offline."""
         self._check()
         return tuple(self._manager.log_dirs())
 
@@ -300,15 +300,15 @@ class Store(Mapping[str, Topic]):
         partition's current directory.
 
         Returns when the new copy is on disk and in use, and the old one is removed. Raises
-        InvalidConfigError for a path that is not the store's, LogDirOfflineError, StorageError;
-        PolicyViolationError if the partition is being moved already.
+        InvalidConfigError for a path of no directory of the store, LogDirOfflineError,
+        StorageError; PolicyViolationError if the partition is being moved already.
 
         Parameters
         ----------
         path
             One of the paths that the store was opened with.
         max_bytes_per_second
-            How fast to copy, to leave some of the disks for others; None: as fast as it goes.
+            The limit for copying, so that other I/O is not starved; None: no limit.
         progress
             Called with (bytes copied, bytes of the log) after each chunk.
         """
@@ -351,9 +351,9 @@ class Store(Mapping[str, Topic]):
         partitioner
             ``(key, value, count) -> partition``; the topic's by default.
         enable_idempotence
-            Number the batches under a producer id, as Kafka's producers do by default. Here
-            nothing is sent twice, for there is no network between producer and log, so the
-            numbers keep nothing from being doubled; they cost an entry in the log's state.
+            Number the batches under a producer id, as Kafka's producers do by default. kstore
+            never retries a send, because there is no network between producer and log, so
+            the numbers prevent no duplicates; they cost an entry in the producer state.
         """
         self._check_writable()
         from kstore.client.producer import Producer
@@ -386,8 +386,8 @@ class Store(Mapping[str, Topic]):
     ) -> "Consumer":
         """A consumer of all partitions of topics, and of those in assignment.
 
-        Partitions that a topic gets later are read from their beginning on. Raises
-        GroupConflictError where another consumer of the group, in any process, reads one of the
+        Partitions added later are read from their beginning. Raises
+        GroupConflictError if another consumer of the group, in any process, reads one of the
         partitions.
 
         Parameters
@@ -403,9 +403,9 @@ class Store(Mapping[str, Topic]):
         timeout
             Seconds without a record after which iteration ends; None waits for more.
         isolation_level
-            ``"read_committed"``: only what transactions have committed, and what belongs to none.
+            ``"read_committed"``: only records of committed transactions and of none.
         metadata_max_age_ms
-            How often a store with ``mode="r"`` looks for partitions that another process made.
+            How often a store with ``mode="r"`` looks for partitions that another process created.
         """
         self._check()
         from kstore.client.consumer import Consumer
@@ -414,7 +414,7 @@ class Store(Mapping[str, Topic]):
         made = Consumer(
             self,
             None if group is None else StoreGroup(self, group),
-            [as_place(place) for place in assignment],
+            [as_topic_partition(pair) for pair in assignment],
             topics=[topics] if isinstance(topics, str) else topics,
             auto_offset_reset=auto_offset_reset,
             max_poll_records=max_poll_records,
@@ -441,8 +441,8 @@ class Store(Mapping[str, Topic]):
         Parameters
         ----------
         transactional_id
-            A name that stays the same over restarts. Who had it before is fenced, and what it
-            left open is aborted.
+            A name that stays the same over restarts. An earlier producer with this id is fenced,
+            and its open transaction is aborted.
         timeout_ms
             How long a transaction may take before it is aborted and its producer fenced.
         batch_size, compression
@@ -466,7 +466,7 @@ class Store(Mapping[str, Topic]):
         return made
 
     def _transactions(self) -> "StoreTransactions":
-        """The transaction coordinator, made when it is first needed."""
+        """The transaction coordinator, created on first use."""
         with self._lock:
             if self._known_transactions is None:
                 from kstore.coordinator.transaction.store_transactions import StoreTransactions
@@ -515,7 +515,7 @@ class Store(Mapping[str, Topic]):
     def apply_retention(self) -> None:
         """Delete what retention allows, in topics whose entry in ``kstore.topics`` sets it.
 
-        Files of dropped segments go when ``file.delete.delay.ms`` is over.
+        Removes the files of dropped segments after ``file.delete.delay.ms``.
         """
         self._check_writable()
         self._manager.apply_retention()
@@ -556,12 +556,12 @@ class Store(Mapping[str, Topic]):
     def __del__(self) -> None:
         """Warn and release files. A finalizer may interrupt any locked code: nothing is closed.
 
-        The operating system has what was appended; the next opening of the directories recovers.
+        The operating system has all appended records; the next opening recovers.
         """
         if not self._closed and not self._forked and self.writable:
             self._manager.let_go()  # first: where warnings are errors, the next line raises
             warnings.warn(
-                f"{self!r} was not closed: the next to open it recovers it",
+                f"{self!r} was not closed: the next opening recovers it",
                 ResourceWarning,
                 source=self._allocation,
                 stacklevel=1,
@@ -586,9 +586,9 @@ class Store(Mapping[str, Topic]):
             raise ReadOnlyError("the store was opened with mode='r'", path=self.paths[0])
 
     def _after_fork(self) -> None:
-        """In a child: the parent's lock is shared, and must not outlive the parent.
+        """In a forked child: the parent's file lock is shared and must not outlive the parent.
 
-        Logs refuse by themselves what is asked of them.
+        Logs check for a fork themselves.
         """
         self._forked = True
         self._manager.release()

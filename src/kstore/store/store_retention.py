@@ -1,6 +1,6 @@
-"""Retention over a whole store: every partition in turn, then folders that wait for deletion.
+"""Applies retention to all partitions of a store, then removes ``-delete`` folders.
 
-The rules are in :mod:`kstore.log.retention`, the work on one log in :mod:`kstore.log.log`.
+The rules are in :mod:`kstore.log.retention`, their application in :mod:`kstore.log.log`.
 """
 
 import time
@@ -20,19 +20,19 @@ _RETENTION = "retention"  # in reports of failures
 
 
 class StoreRetention:
-    """Applies retention to the partitions of one store; made by its manager.
+    """Applies retention to the partitions of one store.
 
-    Holds the manager strongly: neither outlives the other.
+    Owned by its manager, which it references strongly: neither outlives the other.
     """
 
     def __init__(self, manager: "LogManager") -> None:
         self._manager = manager
-        self._deleted: list[tuple[int, Retired]] = []  # (when it may go in ms, folder)
+        self._deleted: list[tuple[int, Retired]] = []  # (when it may be removed in Unix ms, folder)
 
     def run(self) -> Iterator[tuple[tuple[str, int], Exception | None]]:
-        """Apply retention to one partition after the other; yields each with its error.
+        """Apply retention to each partition; yields the partition and its error.
 
-        A partition that was deleted or closed meanwhile has none.
+        Skips the error of a partition that was deleted or closed meanwhile.
         """
         manager = self._manager
         with manager.lock:
@@ -40,18 +40,18 @@ class StoreRetention:
                 (name, partition)
                 for name in manager.catalog.configured()
                 if _is_limited(manager.catalog.config(name))
-                for partition in manager.catalog.places.get(name, ())
+                for partition in manager.catalog.topics.get(name, ())
             }
             loaded = {(log.topic, log.partition) for log in manager.logs}
         for key in sorted(due | loaded):
             log = manager.logs.get(key)
             try:
-                place = manager.catalog.place(*key)
-                if place.offline is None:
+                log_dir = manager.catalog.log_dir_of(*key)
+                if log_dir.offline is None:
                     log = log or manager.log(*key)
                     if key in due:
-                        manager.in_log_dir(place, log.apply_retention)
-                    manager.in_log_dir(place, log.remove_retired)
+                        manager.in_log_dir(log_dir, log.apply_retention)
+                    manager.in_log_dir(log_dir, log.remove_retired)
             except Exception as error:
                 if not isinstance(error, ClosedError) and not manager.is_gone(key, log):
                     yield key, error
@@ -60,7 +60,7 @@ class StoreRetention:
         self._remove_deleted_folders()
 
     def run_in_background(self) -> None:
-        """The same; each partition's failure is reported on its own."""
+        """As :meth:`run`; reports each partition's failure."""
         for key, error in self.run():
             if error is None:
                 self._manager.background.end(_RETENTION, *key)
@@ -68,9 +68,9 @@ class StoreRetention:
                 self._manager.background.report(_RETENTION, error, *key)
 
     def find_deleted_folders(self) -> None:
-        """Folders that wait for deletion go when ``file.delete.delay.ms`` is over, as in Kafka.
+        """Schedule the removal of ``-delete`` folders after ``file.delete.delay.ms``, as Kafka.
 
-        Only those of topics with settings of their own; Kafka's are its broker's to remove.
+        Only for topics with settings of their own; a broker removes those of its topics.
         """
         now = time.time_ns() // 1_000_000
         catalog = self._manager.catalog
@@ -86,9 +86,9 @@ class StoreRetention:
             for due, each in list(self._deleted):
                 if due <= now:
                     self._deleted.remove((due, each))
-                    if each.place.offline is None:
+                    if each.log_dir.offline is None:
                         remove = partial(manager.catalog.remove_retired, each)
-                        manager.in_log_dir(each.place, remove)
+                        manager.in_log_dir(each.log_dir, remove)
 
 
 def _is_limited(config: LogConfig) -> bool:

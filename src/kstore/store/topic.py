@@ -26,7 +26,7 @@ class Topic:
 
     A handle is live: it has the partitions and settings that the topic of its name has now, also
     after :meth:`Store.add_partitions`, and in a store opened with ``mode="r"`` what a writer in
-    another process has made. While there is no such topic it raises
+    another process has created. While there is no such topic it raises
     UnknownTopicOrPartitionError. Safe to share between threads.
     """
 
@@ -41,14 +41,14 @@ class Topic:
         self._update(partitions, count)
 
     def _update(self, partitions: Iterable[int], count: int) -> None:
-        """The store calls this where the topic's partitions change; none: the topic is gone."""
-        here = tuple(sorted(partitions))
-        self._partitions, self._length = here, max(here[-1] + 1, count) if here else 0
-        if not here:
+        """Called by the store when the topic's partitions change; none: the topic was deleted."""
+        present = tuple(sorted(partitions))
+        self._partitions, self._length = present, max(present[-1] + 1, count) if present else 0
+        if not present:
             self._partitioner = None
 
     def _check(self) -> None:
-        """Raise where there is no such topic now."""
+        """Raise if the topic does not exist now."""
         self._store._look_again()
         if not self._length:
             raise self._store._catalog.unknown(self.name)
@@ -65,13 +65,13 @@ class Topic:
 
     @property
     def config(self) -> LogConfig:
-        """The topic's settings; those of the store where it has none of its own."""
+        """The topic's settings; those of the store if it has none of its own."""
         self._check()
         return self._store._log_config(self.name)
 
     @property
     def topic_id(self) -> str | None:
-        """Kafka's id of the topic (22 characters), None where the directory has none."""
+        """Kafka's id of the topic (22 characters), None if the directory has none."""
         return self._store._manager.identities.topic_id_of(self.name)
 
     def alter(
@@ -128,16 +128,16 @@ class Topic:
         return choose(self._partitioner, key, value, self._length or len(self))
 
     def partition_by(self, partitioner: Partitioner | None) -> None:
-        """Choose partitions by ``partitioner(key, value, count)``; None is Java's way again."""
+        """Choose partitions by ``partitioner(key, value, count)``; None restores the default."""
         self._partitioner = partitioner
 
     def end_offsets(self) -> dict[int, int]:
         """The end offset of every partition, without keeping files open."""
         ends = self._store.end_offsets(self.name)
-        return {place.partition: offset for place, offset in ends.items()}
+        return {tp.partition: offset for tp, offset in ends.items()}
 
     def flush(self) -> None:
-        """Bring every log of the topic that was used to the disk."""
+        """Flush all logs of the topic that were opened."""
         for log in self._store._loaded(self.name):
             log.flush()
 
@@ -149,7 +149,7 @@ class Topic:
 
 
 class TopicHandles:
-    """The handles of a store's topics, one for each name, kept as the catalog has the topics.
+    """The handles of a store's topics, one for each name, in step with the registry.
 
     Thread safe: changes are made under the store's lock.
     """
@@ -159,7 +159,7 @@ class TopicHandles:
         self._manager = manager
         self._lock, self._catalog = manager.lock, manager.catalog
         self._handles: dict[str, Topic] = {}
-        self._version = -1  # the catalog's that the handles are of
+        self._version = -1  # of the registry, as of the last update
 
     def get(self, name: str) -> Topic:
         """The handle of a topic; UnknownTopicOrPartitionError suggests close names."""
@@ -167,23 +167,23 @@ class TopicHandles:
         if topic is not None and topic._length:
             return topic
         with self._lock:
-            if name not in self._catalog.places:
+            if name not in self._catalog.topics:
                 raise self._catalog.unknown(name)
             return self.update(name)
 
     def update(self, name: str) -> Topic:
         """Give a handle its partitions as they are now; the lock is held."""
-        places = self._catalog.places.get(name, {})
-        count = self._catalog.partition_count(name) if places else 0
+        log_dirs = self._catalog.topics.get(name, {})
+        count = self._catalog.partition_count(name) if log_dirs else 0
         topic = self._handles.get(name)
         if topic is None:
-            topic = self._handles[name] = Topic(self._store, name, places, count)
+            topic = self._handles[name] = Topic(self._store, name, log_dirs, count)
         else:
-            topic._update(places, count)
+            topic._update(log_dirs, count)
         return topic
 
     def follow(self) -> None:
-        """Take over what another process has made, extended or deleted since the last look."""
+        """Take over the topics that another process has created, extended or deleted."""
         with self._lock:
             self._manager.follow()
             if self._version != self._catalog.version:

@@ -1,4 +1,4 @@
-"""What a deletion takes along: committed offsets of the topic, and transactions open in it."""
+"""Deletes a topic's committed offsets and aborts its open transactions with the topic."""
 
 import logging
 from os.path import join
@@ -22,10 +22,10 @@ _LOGGER = logging.getLogger("kstore")
 
 
 def finish_delete(store: "Store", topic: str) -> None:
-    """Free a deleted topic's name, once nothing of it can reach a later topic.
+    """Free a deleted topic's name, once a later topic of that name can inherit nothing.
 
-    The partitions are gone, and the topic's entry says that it is being deleted: after a crash,
-    or an error here, the next writer does this again.
+    The partitions are removed, and the topic's entry has the state of a deletion: after a crash,
+    or an error here, the next writer repeats this.
     """
     drop_from_transactions(store, topic)
     forget_topic(store, topic)
@@ -36,15 +36,15 @@ def finish_delete(store: "Store", topic: str) -> None:
 def finish_deletions(store: "Store") -> None:
     """Finish the deletions that an earlier writer began, at opening.
 
-    A failure keeps only the topic's name: it is logged, and the next opening, or ``create_topic``
-    with that name, does this again.
+    After a failure, which is logged, only the topic's name stays reserved: the next opening, or
+    ``create_topic`` with that name, tries again.
     """
     for topic in store._catalog.being_deleted():
         try:
             finish_delete(store, topic)
         except KStoreError as error:
             _LOGGER.warning(
-                "the deletion of topic %s is not finished, and no topic of that name can be made: "
+                "the deletion of topic %s is not finished, and its name cannot be used: "
                 "%s. The next opening tries again",
                 topic, error,
             )  # fmt: skip
@@ -66,14 +66,14 @@ def drop_from_transactions(store: "Store", topic: str) -> None:
 def forget_topic(store: "Store", topic: str) -> None:
     """Delete the committed offsets of a topic that is being deleted, in log and files.
 
-    On return the tombstones are on disk. Nobody commits meanwhile.
+    On return the tombstones are on disk. The lock keeps commits away meanwhile.
     """
     if topic == OFFSETS_TOPIC:
         return
     with store._offsets_lock:
         forgotten = 0
-        for place in filled_partitions(store, OFFSETS_TOPIC):
-            forgotten += _table(store, place.partition).forget_topic(topic)
+        for each in filled_partitions(store, OFFSETS_TOPIC):
+            forgotten += _table(store, each.partition).forget_topic(topic)
         for directory in store._live:
             for name in store._files.scan(directory)[1]:
                 if is_offsets_file(name):
@@ -90,11 +90,11 @@ def _table(store: "Store", partition: int) -> OffsetsTable:
 
 
 def _forget_in_file(store: "Store", directory: str, name: str, topic: str) -> int:
-    """Take the topic's commits out of one group's file; returns how many.
+    """Remove the topic's commits from one group's file; returns how many.
 
-    A file that cannot be read or locked is left, with a warning. What it says of the topic does
-    not count for a later one of the same name, whose id is another; only a file of format 1 says
-    no ids, and its commits count for whatever has the name.
+    A file that cannot be read or locked is left, with a warning. Its commits do not apply to a
+    later topic of the same name, whose id differs; only a file of format 1 has no ids, so its
+    commits apply to any topic of that name.
     """
     path = join(directory, name)
     try:

@@ -1,4 +1,4 @@
-"""What tells a topic from a later one of the same name: its id, or a creation stamp."""
+"""Distinguishes a topic from a later one of the same name, by its id or a creation stamp."""
 
 import logging
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ _LOGGER = logging.getLogger("kstore")
 
 @dataclass(frozen=True, slots=True)
 class TopicIdentity:
-    """What a topic was known by when this was made: immutable, and can be pickled."""
+    """A topic's identity at one time: immutable and picklable."""
 
     topic_id: str | None = None  # Kafka's
-    stamp: str | None = None  # the creation stamp that a topic without an id has, or once had
+    stamp: str | None = None  # the creation stamp of a topic that has, or had, no id
     has_id_from_entry: bool = False  # the entry in kstore.topics has the id
 
     @property
@@ -37,32 +37,32 @@ class TopicIdentity:
 
 
 class TopicIdentities:
-    """The identities of a catalog's topics, and the readers that are open in each.
+    """The identities of the topics of a registry, and their open readers.
 
-    Thread safe by the store's lock.
+    Thread safe: guarded by the store's lock.
     """
 
     def __init__(self, catalog: TopicRegistry, lock: ReentrantLock) -> None:
         self._catalog = catalog
         self._settings = catalog.settings
         self._lock = lock
-        self._version = -1  # the catalog's when the readers were looked at
+        self._version = -1  # of the registry, when the readers were last checked
         self._readers: dict[tuple[str, int], tuple[LogReader, str | None]] = {}
 
     def identity_of(self, topic: str) -> str | None:
-        """What tells a topic from a later one of its name: its id, else its creation stamp.
+        """The topic's id, else its creation stamp.
 
-        None where it has neither: Kafka before 2.8 made it, and no kstore has written here since.
+        None if it has neither: Kafka before 2.8 created it, and kstore has not written here since.
         """
         with self._lock:
-            if topic not in self._catalog.places:
+            if topic not in self._catalog.topics:
                 raise self._catalog.unknown(topic)
             return self._find(topic).text
 
     def find(self, topic: str) -> TopicIdentity:
-        """All that a topic is known by now; UnknownTopicOrPartitionError if it does not exist."""
+        """A topic's current identity; UnknownTopicOrPartitionError if it does not exist."""
         with self._lock:
-            if topic not in self._catalog.places:
+            if topic not in self._catalog.topics:
                 raise self._catalog.unknown(topic)
             return self._find(topic)
 
@@ -74,22 +74,22 @@ class TopicIdentities:
     def is_same(self, topic: str, known: str | None) -> bool:
         """Whether a topic is the one that had this identity once; False if it does not exist."""
         with self._lock:
-            return topic in self._catalog.places and self._find(topic).is_same(known)
+            return topic in self._catalog.topics and self._find(topic).is_same(known)
 
     def add_reader(self, key: tuple[str, int], reader: LogReader) -> None:
-        """A reader of a partition of a topic as it is now."""
+        """Register a reader of a partition of the current topic."""
         reader.topic_id = self._topic_id_if_any(key[0])
         self._readers[key] = reader, reader.topic_id or self._settings.stamps.get(key[0])
 
     def end_readers(self) -> None:
-        """End the readers of partitions that are gone, or of a topic that was made again."""
+        """End the readers of deleted partitions and of recreated topics."""
         if self._version == self._catalog.version:
             return
         self._version = self._catalog.version
         for key, (reader, known) in list(self._readers.items()):
             topic, partition = key
-            is_here = partition in self._catalog.places.get(topic, ())
-            if not (is_here and self.is_same(topic, known)):
+            exists = partition in self._catalog.topics.get(topic, ())
+            if not (exists and self.is_same(topic, known)):
                 del self._readers[key]
                 reader.end()
 
@@ -103,22 +103,22 @@ class TopicIdentities:
     def _topic_id_if_any(self, topic: str) -> str | None:
         if (own := self._settings.topic_id(topic)) is not None:
             return own
-        for partition, place in self._catalog.places[topic].items():
-            if place.offline is None:
-                directory = place.join(partition_directory(topic, partition))
-                return read_topic_id(place.files, directory)
+        for partition, log_dir in self._catalog.topics[topic].items():
+            if log_dir.offline is None:
+                directory = log_dir.join(partition_directory(topic, partition))
+                return read_topic_id(log_dir.files, directory)
         return None
 
     def stamp(self) -> None:
-        """Give each topic without an id a creation stamp; drop those of topics that are gone."""
+        """Give each topic without an id a creation stamp; drop those of deleted topics."""
         before = dict(self._settings.stamps)
         stamps = {
             topic: stamp
             for topic, stamp in before.items()
-            if topic in self._catalog.places or self._catalog.offline  # in one of those it may be
+            if topic in self._catalog.topics or self._catalog.offline  # it may be in one of those
         }
-        for topic, places in self._catalog.places.items():
-            if topic not in stamps and any(each.offline is None for each in places.values()):
+        for topic, log_dirs in self._catalog.topics.items():
+            if topic not in stamps and any(each.offline is None for each in log_dirs.values()):
                 try:
                     known = self._topic_id_if_any(topic)
                 except CorruptFileError as error:

@@ -1,4 +1,4 @@
-"""The topics of a store: which partitions are where, their settings, how they come and go."""
+"""The topics of a store: the log directory of each partition, settings, creation, deletion."""
 
 import logging
 import os
@@ -47,13 +47,13 @@ _LOGGER = logging.getLogger("kstore")
 class Retired(NamedTuple):
     """A folder with one of Kafka's suffixes: ``-delete``, ``-future`` or ``-stray``."""
 
-    place: LogDir
+    log_dir: LogDir
     folder: str
     name: PartitionName
 
 
 class TopicRegistry:
-    """Topics and partitions of one or several log directories; it opens no log.
+    """Topics and partitions of one or several log directories; opens no log.
 
     Not thread-safe: the store calls it under its own lock.
     """
@@ -62,24 +62,26 @@ class TopicRegistry:
         self._dirs = dirs
         self._default = default
         self.settings = TopicsFile(dirs)
-        self.places: dict[str, dict[int, LogDir]] = {}
+        self.topics: dict[str, dict[int, LogDir]] = {}
         self.retired: list[Retired] = []  # folders with Kafka's suffixes
-        self._superseded: list[tuple[LogDir, PartitionName]] = []  # a finished move's old copies
+        self._superseded: list[tuple[LogDir, PartitionName]] = []  # old copies of finished moves
         self.strangers: tuple[str, ...] = ()
         self.loose_files: tuple[str, ...] = ()
-        self.version = 0  # a later one where topics or partitions may have come or gone
-        self._stamps: list[int] | None = None  # of the directories when they were listed
+        self.version = 0  # grows when topics or partitions may have changed
+        self._stamps: list[int] | None = (
+            None  # modification times of the directories when they were listed
+        )
         self.refresh()
 
     def refresh(self) -> None:
         """Read the directories' names and ``kstore.topics`` again.
 
-        Raises CorruptFileError where two directories have the same partition.
+        Raises CorruptFileError if two directories have the same partition.
         """
         if not self._dirs[0].writable:
             stamps = [each.modified_ns for each in self._dirs]
             self._stamps = stamps if all(map(is_settled, stamps)) else None
-        places: dict[str, dict[int, LogDir]] = {}
+        log_dirs: dict[str, dict[int, LogDir]] = {}
         strangers: list[str] = []
         loose: list[str] = []
         self.retired, self._superseded = [], []
@@ -91,24 +93,26 @@ class TopicRegistry:
             loose += (directory.join(name) for name in contents.files)
             self.retired += (Retired(directory, *item) for item in contents.retired.items())
             for name in contents.partitions:
-                where = places.setdefault(name.topic, {})
+                where = log_dirs.setdefault(name.topic, {})
                 first = where.get(name.partition)
                 where[name.partition] = (
                     directory if first is None else self._choose(name, first, directory)
                 )
-            if directory.recovery_due and not self.places and contents.partitions:
+            if directory.recovery_due and not self.topics and contents.partitions:
                 _LOGGER.warning(
-                    "%s was not closed cleanly: recovery is due when it is next opened for "
-                    "writing, until then torn tails are left out",
+                    "%s was not closed cleanly: recovery is due at the next opening for "
+                    "writing, until then torn tails are not shown",
                     directory.path,
                 )
         if all(each.offline is not None for each in self._dirs):
             raise self._dirs[0].refusal()
         for path in set(strangers) - set(self.strangers):
-            _LOGGER.warning("%s is no partition: left alone, but Kafka will not start on it", path)
+            _LOGGER.warning(
+                "%s is not a partition directory: ignored, but Kafka refuses to start on it", path
+            )
         self.strangers, self.loose_files = tuple(sorted(strangers)), tuple(loose)
         self.settings.load()
-        self.places = places
+        self.topics = log_dirs
         self.version += 1
 
     def follow(self) -> bool:
@@ -119,9 +123,9 @@ class TopicRegistry:
         return True
 
     def _scan(self, directory: LogDir) -> Contents | None:
-        """What is in a directory; None where it is offline, or cannot be read while others can.
+        """The contents of a directory; None if it is offline, or fails while others are readable.
 
-        A writer asks only once: what failed stays out until the store is reopened.
+        A writer tries only once: a failed directory stays offline until the store is reopened.
         """
         if directory.offline is not None and directory.writable:
             return None
@@ -136,34 +140,37 @@ class TopicRegistry:
         return contents
 
     def _choose(self, name: PartitionName, first: LogDir, second: LogDir) -> LogDir:
-        """Which of two copies of a partition counts, where a move of kstore's was cut short.
+        """Which of two copies of a partition to use after an interrupted move of kstore.
 
-        The new copy carries a file that says that it is whole, until the old one is gone. Without
-        it nobody can tell: Kafka does not start on such directories either.
+        ``kstore.moved`` marks the new copy as complete until the old one is removed. Without it
+        the copies cannot be distinguished: Kafka does not start on such directories either.
         """
         folder = partition_directory(name.topic, name.partition)
-        whole, ends = [], []
+        complete, ends = [], []
         for each in (first, second):
             if marker.is_there(each.files, each.join(folder, MOVED)):
-                whole.append(each)
+                complete.append(each)
             else:
                 ends.append(peek_end_offset(each.files, each.join(folder), 0))
-        if len(whole) == 1 and peek_end_offset(whole[0].files, whole[0].join(folder), 0) >= ends[0]:
-            self._superseded.append((second if whole[0] is first else first, name))
-            return whole[0]
+        if (
+            len(complete) == 1
+            and peek_end_offset(complete[0].files, complete[0].join(folder), 0) >= ends[0]
+        ):
+            self._superseded.append((second if complete[0] is first else first, name))
+            return complete[0]
         raise CorruptFileError(
             f"partition {name.topic}-{name.partition} is in two log directories, here and in "
-            f"{first.path}; one of them must go (Kafka does not start either)",
+            f"{first.path}; remove one of them (Kafka does not start either)",
             path=second.join(folder),
         )
 
-    def place(self, topic: str, partition: int) -> LogDir:
+    def log_dir_of(self, topic: str, partition: int) -> LogDir:
         """The directory of a partition; UnknownTopicOrPartitionError suggests close names."""
-        places = self.places.get(topic)
-        if places is None:
+        log_dirs = self.topics.get(topic)
+        if log_dirs is None:
             raise self.unknown(topic)
-        place = places.get(partition)
-        if place is None:
+        log_dir = log_dirs.get(partition)
+        if log_dir is None:
             count = self.partition_count(topic)
             if isinstance(partition, int) and 0 <= partition < count:
                 for each in self.offline:
@@ -173,7 +180,7 @@ class TopicRegistry:
                 + self._hint(topic, partition),
                 path=self._dirs[0].path,
             )
-        return place
+        return log_dir
 
     @property
     def offline(self) -> list[LogDir]:
@@ -186,35 +193,35 @@ class TopicRegistry:
     def partition_count(self, topic: str) -> int:
         """How many partitions the topic has, those in directories that are offline included."""
         entry = self.settings.get(topic)
-        here = max(self.places[topic]) + 1
-        return here if entry is None else max(entry.partitions, here)
+        present = max(self.topics[topic]) + 1
+        return present if entry is None else max(entry.partitions, present)
 
     def partitions(self) -> Iterator[tuple[str, int, LogDir]]:
-        for topic, places in self.places.items():
-            for partition, place in places.items():
-                yield topic, partition, place
+        for topic, log_dirs in self.topics.items():
+            for partition, log_dir in log_dirs.items():
+                yield topic, partition, log_dir
 
     def unknown(self, topic: str) -> UnknownTopicOrPartitionError:
-        close = get_close_matches(str(topic), self.places, n=3)
+        close = get_close_matches(str(topic), self.topics, n=3)
         hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
         hint = self._hint(topic) or hint
         return UnknownTopicOrPartitionError(
             f"there is no topic {topic!r}{hint}", path=self._dirs[0].path
         )
 
-    def lone_copies(self, topic: str | None = None) -> list[str]:
-        """Sentences on unfinished copies of moves whose partition itself is not here."""
+    def orphaned_future_replicas(self, topic: str | None = None) -> list[str]:
+        """Notes on the copies of unfinished moves whose partition itself is missing."""
         return [
-            f"{each.place.join(each.folder)}: all that is here of "
-            f"{each.name.topic}-{each.name.partition} is a copy that a move had not finished"
+            f"{each.log_dir.join(each.folder)}: the unfinished copy of a move, but "
+            f"{each.name.topic}-{each.name.partition} itself is in no directory of the store"
             for each in self.retired
             if each.name.state == FUTURE
             and topic in (None, each.name.topic)
-            and each.name.partition not in self.places.get(each.name.topic, {})
+            and each.name.partition not in self.topics.get(each.name.topic, {})
         ]
 
     def _hint(self, topic: str, partition: int | None = None) -> str:
-        """Where the only copy is an unfinished one: which, and what to do."""
+        """The advice for a partition of which only an unfinished copy exists."""
         found = [
             each
             for each in self.retired
@@ -225,8 +232,8 @@ class TopicRegistry:
         if not found:
             return ""
         return (
-            f"; {found[0].place.join(found[0].folder)} is a copy that a move had not finished: "
-            "open the store with the directory that has the partition itself or, where that is "
+            f"; {found[0].log_dir.join(found[0].folder)} is the copy of an unfinished move: "
+            "open the store with the directory that has the partition itself or, if that is "
             f"lost, rename the copy to {partition_directory(topic, found[0].name.partition)}; "
             "records at its end may be missing"
         )
@@ -234,69 +241,69 @@ class TopicRegistry:
     # --- settings -------------------------------------------------------------------------
 
     def config(self, topic: str) -> LogConfig:
-        """A topic's settings; without an entry nothing is ever shortened, cleaned or deleted."""
+        """A topic's settings; without an entry it has no retention and no compaction."""
         entry = self.settings.get(topic)
         if entry is not None:
             return entry.log_config()
         return replace(self._default, retention_ms=-1, retention_bytes=-1, cleanup_policy="delete")
 
     def own_properties(self, topic: str) -> Mapping[str, str]:
-        """What a topic's entry sets; nothing where it has none."""
+        """The settings in a topic's entry; empty without an entry."""
         entry = self.settings.get(topic)
         return {} if entry is None else entry.log_config().to_properties()
 
     def merged_config(
         self, topic: str, changes: Mapping[str, object], unset: Sequence[str]
     ) -> LogConfig:
-        """A topic's settings with changes made; an unset one is as the store has it."""
+        """A topic's settings with changes; an unset one gets the store's default."""
         return self.config(topic).merge(changes, unset, self._default)
 
     def configure(self, topic: str, config: LogConfig) -> None:
         check_log_config(config)
         entry = self.settings.get(topic) or TopicEntry(
-            partitions=max(self.places[topic]) + 1, topic_id=self.topic_id(topic)
+            partitions=max(self.topics[topic]) + 1, topic_id=self.topic_id(topic)
         )
         self.settings.put(topic, replace(entry, properties=config.to_properties()))
 
     def is_own(self, topic: str) -> bool:
-        """Whether the topic has an entry: kstore made it, or was told to look after it."""
+        """Whether the topic has an entry: kstore created it or was given its settings."""
         return topic in self.settings
 
     def configured(self) -> list[str]:
-        """Topics that have an entry of their own and are here."""
-        return [name for name in self.settings.names() if name in self.places]
+        """Existing topics that have an entry of their own."""
+        return [name for name in self.settings.names() if name in self.topics]
 
     def topic_id(self, topic: str) -> str | None:
-        if topic not in self.places:
+        if topic not in self.topics:
             raise self.unknown(topic)
-        partition, place = next(iter(self.places[topic].items()))
-        return read_topic_id(place.files, place.join(partition_directory(topic, partition)))
+        partition, log_dir = next(iter(self.topics[topic].items()))
+        return read_topic_id(log_dir.files, log_dir.join(partition_directory(topic, partition)))
 
-    # --- coming and going -----------------------------------------------------------------
+    # --- creation and deletion ------------------------------------------------------------
 
     def create(
         self, topic: str, partitions: int, config: LogConfig | None, topic_id: str | None
     ) -> None:
-        """Make a topic that must not exist yet; a crash on the way is made good by ``resume``."""
+        """Create a topic that must not exist yet; ``resume`` finishes it after a crash."""
         check_topic_name(topic)
         partitions = check_partitions(partitions)
         settings = self._default if config is None else check_log_config(config)
         if topic_id is not None:
             _check_topic_id(topic_id)
-        if topic in self.places:
+        if topic in self.topics:
             raise TopicExistsError(f"Topic {topic!r} already exists.", path=self._dirs[0].path)
         self._check_collision(topic)
         if hint := self._hint(topic):
             raise TopicExistsError(
-                f"topic {topic!r} cannot be made anew beside what is left of it{hint}",
+                f"topic {topic!r} cannot be created beside an unfinished copy of it{hint}",
                 path=self._dirs[0].path,
             )
         begun = self.settings.get(topic)
         if begun is not None:
-            for each in self.offline:  # its partitions may be there
+            for each in self.offline:  # its partitions may be in that directory
                 raise each.refusal()
         if begun is not None and begun.state == CREATING:
-            # An earlier attempt failed on the way: its directories carry its id.
+            # An earlier attempt failed: its directories have its id.
             topic_id = topic_id or begun.topic_id
             partitions_begun = begun.partitions
         else:
@@ -311,18 +318,20 @@ class TopicRegistry:
         self._make(topic, entry)
 
     def grow(self, topic: str, partitions: int) -> None:
-        """Make more partitions of a topic; a crash on the way is made good by ``resume``."""
+        """Add partitions to a topic; ``resume`` finishes it after a crash."""
         partitions = check_partitions(partitions)
-        if topic not in self.places:
+        if topic not in self.topics:
             raise self.unknown(topic)
-        for each in self.offline:  # some of its partitions may be there
+        for each in self.offline:  # some of its partitions may be in that directory
             raise each.refusal()
         count = self.partition_count(topic)
         if partitions < count:
-            raise InvalidConfigError(f"topic {topic!r} has {count} partitions: it cannot have less")
+            raise InvalidConfigError(
+                f"topic {topic!r} has {count} partitions: it cannot have fewer"
+            )
         if not self.is_own(topic):
             raise PolicyViolationError(
-                f"topic {topic!r} was not made by kstore: its partitions are its broker's to make"
+                f"topic {topic!r} was not created by kstore: only its broker may add partitions"
             )
         entry = self.settings.get(topic)
         assert entry is not None
@@ -332,51 +341,51 @@ class TopicRegistry:
 
     def _check_collision(self, topic: str) -> None:
         key = collision_key(topic)
-        clashes = [other for other in self.places if collision_key(other) == key]
+        clashes = [other for other in self.topics if collision_key(other) == key]
         if clashes:
             raise InvalidTopicError(
-                f"topic {topic!r} collides with {clashes[0]!r}: Kafka takes '.' and '_' for the "
-                "same in the names of its metrics"
+                f"topic {topic!r} collides with {clashes[0]!r}: Kafka treats '.' and '_' as "
+                "equal in the names of its metrics"
             )
 
     def _make(self, topic: str, entry: TopicEntry) -> None:
-        places = dict(self.places.get(topic, {}))
+        log_dirs = dict(self.topics.get(topic, {}))
         for partition in range(entry.partitions):
-            if partition not in places:
-                places[partition] = self._make_partition(partition_directory(topic, partition))
-        self._identify(topic, entry, places)
-        for place in self.live:
-            place.files.sync_directory(place.path)
+            if partition not in log_dirs:
+                log_dirs[partition] = self._make_partition(partition_directory(topic, partition))
+        self._identify(topic, entry, log_dirs)
+        for log_dir in self.live:
+            log_dir.files.sync_directory(log_dir.path)
         self.settings.mark(topic, entry, LIVE)
-        self.places[topic] = places
+        self.topics[topic] = log_dirs
         self.version += 1
 
     def _make_partition(self, name: str) -> LogDir:
-        """Make a directory where the fewest are, unless a failed attempt has made it.
+        """Create a directory where the fewest are, unless a failed attempt has created it.
 
-        Directories are tried in that order until one is not offline (Kafka's LogManager).
+        Tries the log directories in that order until one is not offline (Kafka's LogManager).
         """
-        for place in self.live:
-            if place.files.exists(place.join(name)):
-                return place
-        for place in sorted(self.live, key=lambda each: each.partition_count):
+        for log_dir in self.live:
+            if log_dir.files.exists(log_dir.join(name)):
+                return log_dir
+        for log_dir in sorted(self.live, key=lambda each: each.partition_count):
             try:
-                place.files.make_directory(place.join(name))
+                log_dir.files.make_directory(log_dir.join(name))
             except StorageError:
-                if place.offline is None:
+                if log_dir.offline is None:
                     raise
                 continue
-            place.partition_count += 1
-            return place
+            log_dir.partition_count += 1
+            return log_dir
         raise self._dirs[0].refusal()
 
-    def _identify(self, topic: str, entry: TopicEntry, places: dict[int, LogDir]) -> None:
-        """Write the topic id into each partition. Two syncs each: together they take less time."""
+    def _identify(self, topic: str, entry: TopicEntry, log_dirs: dict[int, LogDir]) -> None:
+        """Write the topic id into each partition: two syncs each, faster in parallel."""
 
         def write(partition: int) -> None:
-            place = places[partition]
-            path = place.join(partition_directory(topic, partition))
-            write_topic_id(place.files, path, entry.topic_id or "")
+            log_dir = log_dirs[partition]
+            path = log_dir.join(partition_directory(topic, partition))
+            write_topic_id(log_dir.files, path, entry.topic_id or "")
 
         if entry.topic_id is None:
             return
@@ -391,34 +400,34 @@ class TopicRegistry:
                 pass  # an error of one is raised here
 
     def check_deletable(self, topic: str, *, foreign: bool) -> None:
-        """Raise unless the topic is here, and kstore's own or meant to be deleted all the same."""
-        if topic not in self.places:
+        """Raise unless the topic exists and has an entry, or ``foreign`` is set."""
+        if topic not in self.topics:
             raise self.unknown(topic)
         if not self.is_own(topic) and not foreign:
             raise PolicyViolationError(
-                f"topic {topic!r} was not made by kstore; delete it with foreign=True"
+                f"topic {topic!r} was not created by kstore; delete it with foreign=True"
             )
 
     def delete(self, topic: str) -> None:
         """Rename a topic's directories as Kafka does, then remove them; its logs are closed.
 
-        The topic's entry says from before the first one that it is being deleted, until
+        The topic's entry has the state ``DELETING`` from before the first rename until
         :meth:`finish_delete`.
         """
-        entry = self.settings.get(topic) or TopicEntry(partitions=max(self.places[topic]) + 1)
+        entry = self.settings.get(topic) or TopicEntry(partitions=max(self.topics[topic]) + 1)
         entry = self.settings.mark(topic, entry, DELETING, uuid.uuid4().hex)
         self._retire(topic, entry)
 
     def finish_delete(self, topic: str) -> None:
-        """Nothing is left of a deleted topic: its entry goes, and its name is free.
+        """Remove the entry of a deleted topic, which frees its name.
 
-        Not where a log directory is offline: partitions of it may be there.
+        Not if a log directory is offline, which may have partitions of the topic.
         """
         if not self.offline:
             self.settings.remove(topic)
 
     def being_deleted(self) -> list[str]:
-        """Topics whose deletion was begun and is not finished."""
+        """Topics with an unfinished deletion."""
         return [name for name in self.settings.unfinished() if self.is_being_deleted(name)]
 
     def is_being_deleted(self, topic: str) -> bool:
@@ -426,35 +435,35 @@ class TopicRegistry:
         return entry is not None and entry.state == DELETING
 
     def _retire(self, topic: str, entry: TopicEntry) -> None:
-        places = self.places.pop(topic, {})
+        log_dirs = self.topics.pop(topic, {})
         self.version += 1
         gone = [
-            (place, partition, partition_directory(topic, partition))
-            for partition, place in places.items()
+            (log_dir, partition, partition_directory(topic, partition))
+            for partition, log_dir in log_dirs.items()
         ]
         gone += [
-            (each.place, each.name.partition, each.folder)
+            (each.log_dir, each.name.partition, each.folder)
             for each in self.retired
             if each.name.topic == topic and each.name.state == FUTURE
         ]
-        for place, partition, folder in gone:
+        for log_dir, partition, folder in gone:
             retired = retired_directory(topic, partition, DELETE, entry.unique)
-            place.files.rename(place.join(folder), place.join(retired))
+            log_dir.files.rename(log_dir.join(folder), log_dir.join(retired))
         ours = f".{entry.unique}-{DELETE}"
-        for place in self.live:
-            place.files.sync_directory(place.path)
-            place.forget((topic, partition) for partition in range(entry.partitions))
-            for name in place.files.list_directories(place.path):
+        for log_dir in self.live:
+            log_dir.files.sync_directory(log_dir.path)
+            log_dir.forget((topic, partition) for partition in range(entry.partitions))
+            for name in log_dir.files.list_directories(log_dir.path):
                 if name.endswith(ours):
-                    remove_tree(place.files, place.join(name))
-                    place.partition_count -= 1
-            place.files.sync_directory(place.path)  # lest one outlives the entry that names it
+                    remove_tree(log_dir.files, log_dir.join(name))
+                    log_dir.partition_count -= 1
+            log_dir.files.sync_directory(log_dir.path)  # before the entry that names it is removed
 
     def resume(self) -> None:
-        """Carry through what a crash cut short: moves, creations and deletions that were begun."""
-        for place, name in self._superseded:
+        """Finish the moves, creations and deletions that a crash interrupted."""
+        for log_dir, name in self._superseded:
             key = (name.topic, name.partition)
-            retired = self.retire_copy(place, key)
+            retired = self.retire_copy(log_dir, key)
             self.finish_move(key)
             self.remove_retired(retired)
         self._superseded = []
@@ -463,14 +472,14 @@ class TopicRegistry:
             if entry is None:
                 continue
             if self.offline and entry.state == CREATING:
-                continue  # some of its partitions may be in a directory that is not here
-            _LOGGER.info("topic %s: going on with what was begun (%s)", topic, entry.state)
+                continue  # some of its partitions may be in an offline directory
+            _LOGGER.info("topic %s: finishing the interrupted operation (%s)", topic, entry.state)
             if entry.state == CREATING:
                 self._make(topic, entry)
             elif entry.unique:
                 self._retire(topic, entry)
 
-    # --- a partition changes its directory ------------------------------------------------
+    # --- moves of partitions --------------------------------------------------------------
 
     def directory(self, path: str | os.PathLike[str]) -> LogDir:
         """One of the store's directories by its path; InvalidConfigError for any other."""
@@ -479,12 +488,12 @@ class TopicRegistry:
             if each.path == wanted:
                 return each
         raise InvalidConfigError(
-            f"{wanted} is no log directory of this store; it has: "
+            f"{wanted} is not a log directory of this store; it has: "
             + ", ".join(each.path for each in self._dirs)
         )
 
     def futures(self, key: tuple[str, int]) -> list[Retired]:
-        """Copies of a partition that a move, of Kafka's or kstore's, has not finished."""
+        """Copies of a partition by unfinished moves of Kafka or kstore."""
         return [
             each
             for each in self.retired
@@ -492,9 +501,9 @@ class TopicRegistry:
         ]
 
     def begin_move(self, key: tuple[str, int], target: LogDir) -> str:
-        """The folder for a partition's copy in another directory: one that is there, or new."""
+        """The folder for a partition's copy in another directory: an existing one, or a new one."""
         for each in self.futures(key):
-            if each.place is target:
+            if each.log_dir is target:
                 return target.join(each.folder)
         unique = uuid.uuid4().hex
         folder = f"{partition_directory(*key)}.{unique}-{FUTURE}"
@@ -504,54 +513,54 @@ class TopicRegistry:
         return target.join(folder)
 
     def drop_futures(self, key: tuple[str, int], *, but: LogDir | None = None) -> int:
-        """Remove unfinished copies of a partition, renamed first as Kafka does; how many."""
-        dropped = [each for each in self.futures(key) if each.place is not but]
+        """Remove unfinished copies of a log, renamed first as Kafka does; returns how many."""
+        dropped = [each for each in self.futures(key) if each.log_dir is not but]
         for each in dropped:
-            if each.place.offline is None:
-                self.remove_retired(self._rename_away(each.place, each.folder, key))
+            if each.log_dir.offline is None:
+                self.remove_retired(self._rename_away(each.log_dir, each.folder, key))
             self.retired.remove(each)
         return len(dropped)
 
     def remove_retired(self, each: Retired) -> None:
-        """Remove a folder that waits for deletion."""
-        if each.place.files.kind(each.place.join(each.folder)) is not None:
-            remove_tree(each.place.files, each.place.join(each.folder))
-            each.place.partition_count -= 1
+        """Remove a retired folder."""
+        if each.log_dir.files.kind(each.log_dir.join(each.folder)) is not None:
+            remove_tree(each.log_dir.files, each.log_dir.join(each.folder))
+            each.log_dir.partition_count -= 1
         self.retired = [other for other in self.retired if other is not each]
 
-    def retire_copy(self, place: LogDir, key: tuple[str, int]) -> Retired:
-        """Take the copy that a partition left behind out of the way, checkpoints included.
+    def retire_copy(self, log_dir: LogDir, key: tuple[str, int]) -> Retired:
+        """Rename a partition's old copy and remove it from the checkpoints.
 
-        Returns the folder that is to be removed.
+        Returns the folder to be removed.
         """
-        retired = self._rename_away(place, partition_directory(*key), key)
-        place.forget([key])
+        retired = self._rename_away(log_dir, partition_directory(*key), key)
+        log_dir.forget([key])
         return retired
 
-    def _rename_away(self, place: LogDir, folder: str, key: tuple[str, int]) -> Retired:
+    def _rename_away(self, log_dir: LogDir, folder: str, key: tuple[str, int]) -> Retired:
         unique = uuid.uuid4().hex
         name = retired_directory(*key, DELETE, unique)
-        place.files.rename(place.join(folder), place.join(name))
-        place.files.sync_directory(place.path)
-        return Retired(place, name, PartitionName(*key, DELETE, unique))
+        log_dir.files.rename(log_dir.join(folder), log_dir.join(name))
+        log_dir.files.sync_directory(log_dir.path)
+        return Retired(log_dir, name, PartitionName(*key, DELETE, unique))
 
     def move(self, key: tuple[str, int], target: LogDir) -> None:
-        """The copy in target took the partition's place."""
+        """Record that the copy in ``target`` replaced the partition."""
         self.retired = [each for each in self.retired if each not in self.futures(key)]
-        self.places[key[0]][key[1]] = target
+        self.topics[key[0]][key[1]] = target
 
     def finish_move(self, key: tuple[str, int]) -> None:
-        """The old copy is gone: the new one needs no sign of being whole any more."""
-        place = self.place(*key)
-        path = place.join(partition_directory(*key), MOVED)
-        if place.offline is None and place.files.kind(path) is not None:
-            place.files.remove(path)
-            # Lest a power cut brings it back when a later move has given another copy one.
-            place.files.sync_directory(os.path.dirname(path))
+        """Remove the new copy's ``kstore.moved``; the old copy is retired."""
+        log_dir = self.log_dir_of(*key)
+        path = log_dir.join(partition_directory(*key), MOVED)
+        if log_dir.offline is None and log_dir.files.kind(path) is not None:
+            log_dir.files.remove(path)
+            # A power cut must not restore it after a later move has marked another copy.
+            log_dir.files.sync_directory(os.path.dirname(path))
 
 
 def check_partitions(partitions: object) -> int:
-    """How many partitions a topic is to have; raises InvalidConfigError."""
+    """Check a topic's number of partitions; raises InvalidConfigError."""
     try:
         return check_integer("partitions", partitions, 1, MAX_PARTITIONS)
     except (TypeError, InvalidConfigError):
@@ -568,11 +577,11 @@ def _check_topic_id(topic_id: str) -> None:
     except ValueError as error:
         raise InvalidConfigError(str(error)) from None
     if reserved:
-        raise InvalidConfigError(f"Kafka keeps the topic id {topic_id} for itself")
+        raise InvalidConfigError(f"the topic id {topic_id} is reserved by Kafka")
 
 
 def remove_tree(files: Files, path: str) -> None:
-    """Remove a directory and what is in it; a link is removed, not followed."""
+    """Remove a directory and its contents; a link is removed, not followed."""
     for name in files.list_own_directories(path):
         remove_tree(files, os.path.join(path, name))
     for name in files.listdir(path):

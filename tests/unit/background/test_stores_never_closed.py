@@ -287,6 +287,6 @@ def test_many_wakes_are_one() -> None:
 def test_a_store_without_background_work_is_dropped_all_the_same(tmp_path: Path) -> None:
     kept = [kstore.open(tmp_path, config=StoreConfig(background=False))]
     kept[0].create_topic("t")
-    with pytest.warns(ResourceWarning, match="the next to open it recovers it"):
+    with pytest.warns(ResourceWarning, match="the next opening recovers it"):
         drop(kept)
     kstore.open(tmp_path).close()

@@ -197,7 +197,7 @@ def test_a_transaction_beyond_its_timeout_is_aborted(store) -> None:
     producer.send("b", b"1")
     producer.flush()
     threading.Event().wait(0.01)
-    store._transactions().do_upkeep()
+    store._transactions().run_maintenance()
     assert store["b"][0].last_stable_offset == 2
     with pytest.raises(ProducerFencedError):
         producer.commit_transaction()

@@ -12,7 +12,7 @@ import kstore
 from kstore.coordinator.transaction.coordinator import LAST_EPOCH, Coordinator
 from kstore.coordinator.transaction.messages import (
     Metadata,
-    Place,
+    PartitionKey,
     State,
     decode_key,
     decode_value,
@@ -70,10 +70,10 @@ class Hands:
     def forget(self, transactional_id: str) -> None:
         self._do("forget", transactional_id)
 
-    def flush(self, places: Iterable[Place]) -> None:
+    def flush(self, places: Iterable[PartitionKey]) -> None:
         self._do("flush", sorted(places))
 
-    def mark(self, place: Place, metadata: Metadata, *, commit: bool) -> None:
+    def mark(self, place: PartitionKey, metadata: Metadata, *, commit: bool) -> None:
         self.marked.append(metadata.last_update_ms)
         self._do("mark", place, metadata.producer_epoch, commit)
 
@@ -88,7 +88,7 @@ def coordinator(hands: Hands) -> Coordinator:
     return Coordinator(hands, max_timeout_ms=900_000)
 
 
-def begun(coordinator: Coordinator, hands: Hands, *places: Place) -> tuple[int, int]:
+def begun(coordinator: Coordinator, hands: Hands, *places: PartitionKey) -> tuple[int, int]:
     owner = coordinator.init("t", 60_000)
     coordinator.add_partitions("t", *owner, places)
     hands.take()

@@ -158,7 +158,7 @@ def test_what_is_wrong_with_a_directory_is_in_the_summary(killed: Path) -> None:
     (killed / "two" / "recovery-point-offset-checkpoint").write_bytes(b"nonsense")
     with kstore.open(paths_of(killed)) as store:
         told = str(store.recovery)
-        assert f"{killed / 'one' / 'lost+found'}: no partition; left alone" in told
+        assert f"{killed / 'one' / 'lost+found'}: not a partition directory; ignored" in told
         assert "recovery-point-offset-checkpoint" in told
         assert "kstore.unreadable.recovery-point-offset-checkpoint.0" in told
         assert len(store.recovery.notes) == 2

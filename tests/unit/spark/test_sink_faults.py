@@ -110,7 +110,7 @@ def test_the_first_of_several_directories_alone_is_not_undone(
         assert ends(one, other, mode="a") == [0, 0]
         assert not manifest.exists()
         return
-    with pytest.raises(RecoveryNeededError, match=rf"orders-1, too.*{other} among"):
+    with pytest.raises(RecoveryNeededError, match=rf"orders-1, too.*{other}, and none"):
         kstore.open(one)
     assert manifest.exists()
     assert ends(other) == ends(one) == [0]
@@ -153,7 +153,7 @@ def test_without_what_was_staged_nothing_is_decided(
     kept = file.read_bytes()
     damage(file)
     for _ in range(2):
-        with pytest.raises(RecoveryNeededError, match="is gone or damaged"):
+        with pytest.raises(RecoveryNeededError, match="is missing or corrupt"):
             kstore.open([one, other])
         assert ends(one, other) == [0, 0]
     file.write_bytes(kept)
@@ -241,7 +241,7 @@ def test_an_error_behind_the_switch_fails_nothing(
 
 def test_what_is_not_known_to_be_on_the_disk_says_so_and_is_not_doubled(one: Path) -> None:
     given = options(one)
-    with pytest.raises(UnsyncedError, match=r"published and shows.*batch of q.*nothing.* twice"):
+    with pytest.raises(UnsyncedError, match=r"published and visible.*batch of q.*nothing.* twice"):
         publish(given, "job", staged(given), of_query("q", 0), files=Behind("sync_directory"))
     assert ends(one) == [5, 5]
     assert list(one.glob("kstore.staged.*"))  # a power cut may bring the manifest back
@@ -255,7 +255,7 @@ def test_what_is_not_known_to_be_on_the_disk_says_so_and_is_not_doubled(one: Pat
     assert not publish(given, "again", staged(given, "again"), of_query("q", 0), files=Syncing())
     assert str(one) in synced
     assert ends(one) == [5, 5]
-    with pytest.raises(UnsyncedError, match="Run again it would come twice"):
+    with pytest.raises(UnsyncedError, match="would write it twice"):
         publish(given, "none", staged(given, "none"), None, files=Behind("sync_directory"))
 
 

@@ -443,7 +443,7 @@ def test_an_unfinished_copy_is_all_that_is_left(dirs: tuple[Path, Path]) -> None
     shutil.rmtree(dirs[0])
     with kstore.open(dirs[1], config=QUIET) as store:
         assert list(store) == []
-        assert any(f"{name}: all that is here of t-0" in note for note in store.recovery.notes)
+        assert any(f"{name}: the unfinished copy" in note for note in store.recovery.notes)
         with pytest.raises(UnknownTopicOrPartitionError, match="rename the copy to t-0"):
             store["t"]
         with pytest.raises(TopicExistsError, match="rename the copy to t-0"):
@@ -475,12 +475,12 @@ def test_a_reader_asks_where_a_partition_is_while_the_store_is_busy(
         thread = threading.Thread(target=hold)
         thread.start()
         assert begun.wait(30)
-        assert manager._place_now("t", 0).path == str(dirs[0])  # not known better yet
+        assert manager._resolve_log_dir("t", 0).path == str(dirs[0])  # not known better yet
         end.set()
         thread.join(30)
-        assert manager._place_now("t", 0).path == str(dirs[1])
+        assert manager._resolve_log_dir("t", 0).path == str(dirs[1])
         with manager.lock:  # held by this thread: it may look
-            assert manager._place_now("t", 0).path == str(dirs[1])
+            assert manager._resolve_log_dir("t", 0).path == str(dirs[1])
         assert manager.lock.acquire(blocking=False)  # nobody kept it
         manager.lock.release()
 

@@ -199,7 +199,7 @@ def test_a_new_partition_that_the_group_reads_elsewhere_is_left_out_with_a_warni
         with store.consumer("g", assignment=[("t", 1)]):
             assert consumer.poll() == {}
         assert consumer.assignment == {("t", 0)}
-    assert "a new partition is left out: another consumer of group 'g'" in caplog.text
+    assert "a new partition is skipped: another consumer of group 'g'" in caplog.text
 
 
 def test_a_new_partition_without_a_committed_offset_is_an_error_where_nothing_may_be_reset(

@@ -153,7 +153,7 @@ def test_deletion_leaves_nothing(tmp_path: Path) -> None:
     here.delete("t")
     after = snapshot(tmp_path)
     assert after.keys() == before.keys()
-    assert list(here.places) == ["keep"]
+    assert list(here.topics) == ["keep"]
     with pytest.raises(UnknownTopicOrPartitionError):
         here.check_deletable("t", foreign=True)
 
@@ -212,8 +212,8 @@ def test_a_creation_cut_short_is_carried_through(tmp_path: Path, fail_at: int) -
         complete = True
     here = catalog(tmp_path)
     here.resume()
-    if complete or "t" in here.places:
-        assert sorted(here.places["t"]) == [0, 1, 2]
+    if complete or "t" in here.topics:
+        assert sorted(here.topics["t"]) == [0, 1, 2]
         assert here.topic_id("t") == TOPIC_ID
         assert catalog(tmp_path).configured() == ["t"]
     else:
@@ -232,7 +232,7 @@ def test_a_deletion_cut_short_is_carried_through(tmp_path: Path, fail_at: int) -
         begun = True
     here = catalog(tmp_path)
     here.resume()
-    assert ("t" in here.places) is not begun
+    assert ("t" in here.topics) is not begun
     assert bool(list(tmp_path.glob("t-*"))) is not begun
 
 
@@ -250,8 +250,8 @@ def test_strangers_are_named_and_left_alone(
     with caplog.at_level(logging.WARNING, "kstore"):
         here = catalog(tmp_path)
     assert [Path(each).name for each in here.strangers] == ["a-b", "lost+found", "t-01"]
-    assert len([r for r in caplog.records if "no partition" in r.message]) == 3
-    assert list(here.places) == ["t"]
+    assert len([r for r in caplog.records if "not a partition directory" in r.message]) == 3
+    assert list(here.topics) == ["t"]
     assert snapshot(tmp_path) == before
 
 
@@ -267,10 +267,10 @@ def test_unknown_names_bring_close_ones(tmp_path: Path) -> None:
     here = catalog(tmp_path)
     here.create("orders", 1, None, None)
     with pytest.raises(UnknownTopicOrPartitionError) as caught:
-        here.place("order", 0)
+        here.log_dir_of("order", 0)
     assert "'orders'" in caught.value.reason
     with pytest.raises(UnknownTopicOrPartitionError):
-        here.place("orders", 1)
+        here.log_dir_of("orders", 1)
 
 
 # --- kstore.topics ----------------------------------------------------------------------------

@@ -346,7 +346,7 @@ def test_a_topic_that_is_deleted_between_its_listing_and_its_opening_is_left_out
     monkeypatch.setattr(verify, "matching_topics", list_and_delete)
     assert main(["verify", "--log-dir", three.paths[0]]) == 0
     out = capsys.readouterr().out
-    assert f"{name}: left out, the topic was deleted meanwhile" in out
+    assert f"{name}: skipped, the topic was deleted meanwhile" in out
     assert "4 partitions: all ok" in out
 
 

@@ -1,1 +1,1 @@
-"""Committed offsets of consumer groups, and the claims that keep two readers apart."""
+"""Committed offsets of consumer groups, and the claims that prevent two readers of a partition."""

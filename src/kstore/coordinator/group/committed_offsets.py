@@ -1,4 +1,4 @@
-"""Committed offsets of consumer groups in a store: in ``__consumer_offsets``, or beside it."""
+"""Committed offsets of consumer groups, in ``__consumer_offsets`` or in files beside it."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -41,7 +41,7 @@ _LOGGER = logging.getLogger("kstore")
 
 
 def check_offset(offset: object) -> int:
-    """An offset to commit; raises TypeError, InvalidConfigError, OffsetOutOfRangeError below 0."""
+    """Check an offset to commit; raises TypeError, InvalidConfigError, OffsetOutOfRangeError."""
     number = check_integer("offset", offset)
     if number < 0:
         raise OffsetOutOfRangeError(f"a committed offset is a number from 0, not {number}")
@@ -49,9 +49,9 @@ def check_offset(offset: object) -> int:
 
 
 class StoreGroup:
-    """A group's committed offsets in a store: its log where this process writes, else its file.
+    """A group's committed offsets: in ``__consumer_offsets`` for a writer, else in a file.
 
-    Not thread-safe: each consumer has one of its own.
+    Not thread-safe: each consumer has its own.
     """
 
     def __init__(self, store: "Store", group: str, directory: str | None = None) -> None:
@@ -69,9 +69,9 @@ class StoreGroup:
         return self._offsets.fetch(self._find_table())
 
     def commit(self, commits: Mapping[tuple[str, int], OffsetCommit], topic_ids: TopicIds) -> None:
-        """Commit offsets in topics of these identities.
+        """Commit offsets in topics with these identities.
 
-        Raises UnknownTopicIdError where one was deleted since; then nothing is committed.
+        Raises UnknownTopicIdError if one was deleted since; then nothing is committed.
         """
         with self._store._offsets_lock:  # no topic is deleted meanwhile
             self._store._look_again()
@@ -92,14 +92,14 @@ class StoreGroup:
     def transactional_records(
         self, offsets: Iterable[tuple[tuple[str, int], int]]
     ) -> list["Record"]:
-        """The records of a commit that a transaction brings to the group's log."""
+        """The records by which a transaction commits offsets."""
         return self._offsets.records(
-            {place: OffsetCommit(offset, -1) for place, offset in offsets},
+            {tp: OffsetCommit(offset, -1) for tp, offset in offsets},
             self._find_table(),
         )
 
     def make_topic(self) -> int:
-        """Make ``__consumer_offsets`` where there is none; returns the group's partition of it."""
+        """Create ``__consumer_offsets`` if it is missing; returns the group's partition of it."""
         if OFFSETS_TOPIC not in self._store:
             self._store.create_topic(
                 OFFSETS_TOPIC,
@@ -110,7 +110,7 @@ class StoreGroup:
         return partition_for_name(self.name, len(self._store.topic(OFFSETS_TOPIC)))
 
     def _find_table(self) -> OffsetsTable | None:
-        """None where there is no ``__consumer_offsets``, or not the group's partition of it."""
+        """None without ``__consumer_offsets`` or without the group's partition of it."""
         if self._table is not None and self._table.is_closed:
             self._table = None
         if self._table is None and OFFSETS_TOPIC in self._store:
@@ -122,13 +122,13 @@ class StoreGroup:
 
 
 def check_topic_ids(store: "Store", topic_ids: TopicIds, topics: Iterable[str]) -> None:
-    """Raise UnknownTopicIdError where one of the topics is not the one of that identity."""
+    """Raise UnknownTopicIdError if one of the topics has another identity."""
     for topic in topics:
         if not store._manager.identities.is_same(topic, topic_ids.get(topic)):
             raise UnknownTopicIdError(
                 f"topic {topic!r} was deleted since its records were read: nothing is committed. "
-                "What was made again under its name is another topic, and the next poll reads it "
-                "by auto_offset_reset",
+                "The topic recreated under its name is another one, and the next poll reads it "
+                "according to auto_offset_reset",
                 path=store.paths[0],
             )
 
@@ -136,8 +136,8 @@ def check_topic_ids(store: "Store", topic_ids: TopicIds, topics: Iterable[str]) 
 def fold_files(store: "Store", paths: Iterable[str]) -> None:
     """Move files of committed offsets into ``__consumer_offsets``.
 
-    What fails is left with a warning. Offsets of a topic that was deleted and made again since
-    are dropped, with a warning that names them.
+    Warns of a file that fails, and leaves it. Drops offsets of topics that were deleted and
+    recreated since, with a warning that names them.
     """
     for path in paths:
         if not is_offsets_file(path):
@@ -147,23 +147,23 @@ def fold_files(store: "Store", paths: Iterable[str]) -> None:
             folded = StoreGroup(store, group, dirname(path)).fold()
         except (
             CorruptFileError,
-            CorruptRecordError,  # the group's partition of the log, as is the next
+            CorruptRecordError,  # of the group's partition of the log, like the next
             RecoveryNeededError,
             NewerFormatError,
             StoreLockedError,
         ) as error:
-            _LOGGER.warning("committed offsets were left where they are: %s", error)
+            _LOGGER.warning("committed offsets remain in their file: %s", error)
             continue
         _LOGGER.info("group %s: %d committed offsets moved from %s", group, folded.moved, path)
         if folded.dropped:
             _report(
-                "group %s: committed offsets dropped, because their topic was deleted and made "
-                "again since: %s (%s)", group, folded.dropped, path,
+                "group %s: committed offsets dropped, because their topic was deleted and "
+                "recreated since: %s (%s)", group, folded.dropped, path,
             )  # fmt: skip
         if folded.left:
             _report(
-                "group %s: committed offsets left in their file, because their topic is not "
-                "here: %s (%s)", group, folded.left, path,
+                "group %s: committed offsets remain in their file, because their topic does "
+                "not exist: %s (%s)", group, folded.left, path,
             )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The records of ``__consumer_offsets`` that carry committed offsets, byte for byte as Kafka's.
+"""Encodes and decodes the offset commits of ``__consumer_offsets``, byte for byte as Kafka.
 
 Kafka generates these from ``OffsetCommitKey.json`` and ``OffsetCommitValue.json``. A key begins
 with an int16 version: 0 and 1 are offset commits, 2 is a group's own metadata, 3 and above belong
@@ -18,7 +18,7 @@ METADATA_MAX_BYTES = 4096  # offset.metadata.max.bytes
 
 
 class OffsetKey(NamedTuple):
-    """Whose offset: one group on one partition."""
+    """The group and partition of a committed offset."""
 
     group: str
     topic: str
@@ -26,7 +26,7 @@ class OffsetKey(NamedTuple):
 
 
 class OffsetCommit(NamedTuple):
-    """A committed offset: the next record to read, when it was committed (ms), and a note."""
+    """A committed offset: the next record to read, the commit time (Unix ms), metadata."""
 
     offset: int
     commit_timestamp: int
@@ -69,7 +69,7 @@ def encode_offset_value(commit: OffsetCommit) -> bytes:
 def decode_offset_key(data: bytes) -> OffsetKey | None:
     """The key of an offset commit, or None for a record of another kind.
 
-    Raises CorruptRecordError for bytes that end too early or go on too long.
+    Raises CorruptRecordError for too few or too many bytes.
     """
     reader = FieldReader(data, "key of __consumer_offsets")
     if reader.int16() not in (0, 1):
@@ -85,7 +85,7 @@ def decode_offset_value(data: bytes) -> OffsetCommit:
     version = reader.int16()
     if not 0 <= version <= HIGHEST_VALUE_VERSION:
         raise CorruptRecordError(
-            f"an offset commit of version {version}; known are 0 to {HIGHEST_VALUE_VERSION}"
+            f"an offset commit of version {version}; known versions: 0 to {HIGHEST_VALUE_VERSION}"
         )
     offset = reader.int64()
     leader_epoch = reader.int32() if version >= 3 else -1

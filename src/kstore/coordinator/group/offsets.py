@@ -1,15 +1,15 @@
-"""Committed offsets: in ``__consumer_offsets`` where this process writes, else in a plain file.
+"""Committed offsets: a writer keeps them in ``__consumer_offsets``, other processes in a file.
 
 The process that has the store open for writing appends Kafka's own records. Any other one keeps
 ``kstore.offsets.<group>`` in the log directory, JSON with a format version, replaced atomically;
-the next writer folds it into ``__consumer_offsets`` and removes it. Who reads takes, for each
+the next writer folds it into ``__consumer_offsets`` and removes it. A reader uses, for each
 partition, the newer of the two by commit timestamp.
 
-The file says which topics its offsets are of, by the topics' ids (or creation stamps): offsets of
-a topic that was deleted since do not count. Kafka's records have no place for an id. There a
-deletion writes tombstones.
+The file identifies the topics of its offsets by topic id (or creation stamp): offsets of a topic
+that was deleted since are ignored. Kafka's records have no field for an id. There a deletion
+writes tombstones.
 
-A commit's timestamp is later than that of the commit before it, even where the clock stood or
+A commit's timestamp is later than that of the previous commit, even if the clock stood still or
 went back: so "newer" never depends on a clock.
 """
 
@@ -46,17 +46,17 @@ OFFSETS_TOPIC = "__consumer_offsets"
 OFFSETS_PARTITIONS = 50  # offsets.topic.num.partitions
 OFFSETS_PROPERTIES = {"cleanup.policy": "compact", "segment.bytes": "104857600"}
 
-FORMAT = 2  # 1 did not say which topics the offsets are of
+FORMAT = 2  # format 1 has no topic ids
 MAX_FILE_SIZE = 1 << 26
 
 _WAIT_SECONDS = 10.0
 _NAME_LIMIT = 200
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
-Place = tuple[str, int]  # topic, partition
-Commits = dict[Place, OffsetCommit]
-TopicIds = dict[str, str | None]  # by name: the id or creation stamp, None where there is neither
-IsSameTopic = Callable[[str, str | None], bool]  # whether a topic of that name has that identity
+PartitionKey = tuple[str, int]  # topic, partition
+Commits = dict[PartitionKey, OffsetCommit]
+TopicIds = dict[str, str | None]  # by name: the id or creation stamp, None for neither
+IsSameTopic = Callable[[str, str | None], bool]  # whether the topic of that name has that identity
 
 
 class FiledOffsets(NamedTuple):
@@ -67,14 +67,14 @@ class FiledOffsets(NamedTuple):
     topic_ids: TopicIds
 
     def split(self, is_same: IsSameTopic) -> tuple[Commits, Commits]:
-        """The commits that count, and those of topics that are not the ones of their names."""
+        """The valid commits, and those of topics whose names are another topic's now."""
         same: dict[str, bool] = {}
         for topic in {topic for topic, _ in self.commits}:
             is_known = topic in self.topic_ids
             same[topic] = not is_known or is_same(topic, self.topic_ids[topic])
-        counting = {place: each for place, each in self.commits.items() if same[place[0]]}
-        others = {place: each for place, each in self.commits.items() if not same[place[0]]}
-        return counting, others
+        valid = {tp: each for tp, each in self.commits.items() if same[tp[0]]}
+        others = {tp: each for tp, each in self.commits.items() if not same[tp[0]]}
+        return valid, others
 
 
 class StoredRecord(Protocol):
@@ -87,7 +87,7 @@ class StoredRecord(Protocol):
 
 
 class OffsetsLog(Protocol):
-    """What is needed of the log of a partition of ``__consumer_offsets``."""
+    """The log of a partition of ``__consumer_offsets``."""
 
     @property
     def partition(self) -> int: ...
@@ -102,69 +102,69 @@ class OffsetsLog(Protocol):
     @property
     def closed(self) -> bool: ...
     def settled(self, start: int) -> Iterable[StoredRecord]:
-        """Records up to the end, but for those of transactions that are not committed."""
+        """Records up to the end, without those of uncommitted transactions."""
 
 
 def file_name(group: str, prefix: str = OFFSETS_PREFIX) -> str:
-    """The name of a group's file: plain characters kept, others as ``%`` and two digits.
+    """The name of a group's file: plain characters unchanged, others as ``%`` and two digits.
 
-    A dot is not plain, so that no group's file looks like the ``.tmp`` of another's.
+    A dot is not plain, so that no group's file has the name of another's ``.tmp`` file.
     """
     plain = "".join(chr(byte) if chr(byte) in _PLAIN else f"%{byte:02X}" for byte in group.encode())
     if len(plain) > _NAME_LIMIT:
-        plain = "~" + sha256(group.encode()).hexdigest()  # the file itself tells the group
+        plain = "~" + sha256(group.encode()).hexdigest()  # the file contains the group's name
     return prefix + plain
 
 
-def newest(*tables: Mapping[Place, OffsetCommit]) -> Commits:
+def newest(*tables: Mapping[PartitionKey, OffsetCommit]) -> Commits:
     """For each partition the commit with the latest timestamp; the later table wins a tie."""
     merged: Commits = {}
     for table in tables:
-        for place, commit in table.items():
-            known = merged.get(place)
+        for tp, commit in table.items():
+            known = merged.get(tp)
             if known is None or commit.commit_timestamp >= known.commit_timestamp:
-                merged[place] = commit
+                merged[tp] = commit
     return merged
 
 
 class Claims:
-    """Which partitions this consumer reads for its group: one lock each, seen by every process.
+    """The partitions that this consumer reads for its group: one lock each, across processes.
 
-    A lock is one byte of ``kstore.offsets-lock.<group>``, at a place drawn from the hash of topic
-    and partition; byte 0 guards the group's file while it is changed. Not thread-safe.
+    A lock is one byte of ``kstore.offsets-lock.<group>``, whose position is a hash of topic and
+    partition; byte 0 guards changes of the group's file. Not thread-safe.
     """
 
     def __init__(self, files: Files, directory: str, group: str) -> None:
         self._files = files
         self._group = group
         self._path = join(directory, file_name(group, OFFSETS_LOCK_PREFIX))
-        self._held: dict[Place, Lock] = {}
+        self._held: dict[PartitionKey, Lock] = {}
 
-    def take(self, place: Place) -> None:
-        """Claim a partition; GroupConflictError where another consumer of the group has it."""
-        if place in self._held:
+    def take(self, tp: PartitionKey) -> None:
+        """Claim a partition; GroupConflictError if another consumer of the group has it."""
+        if tp in self._held:
             return
-        digest = sha256(f"{place[0]}-{place[1]}".encode()).digest()
+        digest = sha256(f"{tp[0]}-{tp[1]}".encode()).digest()
         start = 1 + int.from_bytes(digest[:7], "big")
         try:
-            self._held[place] = self._files.lock(self._path, start, 1)
+            self._held[tp] = self._files.lock(self._path, start, 1)
         except StoreLockedError:
             raise GroupConflictError(
-                f"another consumer of group {self._group!r} reads partition {place[0]}-{place[1]}",
+                f"another consumer of group {self._group!r} reads partition {tp[0]}-{tp[1]}",
                 path=self._path,
             ) from None
 
-    def release(self, place: Place) -> None:
-        lock = self._held.pop(place, None)
+    def release(self, tp: PartitionKey) -> None:
+        lock = self._held.pop(tp, None)
         if lock is not None:
             lock.release()
 
     def release_all(self) -> None:
-        for place in list(self._held):
-            self.release(place)
+        for tp in list(self._held):
+            self.release(tp)
 
     def guard(self) -> Lock:
-        """Lock the group's file for a moment, waiting for whoever has it."""
+        """Lock the group's file briefly, waiting for its current holder."""
         return _wait_for(self._files, self._path)
 
 
@@ -182,7 +182,7 @@ def _wait_for(files: Files, path: str) -> Lock:
 class OffsetsFile:
     """``kstore.offsets.<group>``: the commits of a process that may not write the store's logs.
 
-    Changes are made under the guard of the group's :class:`Claims`.
+    Its user holds the guard of the group's :class:`Claims` while it changes the file.
     """
 
     def __init__(self, files: Files, directory: str, group: str) -> None:
@@ -191,9 +191,9 @@ class OffsetsFile:
         self.path = join(directory, file_name(group))
 
     def read(self) -> FiledOffsets:
-        """What the file has, nothing where there is none.
+        """The contents of the file, empty if there is none.
 
-        Raises CorruptFileError for what does not parse, NewerFormatError for a later format.
+        Raises CorruptFileError if it does not parse, NewerFormatError for a later format.
         """
         if not self._files.exists(self.path):
             return FiledOffsets(self._group, {}, {})
@@ -204,8 +204,8 @@ class OffsetsFile:
             )
         return filed
 
-    def write(self, commits: Mapping[Place, OffsetCommit], topic_ids: TopicIds) -> None:
-        """Replace the file; without commits it goes."""
+    def write(self, commits: Mapping[PartitionKey, OffsetCommit], topic_ids: TopicIds) -> None:
+        """Replace the file; remove it if there are no commits."""
         if not commits:
             self.remove()
             return
@@ -234,7 +234,7 @@ def parse(data: bytes, path: str) -> FiledOffsets:
     def bad(what: str) -> NoReturn:
         raise CorruptFileError(f"not a file of committed offsets: {what}", path=path)
 
-    def whole(value: object, low: int, high: int) -> int:
+    def integer(value: object, low: int, high: int) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
             bad(f"{value!r} where a number from {low} to {high} belongs")
         return value
@@ -245,10 +245,11 @@ def parse(data: bytes, path: str) -> FiledOffsets:
         bad(str(error))
     if not isinstance(document, dict):
         bad("no object")
-    version = whole(document.get("format"), 1, 2**31)
+    version = integer(document.get("format"), 1, 2**31)
     if version > FORMAT:
         raise NewerFormatError(
-            f"format {version} was written by a newer kstore; known is {FORMAT}", path=path
+            f"format {version} was written by a newer kstore; known formats: up to {FORMAT}",
+            path=path,
         )
     group, topics = document.get("group"), document.get("offsets")
     if not isinstance(group, str) or not isinstance(topics, dict):
@@ -267,20 +268,20 @@ def parse(data: bytes, path: str) -> FiledOffsets:
             if not isinstance(metadata, str):
                 bad(f"metadata of {topic}-{partition}")
             commits[topic, int(partition)] = OffsetCommit(
-                whole(body.get("offset"), 0, 2**63 - 1),
-                whole(body.get("commit_timestamp"), -1, 2**63 - 1),
+                integer(body.get("offset"), 0, 2**63 - 1),
+                integer(body.get("commit_timestamp"), -1, 2**63 - 1),
                 metadata,
-                whole(body.get("leader_epoch", -1), -1, 2**31 - 1),
+                integer(body.get("leader_epoch", -1), -1, 2**31 - 1),
             )
     return FiledOffsets(group, commits, ids)
 
 
-def commit_records(group: str, commits: Mapping[Place, OffsetCommit]) -> list[Record]:
+def commit_records(group: str, commits: Mapping[PartitionKey, OffsetCommit]) -> list[Record]:
     """Records for ``__consumer_offsets``."""
     now = time_ns() // 1_000_000
     return [
-        Record(0, now, encode_offset_key(OffsetKey(group, *place)), encode_offset_value(commit))
-        for place, commit in commits.items()
+        Record(0, now, encode_offset_key(OffsetKey(group, *tp)), encode_offset_value(commit))
+        for tp, commit in commits.items()
     ]
 
 
@@ -295,7 +296,7 @@ def find_undecodable_keys(records: Iterable[StoredRecord]) -> Iterator[tuple[int
 
 
 class OffsetsTable:
-    """The commits in one partition of ``__consumer_offsets``, read on as the log grows.
+    """The commits in one partition of ``__consumer_offsets``, updated as the log grows.
 
     Not thread-safe.
     """
@@ -303,22 +304,18 @@ class OffsetsTable:
     def __init__(self, log: OffsetsLog) -> None:
         self._log = log
         self._next = -1
-        # Values stay encoded until their group is read: one that does not decode hinders only it.
-        self._groups: dict[str, dict[Place, bytes | None]] = {}  # None: deleted
-        self._unstable: dict[str, dict[Place, bytes | None]] = {}
-        self._keys: dict[str, set[bytes]] = {}  # of commits that count, by topic
+        # Values stay encoded until their group is read: a corrupt one affects only its group.
+        self._groups: dict[str, dict[PartitionKey, bytes | None]] = {}  # None: deleted
+        self._unstable: dict[str, dict[PartitionKey, bytes | None]] = {}
+        self._keys: dict[str, set[bytes]] = {}  # of valid commits, by topic
         self._unstable_keys: dict[str, set[bytes]] = {}
         self._skipped: set[int] = set()  # offsets of records whose keys do not decode
 
     def group(self, group: str) -> Commits:
-        """A group's commits as of now; CorruptRecordError where one of them does not decode."""
+        """A group's current commits; CorruptRecordError if one of them does not decode."""
         self._catch_up()
         merged = {**self._groups.get(group, {}), **self._unstable.get(group, {})}
-        return {
-            place: decode_offset_value(value)
-            for place, value in merged.items()
-            if value is not None
-        }
+        return {tp: decode_offset_value(value) for tp, value in merged.items() if value is not None}
 
     @property
     def is_closed(self) -> bool:
@@ -329,11 +326,11 @@ class OffsetsTable:
         self._log.flush()
 
     def forget_topic(self, topic: str) -> int:
-        """Append tombstones for all commits of a topic's partitions, and flush; how many.
+        """Append tombstones for all commits of a topic's partitions, and flush; returns how many.
 
         Kafka's GroupCoordinator.onPartitionsDeleted. Each tombstone has the key of the commit
-        that it deletes, so that compaction sees the two as one record's versions. A commit whose
-        value does not decode gets one, too.
+        that it deletes, so that compaction removes the commit. A commit whose value does not
+        decode gets one, too.
         """
         self._catch_up()
         now = time_ns() // 1_000_000
@@ -346,14 +343,14 @@ class OffsetsTable:
         self.flush()
         return len(tombstones)
 
-    def append(self, group: str, commits: Mapping[Place, OffsetCommit]) -> None:
-        """Append commits in Kafka's format, in one batch; not flushed, as with Kafka."""
+    def append(self, group: str, commits: Mapping[PartitionKey, OffsetCommit]) -> None:
+        """Append commits in Kafka's format, in one batch; without a flush, as Kafka."""
         self._log.extend(commit_records(group, commits))
 
     def _catch_up(self) -> None:
-        """Take over what came since; what lies behind an open transaction is read again later.
+        """Read new records; those behind an open transaction are read again later.
 
-        A commit of a transaction counts at its place in the log, as Kafka has it.
+        A transaction's commit takes effect at its offset in the log, as in Kafka.
         """
         log, stable = self._log, self._log.last_stable_offset
         if not log.start_offset <= self._next <= stable:
@@ -379,7 +376,7 @@ class OffsetsTable:
         self._next = stable
 
     def _warn_of_key(self, offset: int, error: CorruptRecordError) -> None:
-        """Warn, once, of a record that is skipped: its key does not say whose offset it is."""
+        """Warn once of a record that is skipped because its key does not decode."""
         if offset not in self._skipped:
             self._skipped.add(offset)
             _LOGGER.warning(
@@ -389,9 +386,9 @@ class OffsetsTable:
 
 
 class GroupOffsets:
-    """A group's committed offsets, wherever they are kept. Not thread-safe.
+    """A group's committed offsets, from log and file. Not thread-safe.
 
-    ``is_same_topic`` says whether the topic of a name is the one that offsets in the file are of.
+    ``is_same_topic`` checks the topic identities in the file.
     """
 
     def __init__(
@@ -401,14 +398,16 @@ class GroupOffsets:
         self.claims = Claims(files, directory, group)
         self._file = OffsetsFile(files, directory, group)
         self._is_same_topic = is_same_topic
-        self._known: Commits | None = None  # of which the timestamps count
+        self._known: Commits | None = None  # used for their timestamps
 
     def fetch(self, table: OffsetsTable | None) -> Commits:
         """All commits of the group: the newer one of log and file for each partition.
 
-        ``table`` is the group's partition of ``__consumer_offsets``, None where there is none.
+        ``table`` is the group's partition of ``__consumer_offsets``, None if there is none.
         """
-        filed, _ = self._file.read().split(self._is_same_topic)  # first: it goes to the log
+        filed, _ = self._file.read().split(
+            self._is_same_topic
+        )  # first, because a writer moves it to the log
         logged = {} if table is None else table.group(self.group)
         found = newest(logged, filed)
         self._known = newest(self._known or {}, found)
@@ -416,13 +415,13 @@ class GroupOffsets:
 
     def commit(
         self,
-        commits: Mapping[Place, OffsetCommit],
+        commits: Mapping[PartitionKey, OffsetCommit],
         table: OffsetsTable | None,
         topic_ids: TopicIds,
         *,
         to_log: bool,
     ) -> None:
-        """Store commits under a timestamp later than their partition's last one."""
+        """Store commits, each with a later timestamp than its partition's last commit."""
         if self._known is None:
             self.fetch(table)
         known = self._known or {}
@@ -432,62 +431,62 @@ class GroupOffsets:
         else:
             with self.claims.guard():
                 filed = self._file.read()
-                counting, _ = filed.split(
+                valid, _ = filed.split(
                     lambda topic, known: topic not in topic_ids or self._is_same_topic(topic, known)
                 )
-                self._file.write(newest(counting, stamped), {**filed.topic_ids, **topic_ids})
+                self._file.write(newest(valid, stamped), {**filed.topic_ids, **topic_ids})
         self._known = {**known, **stamped}
 
     def records(
-        self, commits: Mapping[Place, OffsetCommit], table: OffsetsTable | None
+        self, commits: Mapping[PartitionKey, OffsetCommit], table: OffsetsTable | None
     ) -> list[Record]:
-        """Commits as records for a transaction to write, stamped as by :meth:`commit`."""
+        """Commits as records for a transaction, with timestamps as by :meth:`commit`."""
         self.fetch(table)
         return commit_records(self.group, self._stamped(commits, self._known or {}))
 
-    def _stamped(self, commits: Mapping[Place, OffsetCommit], known: Commits) -> Commits:
+    def _stamped(self, commits: Mapping[PartitionKey, OffsetCommit], known: Commits) -> Commits:
         now = time_ns() // 1_000_000
         stamped: Commits = {}
-        for place, commit in commits.items():
-            last = known.get(place)
+        for tp, commit in commits.items():
+            last = known.get(tp)
             earliest = 0 if last is None else last.commit_timestamp + 1
-            stamped[place] = commit._replace(commit_timestamp=max(now, earliest))
+            stamped[tp] = commit._replace(commit_timestamp=max(now, earliest))
         return stamped
 
-    def fold(self, table: OffsetsTable, is_here: Callable[[str], bool]) -> "Folded":
-        """Move what the file has, and the log has not, into the log.
+    def fold(self, table: OffsetsTable, exists: Callable[[str], bool]) -> "Folded":
+        """Move the newer commits of the file into the log.
 
-        Offsets of a topic that was made again since are dropped. Those of a topic that is not
-        here stay in the file: its log directory may not be among the store's.
+        Drops offsets of a topic that was recreated since. Those of a missing topic stay in the
+        file, because its log directory may not be open.
         """
         with self.claims.guard():
             filed, logged = self._file.read(), table.group(self.group)
-            counting, others = filed.split(self._is_same_topic)
+            valid, others = filed.split(self._is_same_topic)
             newer = {
-                place: commit
-                for place, commit in counting.items()
-                if place not in logged or commit.commit_timestamp > logged[place].commit_timestamp
+                tp: commit
+                for tp, commit in valid.items()
+                if tp not in logged or commit.commit_timestamp > logged[tp].commit_timestamp
             }
             table.append(self.group, newer)
             table.flush()
-            left = {place: each for place, each in others.items() if not is_here(place[0])}
+            left = {tp: each for tp, each in others.items() if not exists(tp[0])}
             self._file.write(left, filed.topic_ids)
-        dropped = {place: each for place, each in others.items() if place not in left}
+        dropped = {tp: each for tp, each in others.items() if tp not in left}
         return Folded(len(newer), dropped, left)
 
     def forget_topic(self, topic: str) -> int:
-        """Take all commits of a topic out of the file; returns how many."""
+        """Remove all commits of a topic from the file; returns how many."""
         with self.claims.guard():
             filed = self._file.read()
-            left = {place: each for place, each in filed.commits.items() if place[0] != topic}
+            left = {tp: each for tp, each in filed.commits.items() if tp[0] != topic}
             if len(left) < len(filed.commits):
                 self._file.write(left, filed.topic_ids)
         return len(filed.commits) - len(left)
 
 
 class Folded(NamedTuple):
-    """What became of the commits in a group's file."""
+    """The result of folding a group's file."""
 
     moved: int
-    dropped: Commits  # of topics that were deleted, and made again, since
-    left: Commits  # of topics that are not here
+    dropped: Commits  # of topics that were deleted and recreated since
+    left: Commits  # of missing topics

@@ -1,4 +1,4 @@
-"""The audit of a partition of ``__consumer_offsets`` also decodes the keys of its records."""
+"""Extends the audit of ``__consumer_offsets``: decodes the keys of its records."""
 
 from kstore.coordinator.group.offsets import OFFSETS_TOPIC, find_undecodable_keys
 from kstore.log.log import Log
@@ -8,10 +8,10 @@ from kstore.verify.partition import Finding, VerifyReport
 def warn_of_undecodable_keys(
     report: VerifyReport, log: Log, start: int | None = None, stop: int | None = None
 ) -> None:
-    """Add a warning for each record in [start, stop) whose key does not decode, to its audit.
+    """Add a warning to the report for each record in [start, stop) whose key does not decode.
 
-    None: the log's start, or its end. Does nothing for other topics, and for a log with findings:
-    its records may not be readable. Raises KStoreError for what cannot be read.
+    None: the log's start, or its end. Does nothing for other topics, nor for a log with findings,
+    whose records may not be readable. Raises KStoreError for a failed read.
     """
     if log.topic != OFFSETS_TOPIC or not report.ok:
         return

@@ -1,9 +1,9 @@
-"""The transaction coordinator: who may write under a transactional id, and what is decided.
+"""The transaction coordinator: fences producers and decides the outcome of transactions.
 
-A state machine without I/O: what it wants done is asked of its :class:`Effects`. Rules: Kafka's
-TransactionCoordinator and TransactionMetadata, by the protocol of ``transaction.version`` 0 and
-1: ``init`` raises the producer epoch, which fences whoever had the id before; a transaction that
-ran into its timeout is aborted under a raised epoch (KIP-360), so that its producer is fenced.
+A state machine without I/O, which its :class:`Effects` do. Rules: Kafka's TransactionCoordinator
+and TransactionMetadata, by the protocol of ``transaction.version`` 0 and 1: ``init`` raises the
+producer epoch, which fences earlier producers with the id; a transaction that exceeds its timeout
+is aborted under a raised epoch (KIP-360), so that its producer is fenced.
 """
 
 import logging
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from kstore.coordinator.transaction.messages import Metadata, Place, State
+from kstore.coordinator.transaction.messages import Metadata, PartitionKey, State
 from kstore.errors import (
     ConcurrentTransactionsError,
     InvalidConfigError,
@@ -26,7 +26,7 @@ from kstore.errors import (
 
 _LOGGER = logging.getLogger("kstore")
 
-LAST_EPOCH = 2**15 - 2  # one is left for the fence of a transaction that has it (Kafka)
+LAST_EPOCH = 2**15 - 2  # the next one fences a transaction with this epoch (Kafka)
 _OUTCOME = {True: State.PREPARE_COMMIT, False: State.PREPARE_ABORT}
 _COMPLETE = {
     State.PREPARE_COMMIT: State.COMPLETE_COMMIT,
@@ -36,7 +36,7 @@ _AT_REST = (State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
 
 
 class Effects(Protocol):
-    """What a coordinator needs done; any of it may raise, and may be asked for again."""
+    """The I/O of a coordinator; any method may raise, and may be called again then."""
 
     def now_ms(self) -> int: ...
     def new_producer_id(self) -> int: ...
@@ -44,31 +44,31 @@ class Effects(Protocol):
         """Append the state to ``__transaction_state``."""
 
     def flush_state(self, transactional_id: str) -> None:
-        """Return when all states of an id that were stored are on disk."""
+        """Return when all stored states of an id are on disk."""
 
     def forget(self, transactional_id: str) -> None:
         """Append a tombstone for an id."""
 
-    def flush(self, places: Iterable[Place]) -> None:
-        """Return when all that was appended to these partitions is on disk."""
+    def flush(self, partitions: Iterable[PartitionKey]) -> None:
+        """Return when all appended records of these partitions are on disk."""
 
-    def mark(self, place: Place, metadata: Metadata, *, commit: bool) -> None:
-        """Append the marker that ends the transaction in a partition; gone ones do not matter.
+    def mark(self, tp: PartitionKey, metadata: Metadata, *, commit: bool) -> None:
+        """Append the marker that ends the transaction in a partition, unless it was deleted.
 
         Its timestamp is that of the decision, ``metadata.last_update_ms``.
         """
 
 
 class Coordinator:
-    """The transactional ids of a store. Thread safe: calls for one id take turns.
+    """The transactional ids of a store. Thread safe: calls for one id are serialized.
 
-    A commit is decided by the state PrepareCommit, which is on disk after the records and before
-    the markers: from then on it is finished whatever happens, by :meth:`finish` after a crash.
-    Before it the transaction is nothing. The markers are on disk before the state says that the
-    transaction is complete, so an open transaction that no state knows of was never committed.
+    The state PrepareCommit decides a commit. It is on disk after the records and before the
+    markers. From then on the commit is always finished, after a crash by :meth:`finish`; before
+    it the transaction is not committed. The markers are on disk before the state CompleteCommit,
+    so an open transaction without a state was never committed.
 
-    Producer ids below ``lowest_producer_id`` are of another coordinator that had the directory, a
-    Kafka broker: what they have under way is left to it, until their transactional id is used.
+    Producer ids below ``lowest_producer_id`` belong to an earlier coordinator of the directory, a
+    Kafka broker: their transactions are left to it, until their transactional id is used.
     """
 
     def __init__(
@@ -80,24 +80,24 @@ class Coordinator:
         self._ids: dict[str, Metadata] = {}
         self._locks: dict[str, threading.RLock] = {}
         self._guard = threading.Lock()
-        self._deleted: dict[str, str] = {}  # a topic of the id's transaction that was deleted
+        self._deleted: dict[str, str] = {}  # by id: the deleted topic of its transaction
 
     def load(self, metadata: Metadata) -> None:
-        """Take over what ``__transaction_state`` has of an id."""
+        """Take over the state of an id from ``__transaction_state``."""
         self._ids[metadata.transactional_id] = metadata
 
     def __getitem__(self, transactional_id: str) -> Metadata:
         return self._ids[transactional_id]
 
     def all(self) -> list[Metadata]:
-        """Every id, in order of their names."""
+        """The states of all ids, sorted by id."""
         return [self._ids[name] for name in sorted(self._ids)]
 
     def _turn(self, transactional_id: str) -> threading.RLock:
         with self._guard:
             return self._locks.setdefault(transactional_id, threading.RLock())
 
-    # --- what producers ask for -----------------------------------------------------------
+    # --- requests of producers ------------------------------------------------------------
 
     def init(
         self,
@@ -107,10 +107,10 @@ class Coordinator:
         producer_id: int = -1,
         producer_epoch: int = -1,
     ) -> tuple[int, int]:
-        """A producer id and epoch for a transactional id; whoever had it before is fenced.
+        """A producer id and epoch for a transactional id; fences its earlier producers.
 
-        What is decided is finished first, what is under way is aborted. With the id and epoch
-        that the producer had, only that producer goes on (KIP-360).
+        First finishes a decided transaction, or aborts an ongoing one. With a producer id and
+        epoch, only the producer that has them may continue (KIP-360).
 
         Raises ProducerFencedError, InvalidTransactionTimeoutError, InvalidConfigError.
         """
@@ -131,7 +131,7 @@ class Coordinator:
                 self._finish(known, durable=True)
             known = self._ids.get(transactional_id)
             fresh = known is None or known.producer_epoch >= LAST_EPOCH or not self._is_own(known)
-            made = Metadata(
+            new = Metadata(
                 transactional_id,
                 self._effects.new_producer_id() if known is None or fresh else known.producer_id,
                 0 if known is None or fresh else known.producer_epoch + 1,
@@ -140,21 +140,21 @@ class Coordinator:
                 last_update_ms=self._now_after(known),
                 previous_producer_id=-1 if known is None else known.producer_id,
             )
-            self._store(made)
-            # On disk before it is used: an epoch that came again would repeat its sequences.
+            self._store(new)
+            # On disk before its first use: a repeated epoch would repeat sequence numbers.
             self._effects.flush_state(transactional_id)
-            return made.producer_id, made.producer_epoch
+            return new.producer_id, new.producer_epoch
 
     def add_partitions(
         self,
         transactional_id: str,
         producer_id: int,
         producer_epoch: int,
-        places: Iterable[Place],
+        partitions: Iterable[PartitionKey],
     ) -> None:
-        """Make partitions part of the transaction, which begins with the first ones.
+        """Add partitions to the transaction; the first ones begin it.
 
-        On return they are stored: only then may records go there.
+        On return they are stored: only then may records be appended to them.
         Raises ProducerFencedError, InvalidProducerIdMappingError, ConcurrentTransactionsError.
         """
         with self._turn(transactional_id):
@@ -165,7 +165,7 @@ class Coordinator:
                 )
             ongoing = known.state is State.ONGOING
             before = known.partitions if ongoing else frozenset()
-            partitions = before | frozenset(places)
+            partitions = before | frozenset(partitions)
             if ongoing and partitions == before:
                 return
             self._store(
@@ -213,9 +213,9 @@ class Coordinator:
             self._finish(known, durable=durable)
 
     def drop_topic(self, topic: str, users: Iterable[str] = ()) -> None:
-        """A topic is being deleted: what is under way in it, and of ``users``, can only abort.
+        """A topic is being deleted: its transactions, and those of ``users``, can only abort.
 
-        No marker goes to its partitions, so none to a topic that is made again under its name.
+        Its partitions get no markers, so neither does a topic recreated under its name.
         """
         users = set(users)
         for known in self.all():
@@ -223,7 +223,7 @@ class Coordinator:
                 known = self._ids[known.transactional_id]
                 if known.state in _AT_REST:
                     continue
-                left = frozenset(place for place in known.partitions if place[0] != topic)
+                left = frozenset(tp for tp in known.partitions if tp[0] != topic)
                 is_used = left != known.partitions or known.transactional_id in users
                 if known.state is State.ONGOING and is_used:
                     self._deleted[known.transactional_id] = topic
@@ -232,15 +232,15 @@ class Coordinator:
                     # On disk before the topic's name is free.
                     self._effects.flush_state(known.transactional_id)
 
-    # --- what time and restarts ask for ---------------------------------------------------
+    # --- timeouts and restarts -------------------------------------------------------------
 
     def _is_own(self, known: Metadata) -> bool:
         return known.producer_id >= self._lowest_producer_id
 
     def finish(self) -> None:
-        """Carry out what was decided before a crash.
+        """Finish the transactions decided before a crash.
 
-        What has partitions in a directory that is offline stays decided, until it is back.
+        One with partitions in an offline directory stays decided until the directory is back.
         """
         for known in self.all():
             with self._turn(known.transactional_id):
@@ -249,7 +249,7 @@ class Coordinator:
                         self._finish(known, durable=True)
 
     def abort_timed_out(self) -> list[str]:
-        """Abort what is ongoing longer than its ``transaction.timeout.ms``; returns the ids."""
+        """Abort transactions that exceed their ``transaction.timeout.ms``; returns the ids."""
         aborted = []
         for known in self.all():
             with self._turn(known.transactional_id):
@@ -267,8 +267,8 @@ class Coordinator:
         return aborted
 
     def expire(self, expiration_ms: int) -> list[str]:
-        """Forget ids at rest for so long (``transactional.id.expiration.ms``); returns them."""
-        gone = []
+        """Drop ids idle for so long (``transactional.id.expiration.ms``); returns them."""
+        expired = []
         for known in self.all():
             with self._turn(known.transactional_id):
                 known = self._ids[known.transactional_id]
@@ -276,14 +276,14 @@ class Coordinator:
                 if known.state in _AT_REST and idle >= expiration_ms and self._is_own(known):
                     self._effects.forget(known.transactional_id)
                     del self._ids[known.transactional_id]
-                    gone.append(known.transactional_id)
-        return gone
+                    expired.append(known.transactional_id)
+        return expired
 
-    def is_open(self, producer_id: int, place: Place) -> bool:
-        """Whether a transaction is under way, or decided and not finished, in a partition."""
+    def is_open(self, producer_id: int, tp: PartitionKey) -> bool:
+        """Whether a producer has an ongoing or decided transaction in a partition."""
         return any(
             known.producer_id == producer_id
-            and place in known.partitions
+            and tp in known.partitions
             and known.state not in _AT_REST
             for known in self.all()
         )
@@ -291,7 +291,7 @@ class Coordinator:
     # --- steps ----------------------------------------------------------------------------
 
     def knows(self, producer_id: int) -> bool:
-        """Whether a producer id is one of its own, now or before the last change."""
+        """Whether some transactional id has this producer id, or had it before the last change."""
         return any(
             producer_id in (known.producer_id, known.previous_producer_id) for known in self.all()
         )
@@ -313,22 +313,21 @@ class Coordinator:
         if (known.producer_id, known.producer_epoch) != (producer_id, producer_epoch):
             raise ProducerFencedError(
                 f"another producer with transactional.id {known.transactional_id!r} was started, "
-                "or the transaction took longer than its timeout: this producer is of no use any "
-                "more"
+                "or the transaction took longer than its timeout: create a new producer"
             )
 
     def _store(self, metadata: Metadata) -> None:
-        """Known here once it is in the log: a flush that fails later does not take it back."""
+        """Take effect once the state is in the log; a later failed flush does not undo it."""
         self._effects.store(metadata)
         self._ids[metadata.transactional_id] = metadata
 
     def _now_after(self, known: Metadata | None) -> int:
-        """The time for an id's next state: it does not go back where the clock does."""
+        """The timestamp of an id's next state: it does not go back when the clock does."""
         now = self._effects.now_ms()
         return now if known is None else max(now, known.last_update_ms)
 
     def _decide(self, known: Metadata, *, commit: bool) -> Metadata:
-        """At a millisecond of its own: the markers have it, and tell decisions apart by it."""
+        """Store the outcome under a unique timestamp, by which markers identify it."""
         self._deleted.pop(known.transactional_id, None)
         decided = known._replace(
             state=_OUTCOME[commit],
@@ -338,24 +337,24 @@ class Coordinator:
         return decided
 
     def _abort_fenced(self, known: Metadata) -> None:
-        """Abort under a raised epoch: partitions refuse what the producer may still send."""
+        """Abort under a raised epoch: partitions refuse later batches of the producer."""
         fenced = known._replace(producer_epoch=known.producer_epoch + 1)
         self._finish(self._decide(fenced, commit=False), durable=not self._is_own(known))
 
     def _finish(self, decided: Metadata, *, durable: bool) -> None:
-        """The decision on disk, markers everywhere, and, with those on disk, the end.
+        """Sync the decision, write and sync the markers, then store the final state.
 
-        An abort needs no disk: what is not known to be committed is not. Those of another
-        coordinator's producers do: whether they were committed nobody could tell afterwards.
+        An abort needs no sync, because a transaction without a state is not committed. An abort
+        of another coordinator's producer does: its outcome could not be determined afterwards.
         """
         commit = decided.state is State.PREPARE_COMMIT
         if durable and commit:
             self._effects.flush_state(decided.transactional_id)
         failure: KStoreError | None = None
-        for place in sorted(decided.partitions):
+        for tp in sorted(decided.partitions):
             try:
-                self._effects.mark(place, decided, commit=commit)
-            except KStoreError as error:  # what reads the others need not wait for this one
+                self._effects.mark(tp, decided, commit=commit)
+            except KStoreError as error:  # write the other markers all the same
                 failure = failure or error
         if failure is not None:
             raise failure
@@ -372,7 +371,7 @@ class Coordinator:
 
 @contextmanager
 def _unless_offline(known: Metadata) -> Iterator[None]:
-    """Go on where a log directory is offline: the state says what is left to do."""
+    """Continue if a log directory is offline; the stored state makes a retry possible."""
     try:
         yield
     except LogDirOfflineError as error:

@@ -1,8 +1,8 @@
-"""The records of ``__transaction_state``, byte for byte as Kafka's.
+"""Encodes and decodes the records of ``__transaction_state``, byte for byte as Kafka.
 
 Kafka generates these from ``TransactionLogKey.json`` and ``TransactionLogValue.json``. Values are
 written as version 0, which every Kafka since 0.11 reads; version 1 (transaction.version 1 and
-above) is read too, and what it says of previous and next producer ids is kept in memory.
+above) is read too; its previous producer id is kept in memory.
 """
 
 from collections.abc import Iterable
@@ -22,14 +22,14 @@ HIGHEST_VALUE_VERSION = 1
 
 _STATE_AT = 16  # behind version, producer id, epoch and timeout
 
-LOWEST_PRODUCER_ID = 2**62  # a Kafka cluster counts its ids up from 0 and never comes here
-SEQUENCES = 2**31  # of a producer on a partition; after the last of them comes 0
+LOWEST_PRODUCER_ID = 2**62  # a Kafka cluster assigns ids from 0 up and never reaches this
+SEQUENCES = 2**31  # sequence numbers of a producer in a partition wrap to 0
 
-Place = tuple[str, int]  # topic, partition
+PartitionKey = tuple[str, int]  # topic, partition
 
 
 class State(IntEnum):
-    """Of a transactional id, by Kafka's numbers."""
+    """The state of a transactional id, with Kafka's numbers."""
 
     EMPTY = 0
     ONGOING = 1
@@ -42,29 +42,29 @@ class State(IntEnum):
 
 
 class Metadata(NamedTuple):
-    """What the coordinator knows of a transactional id. Times in ms, -1 for none. Immutable."""
+    """The coordinator's state of a transactional id. Times in Unix ms, -1 for none. Immutable."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
     timeout_ms: int
     state: State
-    partitions: frozenset[Place] = frozenset()
+    partitions: frozenset[PartitionKey] = frozenset()
     last_update_ms: int = -1
     start_ms: int = -1
     previous_producer_id: int = -1
 
 
 def new_producer_id() -> int:
-    """A producer id that no Kafka broker hands out, and nobody else by any likely chance."""
+    """A random producer id, above all ids that a Kafka broker assigns."""
     return LOWEST_PRODUCER_ID + randrange(LOWEST_PRODUCER_ID)
 
 
 def next_sequence(known: Iterable["ProducerEntry"], producer_id: int, producer_epoch: int) -> int:
-    """The sequence number after the last that a log has of a producer; 0 where it has none.
+    """The sequence number after a producer's last one in a log; 0 if it has none.
 
-    For who cannot tell whether the last append came through: to use a number again is to have
-    the next batch taken for a repetition, and not written.
+    For a producer that does not know whether its last append succeeded: the log ignores a batch
+    with a repeated number as a duplicate.
     """
     for entry in known:
         if (entry.producer_id, entry.producer_epoch) == (producer_id, producer_epoch):
@@ -98,9 +98,9 @@ def encode_value(metadata: Metadata) -> bytes:
 
 
 def decode_key(data: bytes) -> str | None:
-    """The transactional id, or None for a key of a version from the future.
+    """The transactional id, or None for a key of a later version.
 
-    Raises CorruptRecordError for bytes that end too early or go on too long.
+    Raises CorruptRecordError for too few or too many bytes.
     """
     reader = FieldReader(data, "key of __transaction_state")
     if reader.int16() != KEY_VERSION:
@@ -111,7 +111,7 @@ def decode_key(data: bytes) -> str | None:
 
 
 def is_commit(data: bytes) -> bool:
-    """Whether a value of any version is the decision to commit, without reading all of it."""
+    """Whether a value of any version has the state PrepareCommit; reads only that field."""
     return data[_STATE_AT : _STATE_AT + 1] == bytes((State.PREPARE_COMMIT,))
 
 
@@ -128,7 +128,7 @@ def decode_value(transactional_id: str, data: bytes) -> Metadata:
     timeout_ms, number = reader.int32(), reader.int8()
     if number not in State.__members__.values():
         raise CorruptRecordError(f"a transaction's state is {number}; known are 0 to 7")
-    partitions: set[Place] = set()
+    partitions: set[PartitionKey] = set()
     for _ in range(reader.compact_count() if flexible else reader.count()):
         topic = reader.compact_string() if flexible else reader.string()
         count = reader.compact_count() if flexible else reader.count()

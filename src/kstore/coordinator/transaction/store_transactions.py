@@ -1,7 +1,7 @@
-"""The transactions of a store: carries out what the transaction coordinator decides.
+"""The transactions of a store: implements the effects of the transaction coordinator.
 
 The coordinator (:mod:`kstore.coordinator.transaction.coordinator`) is a state machine without
-I/O. This module keeps its states in ``__transaction_state`` and writes its markers into the
+I/O. This module stores its states in ``__transaction_state`` and writes its markers into the
 logs of the store.
 """
 
@@ -19,7 +19,7 @@ from kstore.coordinator.transaction.coordinator import Coordinator
 from kstore.coordinator.transaction.messages import (
     LOWEST_PRODUCER_ID,
     Metadata,
-    Place,
+    PartitionKey,
     decode_key,
     decode_value,
     encode_key,
@@ -50,46 +50,48 @@ STATE_PROPERTIES = {"cleanup.policy": "compact", "segment.bytes": "104857600"}
 # transaction.abort.timed.out.transaction.cleanup.interval.ms
 CHECK_INTERVAL_MS = 10_000
 _UNREADABLE = (
-    "Until the states of transactions can be read, nothing in this store is written: what was "
-    "decided there might be lost. Reading goes on with mode='r'; restore the folder {0}, or let "
-    "`kstore repair` make a copy of the store without what is damaged; or move {0} away, if what "
-    "was decided and not finished may count as aborted"
+    "Until the states of transactions can be read, this store is not writable, because decided "
+    "transactions might be lost. mode='r' still reads it; restore the folder {0}, or let "
+    "`kstore repair` write a copy of the store without the corrupt records; or move {0} away, if "
+    "decided but unfinished transactions may be aborted"
 )
 
 
 class StoreTransactions:
-    """The coordinator of a store that is open for writing, with its hands. Thread safe.
+    """The transaction coordinator of a store that is open for writing. Thread safe.
 
-    Made when it is first needed: at opening, if the store has ``__transaction_state``.
+    Created on first use: at opening, if the store has ``__transaction_state``.
     """
 
     def __init__(self, store: "Store", manager: "LogManager") -> None:
-        self._store: Store = weakref.proxy(store)  # which has this, and must not be kept by it
+        self._store: Store = weakref.proxy(store)  # its owner, which it must not keep alive
         self.coordinator = Coordinator(
             self,
             max_timeout_ms=store.config.transaction_max_timeout_ms,
             lowest_producer_id=LOWEST_PRODUCER_ID,
         )
-        self._epoch = 0  # the coordinator's, in markers
+        self._epoch = 0  # coordinator epoch in markers
         self._decided: dict[str, Metadata] = {}  # the last PrepareCommit of each id that was read
-        manager.loaded = self.settle
+        manager.loaded = self.end_unknown_transactions
         if STATE_TOPIC in store:
             self._load()
         for log in manager.logs:
-            self.settle(log)
-        manager.more_tasks.append(ScheduledTask("transactions", CHECK_INTERVAL_MS, self.do_upkeep))
+            self.end_unknown_transactions(log)
+        manager.more_tasks.append(
+            ScheduledTask("transactions", CHECK_INTERVAL_MS, self.run_maintenance)
+        )
 
     def _load(self) -> None:
-        """Read the last state of every id; finish what kstore's own producers had decided.
+        """Read the last state of every id; finish decided transactions of kstore's producers.
 
-        What a Kafka broker's producers had decided is the broker's to finish, unless one of its
-        ids is used here.
+        Those of a Kafka broker's producers are finished by the broker, unless their id is used
+        here.
         """
-        for place in filled_partitions(self._store, STATE_TOPIC):
+        for tp in filled_partitions(self._store, STATE_TOPIC):
             try:
-                self._take_states(self._store._log(*place))
+                self._take_states(self._store._log(*tp))
             except (CorruptRecordError, CorruptFileError, RecoveryNeededError) as error:
-                name = f"{place.topic}-{place.partition}"
+                name = f"{tp.topic}-{tp.partition}"
                 raise type(error)(
                     f"{error.reason}. {_UNREADABLE.format(name)}",
                     path=error.path or name,
@@ -97,10 +99,10 @@ class StoreTransactions:
                     offset=error.offset,
                 ) from error
         self.coordinator.finish()
-        self.do_upkeep()
+        self.run_maintenance()
 
     def _take_states(self, log: "Log") -> None:
-        """The last state of every id that has its states in this partition."""
+        """Load the last state of every id in this partition."""
         states: dict[bytes | None, bytes | None] = {}
         commits: dict[bytes | None, bytes] = {}
         for columns in log.view().scan():
@@ -116,57 +118,57 @@ class StoreTransactions:
                 if key in commits:
                     self._decided[transactional_id] = decode_value(transactional_id, commits[key])
 
-    def do_upkeep(self) -> None:
-        """Abort what ran into its timeout; forget ids that were not used for a week."""
+    def run_maintenance(self) -> None:
+        """Abort timed-out transactions; drop expired transactional ids."""
         self.coordinator.abort_timed_out()
         self.coordinator.expire(self._store.config.transactional_id_expiration_ms)
 
-    def settle(self, log: "Log") -> None:
-        """Abort open transactions of kstore's own producers that no state knows of.
+    def end_unknown_transactions(self, log: "Log") -> None:
+        """Abort open transactions of kstore's own producers that have no state.
 
-        A power cut may take the state and leave the records. They were never committed, unless
-        what it took is the marker of the last commit, which then is written again. Of a broker's
-        producers neither can be told. Those hang, as they do in Kafka, and are named.
+        A power cut may lose the state and keep the records. They were never committed, unless the
+        power cut lost the marker of the last commit, which is then written again. For a broker's
+        producers neither is known: their transactions hang, as in Kafka, with a warning.
         """
-        place = (log.topic, log.partition)
+        tp = (log.topic, log.partition)
         for entry in log.producers():
             offset = entry.current_transaction_first_offset
             if (
                 offset < 0
                 or not self.coordinator.knows(entry.producer_id)
-                or self.coordinator.is_open(entry.producer_id, place)
+                or self.coordinator.is_open(entry.producer_id, tp)
             ):
                 continue
             if entry.producer_id < LOWEST_PRODUCER_ID:
                 _LOGGER.warning(
                     "%s-%d: a transaction hangs (producer id %d, from offset %d): it has no end "
-                    "in the log, and by the broker's %s it has none open. read_committed stops "
-                    "there until Log.append_end_marker or Kafka's kafka-transactions ends it",
-                    *place, entry.producer_id, offset, STATE_TOPIC,
+                    "marker in the log, and is not open in the broker's %s. read_committed stops "
+                    "here until Log.append_end_marker or Kafka's kafka-transactions ends it",
+                    *tp, entry.producer_id, offset, STATE_TOPIC,
                 )  # fmt: skip
                 continue
             lost = [
                 decided
                 for decided in self._decided.values()
                 if decided[1:3] == (entry.producer_id, entry.producer_epoch)
-                and place in decided.partitions
+                and tp in decided.partitions
                 and not began_after(log, entry, decided.last_update_ms)
             ]
             if lost:
                 _LOGGER.warning(
                     "%s-%d: the marker of a committed transaction was lost; it is written again "
-                    "(producer id %d, from offset %d)", *place, entry.producer_id, offset,
+                    "(producer id %d, from offset %d)", *tp, entry.producer_id, offset,
                 )  # fmt: skip
                 self._end(log, *lost[0][1:3], lost[0].last_update_ms, commit=True)
                 continue
             _LOGGER.warning(
-                "%s-%d: a transaction that nobody knows of is aborted (producer id %d, from "
-                "offset %d)", *place, entry.producer_id, offset,
+                "%s-%d: a transaction without a state is aborted (producer id %d, from "
+                "offset %d)", *tp, entry.producer_id, offset,
             )  # fmt: skip
             now = self.now_ms()
             self._end(log, entry.producer_id, entry.producer_epoch, now, commit=False)
 
-    # --- what the coordinator needs done ----------------------------------------------------
+    # --- effects of the coordinator ---------------------------------------------------------
 
     def now_ms(self) -> int:
         return time_ns() // 1_000_000
@@ -187,17 +189,17 @@ class StoreTransactions:
     def flush_state(self, transactional_id: str) -> None:
         self._state_log(transactional_id).flush()
 
-    def flush(self, places: Iterable[Place]) -> None:
-        for place in places:
-            log = self._log(place)
+    def flush(self, partitions: Iterable[PartitionKey]) -> None:
+        for tp in partitions:
+            log = self._log(tp)
             if log is not None:
                 log.flush()
 
-    def mark(self, place: Place, metadata: Metadata, *, commit: bool) -> None:
-        """As the coordinator says; but where a decision was read from the disk its marker may
-        be there already, and what is open the next transaction, whose state a power cut took.
+    def mark(self, tp: PartitionKey, metadata: Metadata, *, commit: bool) -> None:
+        """Append a marker. After a crash the marker of a decision may already be in the log, and
+        the open transaction may be the next one, whose state a power cut lost: that is aborted.
         """
-        log = self._log(place)
+        log = self._log(tp)
         if log is None:
             return
         if commit and self._decided.get(metadata.transactional_id) == metadata:
@@ -211,11 +213,11 @@ class StoreTransactions:
     def _end(
         self, log: "Log", producer_id: int, producer_epoch: int, timestamp: int, *, commit: bool
     ) -> None:
-        """Append a marker, under a coordinator's epoch that the log does not refuse.
+        """Append a marker under a coordinator epoch that the log accepts.
 
-        A broker that had the directory in between may have ended this producer's transactions
-        under a higher one. Whoever holds the directory is the coordinator: there is no other
-        to be fenced.
+        A broker that used the directory in between may have ended this producer's transactions
+        under a higher epoch. The process that has locked the directory is the only coordinator,
+        so there is none to fence.
         """
         append = partial(
             log.append_end_marker, producer_id, producer_epoch, commit=commit, timestamp=timestamp
@@ -227,13 +229,13 @@ class StoreTransactions:
             self._epoch = max(self._epoch, *seen)
             append(coordinator_epoch=self._epoch)
 
-    def _log(self, place: Place) -> "Log | None":
-        """None where the topic was deleted while the transaction was open.
+    def _log(self, tp: PartitionKey) -> "Log | None":
+        """The log of a partition; None if its topic was deleted during the transaction.
 
-        With a directory offline nobody can tell: it may be there (LogDirOfflineError).
+        Raises LogDirOfflineError with an offline directory, which may have the partition.
         """
         try:
-            return self._store._log(*place)
+            return self._store._log(*tp)
         except UnknownTopicOrPartitionError:
             for each in self._store._catalog.offline:
                 raise each.refusal() from None

@@ -1,4 +1,4 @@
-"""The topics that a transaction writes to, or commits offsets of: none may be deleted."""
+"""Checks that no topic of a transaction is deleted before its commit."""
 
 from typing import TYPE_CHECKING
 
@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
 
 class TransactionTopics:
-    """The topics of one producer's transaction, by the identities that they had when it began.
+    """The topics of one producer's transaction, with their identities at its begin.
 
-    A transaction must not bring records, offsets or markers of a topic that was deleted into one
-    that was made again under its name. Kafka goes by names there. Not thread-safe.
+    A transaction must not write records, offsets or markers of a deleted topic to a topic that
+    was recreated under its name. Kafka only compares names. Not thread-safe.
     """
 
     def __init__(self, store: "Store") -> None:
@@ -25,14 +25,14 @@ class TransactionTopics:
         return topic in self._identities
 
     def add(self, topic: str) -> None:
-        """A topic that the transaction is about to touch."""
+        """Add a topic before its first use in the transaction."""
         if topic not in self._identities:
             self._identities[topic] = self._store._manager.identities.identity_of(topic)
         if self._version != self._catalog.version:
             self.check()
 
     def check(self) -> None:
-        """Raise InvalidTxnStateError where one of the topics was deleted since."""
+        """Raise InvalidTxnStateError if one of the topics was deleted since."""
         version = self._catalog.version
         for topic, known in self._identities.items():
             if not self._store._manager.identities.is_same(topic, known):

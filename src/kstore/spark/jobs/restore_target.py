@@ -12,7 +12,7 @@ from kstore.files.filenames import PUBLISHING_PREFIX, STAGED_PREFIX
 from kstore.files.files import DISK
 from kstore.log.log import Log
 from kstore.spark.jobs.restore_types import Encoding, Written
-from kstore.store.atomic_publish import Piece
+from kstore.store.atomic_publish import StagedRange
 
 
 def encoding_for(log: Log, encoding: Encoding, *, exact: bool = True) -> Encoding:
@@ -54,7 +54,7 @@ def append_staged(log: Log, encoding: Encoding, written: Written) -> None:
         DISK.remove(os.path.join(directory, written.file))
 
 
-def _read(directory: str, piece: Piece) -> bytes:
+def _read(directory: str, piece: StagedRange) -> bytes:
     path = os.path.join(directory, piece.file)
     fd = DISK.open(path)
     try:

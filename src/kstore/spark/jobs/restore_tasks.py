@@ -33,7 +33,7 @@ from kstore.spark.jobs.restore_types import Chunk, Encoding, Filter, Written
 from kstore.spark.sink.arrow_columns import binary_column, header_column
 from kstore.spark.source.arrow_batches import BatchMaker
 from kstore.spark.source.range_reader import check_visible, open_store
-from kstore.store.atomic_publish import Piece
+from kstore.store.atomic_publish import StagedRange
 
 _COLUMNS = ("key", "value", "headers", "offset", "timestamp")
 _MOST_PARTITIONS = 1 << 16  # that are made because a file names them
@@ -260,7 +260,7 @@ class _Staged:
         self._waiting = bytearray()
         self._fd = -1
         self._size = 0
-        self.pieces: list[Piece] = []
+        self.pieces: list[StagedRange] = []
         self.count = 0
         self.last_offset = -1
         self._checksum = 0
@@ -325,7 +325,7 @@ class _Staged:
         if self._fd < 0:
             self._fd = DISK.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         DISK.write(self._fd, data)
-        self.pieces.append(Piece(self.file, self._size, len(data), zlib.crc32(data)))
+        self.pieces.append(StagedRange(self.file, self._size, len(data), zlib.crc32(data)))
         self._size += len(data)
 
     def finish(self) -> Written:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kstore.store.atomic_publish import Piece
+from kstore.store.atomic_publish import StagedRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Encoding:
 class Written:
     """What became of a chunk: staged pieces, or records sent; ``last_offset`` is the source's."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[StagedRange, ...]
     count: int
     last_offset: int
     file: str = ""

@@ -276,7 +276,7 @@ def _gather(messages: Sequence[Staged]) -> list[Part]:
             part = parts.setdefault(
                 (staged.topic, staged.partition), Part(staged.topic, staged.partition, [], 0)
             )
-            part.pieces.extend(staged.pieces)
+            part.ranges.extend(staged.pieces)
             part.count += staged.count
     return [parts[key] for key in sorted(parts)]
 

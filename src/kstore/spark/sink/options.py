@@ -21,7 +21,7 @@ from kstore.spark.source.options import (
     parse_paths,
 )
 from kstore.spark.source.range_reader import check_visible
-from kstore.store.atomic_publish import Piece
+from kstore.store.atomic_publish import StagedRange
 from kstore.store.store import Store
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class StagedPart:
 
     topic: str
     partition: int
-    pieces: tuple[Piece, ...]
+    pieces: tuple[StagedRange, ...]
     count: int
     topic_identity: str | None = None  # id or creation stamp; None: it has neither; or ABSENT
     largest: int = 0  # bytes of the largest batch

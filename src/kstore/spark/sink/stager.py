@@ -45,7 +45,7 @@ from kstore.record.timestamp import LAST_RECORD_TIMESTAMP, unit_advice
 from kstore.spark.sink.arrow_columns import as_binary, binary_column, given_times, header_column
 from kstore.spark.sink.options import ABSENT, SinkOptions, Staged, StagedPart, refuse_internal
 from kstore.spark.source.range_reader import open_store
-from kstore.store.atomic_publish import Piece
+from kstore.store.atomic_publish import StagedRange
 
 _PIECE = 1 << 20  # bytes of a partition's batches that are written together
 _HELD = 64 << 20  # bytes of all partitions' batches that wait for it
@@ -82,9 +82,9 @@ class _OwnFile:
         path = os.path.join(directory, name)
         self._fd = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
 
-    def write(self, data: memoryview, threads: Executor) -> Piece:
+    def write(self, data: memoryview, threads: Executor) -> StagedRange:
         self._files.write(self._fd, data)
-        piece = Piece(self.name, self.size, len(data), crc32(data), alone=True)
+        piece = StagedRange(self.name, self.size, len(data), crc32(data), alone=True)
         self.size += len(data)
         self._unsynced += len(data)
         if self._unsynced >= _SYNCED and (self._syncing is None or self._syncing.done()):
@@ -125,7 +125,7 @@ class _Stream:
         self.buffer = BatchBuffer()
         self.waiting = bytearray()  # its first bytes count, and its memory is used again
         self.filled = 0
-        self.pieces: list[Piece] = []
+        self.pieces: list[StagedRange] = []
         self.count = 0
         self.largest = 0  # bytes of a batch
         self.keyless = False  # whether some record may have no key
@@ -415,7 +415,7 @@ class Stager:
                 if self._fd < 0:
                     self._fd = self._files.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
                 self._files.write(self._fd, data)
-                stream.pieces.append(Piece(self.file, self._size, size, crc32(data)))
+                stream.pieces.append(StagedRange(self.file, self._size, size, crc32(data)))
                 self._size += size
         self._held -= size
         stream.filled = 0
