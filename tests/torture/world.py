@@ -164,6 +164,8 @@ class World:
         self._serial = 0
         self._tails: dict[Place, int] = {}  # serial of the last value
         self._keys: dict[Place, dict[int, bytes]] = {}  # of the records that have one
+        # Values from the witness's end on, where a truncation failed: they may be in the log.
+        self._half_cut: dict[Place, list[bytes]] = {}
         self.store: Store | None = None
 
     def say(self, *event: Any) -> None:
@@ -183,6 +185,13 @@ class World:
         config = StoreConfig(background=False, log=LogConfig(**SETTINGS), **settings)
         paths = paths_of(self.path, self.witness.dirs)
         _, self.store = self._try(lambda: Store(paths, config=config, files=self.files))
+        for place, values in list(self._half_cut.items()):
+            log = self.log(place)
+            if log is not None:
+                del self._half_cut[place]
+                back = values[: max(0, log.end_offset - self.witness.log(place).end)]
+                if back:
+                    self._in(place, back)
 
     def spread(self, dirs: int) -> None:
         """Over several log directories, from the next opening on."""
@@ -275,11 +284,12 @@ class World:
             offset = log.end_offset
             key = b"%d" % (offset % keys) if keys else None
             values = self._values(place, offset, 1, size)
-            if self._try(
+            done, _ = self._try(
                 lambda log=log, key=key, values=values: log.append(
                     values[0], key=key, timestamp=self._now()
                 )
-            )[0]:
+            )
+            if done or log.end_offset > offset:  # the flush behind the append failed
                 self._in(place, values)
                 if key is not None:
                     self._keys.setdefault(place, {})[offset] = key
@@ -517,9 +527,12 @@ class World:
         if log is None:
             return
         self.say("cutting", place, offset)
-        self._try(lambda: log.truncate_to(offset))
+        before = list(self.witness.log(place).acked)
+        done, _ = self._try(lambda: log.truncate_to(offset))
         end = min(log.end_offset, self.witness.log(place).end)
         self.say("cut", place, end)
+        if not done:
+            self._half_cut[place] = before[len(self.witness.log(place).acked) :]
         acked = self.witness.log(place).acked
         self._tails[place] = int(acked[-1].split(b":")[1]) if acked else 0
 
