@@ -202,6 +202,20 @@ def _has_entries(files: Files, directory: str, base: int, end: int) -> bool:
     return False
 
 
+def drop_from_seals(
+    files: Files, directory: str, names: Sequence[str], sizes: Mapping[int, int]
+) -> None:
+    """Take lost segments out of their neighbours' seals, once ``kstore.lost`` names them.
+
+    Else the loss would be found again after the file is removed, which is how it is accepted.
+    """
+    there, last = set(names), max(sizes, default=0)
+    for base in sizes:
+        following = _read_following(files, directory, base, there, is_checked=True)
+        if following is not None and following < last and following not in sizes:
+            header_checksums.drop_following(files, directory, base)
+
+
 def _read_following(
     files: Files, directory: str, base: int, names: set[str], *, is_checked: bool
 ) -> int | None:

@@ -30,6 +30,7 @@ from kstore.recovery.gap_reasons import GapReasons
 from kstore.recovery.lost_segments import (
     LostRange,
     clip,
+    drop_from_seals,
     find_lost_segments,
     merge_lost,
     read_lost,
@@ -347,6 +348,7 @@ def _note_lost(files: Files, plan: Plan, log_start: int, *, is_clean: bool) -> l
     lost = clip(merge_lost(known, found), log_start, plan.sizes)
     if lost != known:
         write_lost(files, directory, lost)
+        drop_from_seals(files, directory, sorted(plan.names), plan.sizes)
     plan.notes += [each.describe() for each in lost]
     return lost
 

@@ -241,6 +241,19 @@ def forget_following(files: Files, directory: str | os.PathLike[str], base_offse
     return bool(names)
 
 
+def drop_following(files: Files, directory: str | os.PathLike[str], base_offset: int) -> None:
+    """Rewrite a seal without what it says of the next segment; its checksums stay as they are."""
+    path = path_of(directory, base_offset)
+    data = files.read(path, limit=_MOST)
+    if _following_of(data) is None:
+        return
+    line, _, groups = data[:-4].partition(b"\n")
+    about = json.loads(line)
+    del about[_FOLLOWING]
+    data = json.dumps(about).encode() + b"\n" + groups
+    files.write_atomically(path, data + crc32c(data).to_bytes(4, "big"))
+
+
 def remove_others(
     files: Files, directory: str | os.PathLike[str], base_offsets: Iterable[int]
 ) -> None:

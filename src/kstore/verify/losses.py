@@ -100,7 +100,14 @@ def find_losses(layout: Layout) -> list[Loss]:
         for base, name in layout.orphans
     ]
     losses += _gaps(layout)
-    losses += _noted(layout, [loss.offset for loss in losses])
+    noted = _noted(layout)
+    losses = [loss for loss in losses if loss.is_certain or not _is_noted(loss, noted)]
+    named = [loss.offset for loss in losses]
+    losses += [
+        _loss(layout, lost)
+        for lost in noted
+        if not any(each is not None and lost.first <= each < lost.end for each in named)
+    ]
     if layout.state is not None:
         losses += _lost_end(layout, layout.state)
     return sorted(losses, key=lambda loss: loss.base_offset)
@@ -110,21 +117,27 @@ def _log_path(layout: Layout, segment: SegmentEnd) -> str:
     return os.path.join(layout.directory, filenames.log_name(segment.base_offset))
 
 
-def _noted(layout: Layout, named: Sequence[int | None]) -> list[Loss]:
-    """Losses that only ``kstore.lost`` still shows: no other one names an offset in the range."""
+def _noted(layout: Layout) -> list[LostRange]:
+    """What ``kstore.lost`` says of offsets from the log start on that no segment has again."""
     start = 0 if layout.state is None else layout.state.log_start
-    return [
-        Loss(
-            lost.is_certain,
-            lost.first,
-            os.path.join(layout.directory, LOST_SEGMENTS),
-            None,
-            lost.first,
-            f"{lost.describe()}. Remove {LOST_SEGMENTS} to accept the loss",
-        )
-        for lost in clip(layout.lost, start, {one.base_offset: one.size for one in layout.segments})
-        if not any(each is not None and lost.first <= each < lost.end for each in named)
-    ]
+    return clip(layout.lost, start, {one.base_offset: one.size for one in layout.segments})
+
+
+def _is_noted(loss: Loss, noted: Sequence[LostRange]) -> bool:
+    """Whether ``kstore.lost`` is certain of what the files only suggest."""
+    at = loss.offset
+    return at is not None and any(one.is_certain and one.first <= at < one.end for one in noted)
+
+
+def _loss(layout: Layout, lost: LostRange) -> Loss:
+    return Loss(
+        lost.is_certain,
+        lost.first,
+        os.path.join(layout.directory, LOST_SEGMENTS),
+        None,
+        lost.first,
+        f"{lost.describe()}. Remove {LOST_SEGMENTS} to accept the loss",
+    )
 
 
 def _gaps(layout: Layout) -> list[Loss]:
