@@ -13,7 +13,7 @@ from kstore._native.append.producer_table import ProducerTable
 from kstore._native.compaction.key_indexer import KeyIndexer
 from kstore._native.compaction.offset_map import OffsetMap
 from kstore._native.compaction.record_filter import RecordFilter
-from kstore._native.format import checksum, murmur2, ragged_bytes, status
+from kstore._native.format import batch_fields, checksum, murmur2, ragged_bytes, status
 from kstore._native.format.converter import Converter
 from kstore._native.index.index_files import OffsetIndex, TimeIndex
 from kstore._native.jit import kernel_addresses
@@ -530,6 +530,20 @@ def transactions(_: Place) -> Made:
 def aborted(_: Place) -> Made:
     known = AbortedRanges([(7, n * 10, n * 10 + 5) for n in range(1000)])
     return lambda: (7, 5003) in known, True
+
+
+@operation("fields of a header", 200, "batch")
+def header_fields(_: object) -> Made:
+    data = batches(1, 200)
+
+    def walk() -> int:
+        position, last = 0, -1
+        while position < len(data):
+            last = batch_fields.last_offset(data, position)
+            position = batch_fields.next_position(data, position)
+        return last
+
+    return walk, 199
 
 
 @operation("name a status")

@@ -2,8 +2,8 @@
 
 import argparse
 import os
-from struct import Struct
 
+from kstore._native.format import batch_fields
 from kstore._native.index.index_files import OffsetIndex, TimeIndex
 from kstore._native.read.decode import Scanner
 from kstore.cli.common import Output, complain
@@ -13,15 +13,16 @@ from kstore.files import filenames
 from kstore.files.files import DISK
 from kstore.producer_state import snapshot
 from kstore.segment import transaction_index
+from kstore.segment.index_entry import (
+    OFFSET_ENTRY_SIZE,
+    TIME_ENTRY_SIZE,
+    offset_entry,
+    time_entry,
+)
 from kstore.segment.index_sanity import read_entries
 
-_OFFSET_ENTRY_SIZE = 8
-_TIME_ENTRY_SIZE = 12
-_HEADER = Struct(">qiiB")  # base offset, size, leader epoch or CRC, magic
-_LAST_DELTA = Struct(">i")
-_LAST_DELTA_POSITION = 23
-_HEADER_SIZE = _LAST_DELTA_POSITION + _LAST_DELTA.size
-_FRAME_SIZE = 12  # offset and size, which the size does not count
+_HEADER_SIZE = batch_fields.V2_BASE_TIMESTAMP_POSITION  # up to behind the last offset delta
+_LEAST_SIZE = batch_fields.LOG_OVERHEAD + batch_fields.V0_OVERHEAD
 
 
 class Batches:
@@ -43,13 +44,12 @@ class Batches:
         head = DISK.pread(self._fd, _HEADER_SIZE, position)
         if len(head) < _HEADER_SIZE:
             return None
-        offset, size, _, magic = _HEADER.unpack_from(head)
-        size += _FRAME_SIZE
-        if size < _HEADER_SIZE - 1 or position + size > self.size:
+        size = batch_fields.frame_size(head)
+        if size < _LEAST_SIZE or position + size > self.size:
             return None
-        if magic == 2:
-            offset += _LAST_DELTA.unpack_from(head, _LAST_DELTA_POSITION)[0]
-        return offset, size
+        if batch_fields.magic(head) == 2:
+            return batch_fields.last_offset(head), size
+        return batch_fields.base_offset(head), size
 
     def largest_timestamp(self, position: int, size: int) -> int:
         """Of the batch's records; -1 if it has none left."""
@@ -76,16 +76,16 @@ def dump_offset_index(
     name: str, arguments: argparse.Namespace, output: Output, complaints: Complaints
 ) -> None:
     start = base_offset(name)
-    data, size = read_entries(DISK, name, _OFFSET_ENTRY_SIZE)
+    data, size = read_entries(DISK, name, OFFSET_ENTRY_SIZE)
     with Batches(name) as batches:
-        if size < _OFFSET_ENTRY_SIZE:
+        if size < OFFSET_ENTRY_SIZE:
             output.line(f"{name} is empty.")
             return
         if arguments.index_sanity_check:
-            check_offset_index(name, size, last_entry(name, size, _OFFSET_ENTRY_SIZE), start)
+            check_offset_index(name, size, last_entry(name, size, OFFSET_ENTRY_SIZE), start)
             output.line(f"{name} passed sanity check.")
             return
-        whole = len(data) - len(data) % _OFFSET_ENTRY_SIZE
+        whole = len(data) - len(data) % OFFSET_ENTRY_SIZE
         index = OffsetIndex(data[:whole], start)
         if not len(index):
             index = OffsetIndex(data[:whole], start, 1)  # preallocated: Kafka shows one entry
@@ -108,20 +108,20 @@ def dump_time_index(
     name: str, arguments: argparse.Namespace, output: Output, complaints: Complaints
 ) -> None:
     start = base_offset(name)
-    data, size = read_entries(DISK, name, _TIME_ENTRY_SIZE)
+    data, size = read_entries(DISK, name, TIME_ENTRY_SIZE)
     if arguments.index_sanity_check:
-        last = last_entry(name, size, _TIME_ENTRY_SIZE)
-        check_time_index(name, size, data[:_TIME_ENTRY_SIZE], last, start)
+        last = last_entry(name, size, TIME_ENTRY_SIZE)
+        check_time_index(name, size, data[:TIME_ENTRY_SIZE], last, start)
         output.line(f"{name} passed sanity check.")
         return
     try:
         index = f"{os.path.splitext(name)[0]}.{filenames.INDEX}"
-        positions, _ = read_entries(DISK, index, _OFFSET_ENTRY_SIZE)
+        positions, _ = read_entries(DISK, index, OFFSET_ENTRY_SIZE)
     except StorageError:
         positions = b""  # the search begins at the log's start then
-    whole = len(positions) - len(positions) % _OFFSET_ENTRY_SIZE
+    whole = len(positions) - len(positions) % OFFSET_ENTRY_SIZE
     offsets = OffsetIndex(positions[:whole], start)
-    data = data[: len(data) - len(data) % _TIME_ENTRY_SIZE]
+    data = data[: len(data) - len(data) % TIME_ENTRY_SIZE]
     times = TimeIndex(data, start)
     if data and not len(times):
         times = TimeIndex(data, start, 1)
@@ -179,12 +179,12 @@ def last_entry(name: str, size: int, entry_size: int) -> bytes:
 
 def check_offset_index(name: str, size: int, entry: bytes, start: int) -> None:
     """Kafka's OffsetIndex.sanityCheck, by the last entry. Raises CorruptFileError."""
-    if size % _OFFSET_ENTRY_SIZE:
+    if size % OFFSET_ENTRY_SIZE:
         raise CorruptFileError(
             f"Index file {name} is corrupt, found {size} bytes which is neither positive "
-            f"nor a multiple of {_OFFSET_ENTRY_SIZE}"
+            f"nor a multiple of {OFFSET_ENTRY_SIZE}"
         )
-    last = start + int.from_bytes(entry[:4], "big", signed=True)
+    last = start + (offset_entry(entry)[0] if len(entry) == OFFSET_ENTRY_SIZE else 0)
     if last < start:
         raise CorruptFileError(
             f"Corrupt index found, index file {name} has non-zero size but the last offset is "
@@ -194,16 +194,17 @@ def check_offset_index(name: str, size: int, entry: bytes, start: int) -> None:
 
 def check_time_index(name: str, size: int, head: bytes, entry: bytes, start: int) -> None:
     """Kafka's TimeIndex.sanityCheck, by the first entry and the last. Raises CorruptFileError."""
-    if size % _TIME_ENTRY_SIZE:
+    if size % TIME_ENTRY_SIZE:
         raise CorruptFileError(
             f"Time index file {name} is corrupt, found {size} bytes which is neither "
-            f"positive nor a multiple of {_TIME_ENTRY_SIZE}"
+            f"positive nor a multiple of {TIME_ENTRY_SIZE}"
         )
     if not size:
         return
-    first = int.from_bytes(head[:8], "big", signed=True)
-    latest = int.from_bytes(entry[:8], "big", signed=True)
-    last = start + int.from_bytes(entry[8:], "big", signed=True)
+    zeros = bytes(TIME_ENTRY_SIZE)  # read where the file was cut meanwhile
+    first, _ = time_entry(head or zeros)
+    latest, relative = time_entry(entry or zeros)
+    last = start + relative
     if latest < first:
         raise CorruptFileError(
             f"Corrupt time index found, time index file {name} has non-zero size but the last "

@@ -5,16 +5,16 @@ converted to an old format, or the topic's limits were lowered. Kafka's producer
 that a broker refuses for its size, too (ProducerBatch.split).
 """
 
-from struct import unpack_from
 from typing import TYPE_CHECKING, NamedTuple
 
+from kstore._native.format import batch_fields
 from kstore.errors import MessageTooLargeError, RecordListTooLargeError
 from kstore.record.split import NO_PRODUCER, encode, records_of
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
 
-_CODEC_AND_TRANSACTIONAL = 0x17
+_CODEC_AND_TRANSACTIONAL = batch_fields.CODEC_MASK | batch_fields.TRANSACTIONAL_BIT
 _SEQUENCES = 1 << 31  # they wrap
 
 
@@ -39,7 +39,7 @@ def append_split(
         return [AppendedBatch(0, log.append_as_leader(batch).first_offset)]
     except (MessageTooLargeError, RecordListTooLargeError):
         records = records_of(batch)
-    (attributes,) = unpack_from(">h", batch, 21)
+    attributes = batch_fields.attributes(batch)
     producer_id, epoch, sequence = producer
     parts: list[AppendedBatch] = []
     due = [(0, len(records))]

@@ -10,6 +10,7 @@ import errno
 import os
 from dataclasses import dataclass
 
+from kstore._native.format import batch_fields
 from kstore._native.format.status import reason
 from kstore._native.read.segment_view import SegmentView
 from kstore.config import LogConfig
@@ -20,14 +21,14 @@ from kstore.integers import INT32_MAX
 from kstore.log.active_segment import ActiveSegment
 from kstore.log.writer_state import WriterState
 from kstore.segment import segment as segments_on_disk
+from kstore.segment.index_entry import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from kstore.segment.scan import scan_segment
 
 _LARGE = 32 << 20  # bytes of a file that is worth a segment
-_HEAD = 51  # bytes of a batch's header up to its producer id
-_NO_PRODUCER = b"\xff" * 8
-_OF_TRANSACTIONS = 0x30  # attributes of batches within one, and of its markers
-_ENTRY = 8
-_TIME_ENTRY = 12
+_HEAD = batch_fields.V2_PRODUCER_EPOCH_POSITION  # bytes of a header up to its producer id
+_NO_PRODUCER = -1
+# Attributes of batches within a transaction, and of its markers.
+_OF_TRANSACTIONS = batch_fields.TRANSACTIONAL_BIT | batch_fields.CONTROL_BIT
 
 
 def least_size(config: LogConfig) -> int:
@@ -57,8 +58,8 @@ class PlacedFile:
         return (
             0 < self.size <= config.segment_bytes
             and self.next_offset - 1 - self.base_offset <= INT32_MAX
-            and len(self.index) + _ENTRY <= config.segment_index_bytes
-            and len(self.time_index) + 2 * _TIME_ENTRY <= config.segment_index_bytes
+            and len(self.index) + OFFSET_ENTRY_SIZE <= config.segment_index_bytes
+            and len(self.time_index) + 2 * TIME_ENTRY_SIZE <= config.segment_index_bytes
             and self.max_timestamp - self.first_timestamp <= roll_ms
         )
 
@@ -114,27 +115,29 @@ def place_file(
 
 def _stamp(files: Files, fd: int, path: str, offset: int, leader_epoch: int) -> None:
     position, end = 0, files.size(fd)
-    epoch = leader_epoch.to_bytes(4, "big", signed=True)
     while position < end:
         head = files.pread(fd, _HEAD, position)
-        size = 12 + int.from_bytes(head[8:12], "big", signed=True)
-        if len(head) < _HEAD or head[16] != 2 or not _HEAD < size <= end - position:
+        size = batch_fields.declared_size(head)
+        is_v2 = len(head) == _HEAD and batch_fields.magic(head) == 2
+        if not is_v2 or not _HEAD < size <= end - position:
             raise CorruptRecordError(
                 "this was to become a segment, and is no record batch v2",
                 path=path,
                 position=position,
             )
-        if int.from_bytes(head[21:23], "big") & _OF_TRANSACTIONS or head[43:51] != _NO_PRODUCER:
+        of_transaction = batch_fields.attributes(head) & _OF_TRANSACTIONS
+        if of_transaction or batch_fields.producer_id(head) != _NO_PRODUCER:
             raise CorruptRecordError(
                 "this was to become a segment, and has a batch of a transaction or of an "
                 "idempotent producer, which no task stages",
                 path=path,
                 position=position,
             )
-        place = offset.to_bytes(8, "big") + head[8:12] + epoch
-        if place != head[:16]:
-            files.pwrite(fd, place, position)
-        offset += int.from_bytes(head[23:27], "big") + 1
+        stamped = bytearray(head[: batch_fields.V2_PREFIX_SIZE])
+        batch_fields.stamp(stamped, 0, offset, leader_epoch)
+        if not head.startswith(stamped):
+            files.pwrite(fd, bytes(stamped), position)
+        offset += batch_fields.last_offset_delta(head) + 1
         position += size
 
 

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from kstore._native.append.reentrant_lock import ReentrantLock
 from kstore._native.files.owned_descriptor import OwnedDescriptor
+from kstore._native.format import batch_fields
 from kstore._native.read.segment_view import (
     SegmentList,
     SegmentView,
@@ -43,7 +44,7 @@ _UNKNOWN = -(2**63)
 _STEP = 8 << 20  # bytes read at a time while walking to the end
 _POLL_FIRST, _POLL_MOST = 0.001, 0.05  # seconds between looks for more
 _LEAST_READ = 8192  # bytes: an index interval and some batches
-_HEADER = 61  # bytes of a batch v2's header
+_HEADER = batch_fields.V2_HEADER_SIZE
 _ATTEMPTS = 3  # a file that vanished or changed is looked for again
 
 
@@ -264,7 +265,7 @@ class LogReader:
                 return True
             data = self._files.pread(self._fd, min(left, step), active.size)
             size, following, largest, offset = find_end(data, 0, active.next_offset, True)
-            wanted = segments_on_disk.declared_size(data)
+            wanted = batch_fields.declared_size(data)
             if size == 0 and len(data) < wanted <= left:  # one batch larger than a step
                 data = self._files.pread(self._fd, wanted, active.size)
                 size, following, largest, offset = find_end(data, 0, active.next_offset, True)
@@ -367,7 +368,7 @@ class LogReader:
             data = self._files.pread(self._fd, left, active.size)
             position = find_next(data, 0, size, first - 1, high)
         if position < len(data):
-            following = int.from_bytes(data[position : position + 8], "big")
+            following = batch_fields.base_offset(data, position)
             return (position, following) if following > first else (0, first)
         following = find_end(data, 0, first, False)[1] if size == len(data) else first
         return (size, min(following, self._durable)) if following > first else (0, first)
@@ -495,8 +496,9 @@ class LogReader:
             position = view.floor_position(offset, back)
             if position == 0:
                 break
-            first = int.from_bytes(self._files.pread(fd, 8, position), "big", signed=True)
-            if first <= offset:
+            head = self._files.pread(fd, batch_fields.SIZE_POSITION, position)
+            cut = len(head) < batch_fields.SIZE_POSITION  # a walk from there says so
+            if cut or batch_fields.base_offset(head) <= offset:
                 return position
         return 0
 
@@ -525,8 +527,7 @@ class LogReader:
                 ) from None
             if size == 0:
                 if at == 0:  # not one whole batch in what was read
-                    whole = 12 + int.from_bytes(data[8:12], "big", signed=True)
-                    max_bytes = max(wanted * 2, whole)
+                    max_bytes = max(wanted * 2, batch_fields.declared_size(data))
                 position += at
                 again = True  # what lies in front was seen
                 continue

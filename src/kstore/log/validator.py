@@ -7,6 +7,7 @@ refusal its words. Rules: Kafka's LogValidator and UnifiedLog.analyzeAndValidate
 import struct
 from typing import Any
 
+from kstore._native.format import batch_fields
 from kstore._native.format import status as native_status
 from kstore._native.format.checksum import crc32c
 from kstore.errors import (
@@ -28,8 +29,6 @@ from kstore.errors import (
 from kstore.record import codec
 from kstore.record.timestamp import refuse_record_timestamp
 
-_ATTRIBUTES = struct.Struct(">h")
-_CRC_START = 21
 _OUT_OF_ORDER, _OLD_EPOCH, _FENCED = 2, 3, 5  # producers.pxd, Verdict
 
 
@@ -131,9 +130,11 @@ def recompress(header: Any, records: Any, codec_id: int) -> bytes:
     """The same batch with its (plain) records in another codec; the checksum made anew."""
     body = codec.compress(codec_id, 2, records) if codec_id else bytes(records)
     out = bytearray(header)
-    struct.pack_into(">i", out, 8, len(header) + len(body) - 12)
-    (attributes,) = _ATTRIBUTES.unpack_from(out, _CRC_START)
-    _ATTRIBUTES.pack_into(out, _CRC_START, attributes & ~0x07 | codec_id)
+    size = len(header) + len(body) - batch_fields.LOG_OVERHEAD
+    struct.pack_into(">i", out, batch_fields.SIZE_POSITION, size)
+    attributes = batch_fields.attributes(out) & ~batch_fields.CODEC_MASK | codec_id
+    struct.pack_into(">h", out, batch_fields.V2_ATTRIBUTES_POSITION, attributes)
     out += body
-    struct.pack_into(">I", out, 17, crc32c(memoryview(out)[_CRC_START:]))
+    crc = crc32c(memoryview(out)[batch_fields.V2_CRC_START :])
+    struct.pack_into(">I", out, batch_fields.V2_CRC_POSITION, crc)
     return bytes(out)

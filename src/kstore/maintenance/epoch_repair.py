@@ -8,11 +8,10 @@ there would do harm: who opens the log takes the highest for the current one.
 from bisect import bisect_right
 from dataclasses import dataclass
 
+from kstore._native.format import batch_fields
 from kstore._native.recovery.salvage import epoch_runs
 from kstore.checkpoint.leader_epochs import LeaderEpochs
 from kstore.segment.salvage import Piece, Source
-
-POSITION = 12  # bytes from a batch v2's beginning to its leader epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ def _runs(piece: Piece) -> list[_Run]:
     found = epoch_runs(data, piece.position, piece.end)
     ends = [position for position, _, _ in found[1:]] + [piece.end] * bool(found)
     return [
-        _Run(piece, position, end, batches, epoch, int.from_bytes(data[position : position + 8]))
+        _Run(piece, position, end, batches, epoch, batch_fields.base_offset(data, position))
         for (position, batches, epoch), end in zip(found, ends, strict=True)
     ]
 
@@ -87,9 +86,9 @@ def _positions(run: _Run) -> list[int]:
     """Where each batch v2 of a run begins."""
     data, position, found = run.piece.source.data, run.position, []
     while position < run.end:
-        if data[position + 16] == 2:
+        if batch_fields.magic(data, position) == 2:
             found.append(position)
-        position += 12 + int.from_bytes(data[position + 8 : position + 12])
+        position = batch_fields.next_position(data, position)
     return found
 
 

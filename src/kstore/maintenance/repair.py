@@ -15,6 +15,7 @@ from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
 
+from kstore._native.format import batch_fields
 from kstore._native.recovery.salvage import scan_valid_batches
 from kstore.checkpoint.known_gaps import note_gaps
 from kstore.checkpoint.leader_epochs import LeaderEpochs
@@ -34,7 +35,7 @@ from kstore.files.filenames import (
     TEMPORARY_SUFFIX,
 )
 from kstore.files.files import DISK, Files
-from kstore.maintenance.epoch_repair import POSITION, EpochFix, find_fixes
+from kstore.maintenance.epoch_repair import EpochFix, find_fixes
 from kstore.maintenance.repair_losses import find_missing
 from kstore.recovery.loader import load
 from kstore.segment.salvage import (
@@ -533,7 +534,7 @@ def _segments(found: Salvaged, sources: list[Source]) -> list[tuple[int, list[Pi
 
 
 def _is_legacy(piece: Piece) -> bool:
-    return piece.source.data[piece.position + 16] < 2
+    return batch_fields.magic(piece.source.data, piece.position) < 2
 
 
 def _parts(pieces: list[Piece], fixes: list[EpochFix]) -> Iterator[memoryview | bytes]:
@@ -546,7 +547,7 @@ def _parts(pieces: list[Piece], fixes: list[EpochFix]) -> Iterator[memoryview | 
             if fix.source is piece.source and piece.position <= fix.position < piece.end
         ]
         for fix in sorted(inside, key=attrgetter("position")):
-            at = fix.position + POSITION
+            at = fix.position + batch_fields.V2_LEADER_EPOCH_POSITION
             yield from _cut(piece.source.data, start, at)
             yield fix.right.to_bytes(4, "big", signed=True)
             start = at + 4

@@ -14,6 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kstore._native.format import batch_fields
 from kstore._native.format.batch_table import scan
 from kstore._native.format.status import reason
 from kstore._native.read.segment_view import SegmentView
@@ -39,7 +40,6 @@ from kstore.record.codec import codec_id
 from kstore.record.convert import convert, merge, recompress
 from kstore.segment import header_checksums, transaction_index
 from kstore.segment.cleaned_segment import CleanedSegment, FinishedSegment
-from kstore.segment.segment import declared_size
 from kstore.segment.transaction_index import AbortedTransaction
 
 if TYPE_CHECKING:
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 _PIECE = 4 << 20  # bytes read at a time
 _COMPRESSED = 1 << 16  # where they lose their codec: they may grow a thousand times
 _INT32_MAX = 2**31 - 1
-_SIZE_ENDS = 12  # bytes of a batch up to the end of its size
 _LEVELS = {"gzip": (1, 9), "zstd": (1, 22)}
 _CODEC_BITS, _CONTROL_BIT = 7, 32  # of a batch's attributes
 
@@ -301,7 +300,7 @@ def _pieces(
             data = files.pread(fd, min(step, size - position), position)
             table = scan(data, check_crc=False)
             if table.stop == 0:
-                step = declared_size(data)
+                step = batch_fields.declared_size(data)
                 if len(data) < step <= size - position:
                     continue
                 raise CorruptRecordError(
@@ -368,7 +367,7 @@ class _Conversion:
         self.merged += count
         self.position, self._rest = start + used, data[used:]
         if self._rest:  # batches v2 begin with their offset
-            self._rest_first = int.from_bytes(self._rest[:8], "big")
+            self._rest_first = batch_fields.base_offset(self._rest)
         return data[:used], self._convert(merged, start, self.first)
 
     def _convert(self, piece: bytes, position: int, first: int) -> bytes:
@@ -477,7 +476,7 @@ def _has_work(log: "Log", view: SegmentView, target: Target) -> bool:
     while position < len(data):
         table = scan(data, position, min(position + _PIECE, len(data)), check_crc=False)
         if len(table) == 0:
-            size = declared_size(bytes(data.memory()[position : position + _SIZE_ENDS]))
+            size = batch_fields.declared_size(data.memory(), position)
             if not 0 < size <= len(data) - position:
                 break
             table = scan(data, position, position + size, check_crc=False)

@@ -5,9 +5,9 @@ beyond the bytes of its records where they do not compress, or are converted to 
 """
 
 from collections.abc import Iterator, Sequence
-from struct import unpack_from
 
 from kstore._native.append.encode import BatchBuffer
+from kstore._native.format import batch_fields
 from kstore._native.format.record import Record
 from kstore._native.read.decode import Scanner
 from kstore.record import codec
@@ -17,15 +17,12 @@ Data = bytes | bytearray | memoryview
 
 NO_PRODUCER = (-1, -1, -1)
 
-_CODEC_MASK = 0x07
-_TRANSACTIONAL = 0x10
 _MAGIC = 2
 
 
 def count_of(batch: Data) -> int:
     """How many records a batch v2 says that it has."""
-    (count,) = unpack_from(">i", batch, 57)
-    return int(count)
+    return batch_fields.record_count(batch)
 
 
 def records_of(batch: Data) -> list[Record]:
@@ -49,9 +46,9 @@ def encode(
     buffer.set_producer(*producer)
     for record in records:
         buffer.put(record.value, record.key, record.headers or None, record.timestamp)
-    if attributes & _CODEC_MASK:
+    if attributes & batch_fields.CODEC_MASK:
         with buffer.records as plain:
-            packed = codec.compress(attributes & _CODEC_MASK, _MAGIC, plain)
+            packed = codec.compress(attributes & batch_fields.CODEC_MASK, _MAGIC, plain)
         buffer.replace_records(packed)
     return buffer.to_bytes(base_offset, leader_epoch, attributes)
 
@@ -65,15 +62,15 @@ def split_to_fit(batch: Data, most: int, *, base_offset: int | None = None) -> I
     if len(batch) <= most or count_of(batch) < 2:
         yield bytes(batch)
         return
-    (leader_epoch,) = unpack_from(">i", batch, 12)
-    (attributes,) = unpack_from(">h", batch, 21)
+    leader_epoch = batch_fields.leader_epoch(batch)
+    attributes = batch_fields.attributes(batch)
     records = records_of(batch)
     half = len(records) // 2
     for start, stop in ((0, half), (half, len(records))):
         base = None if base_offset is None else base_offset + start
         made = encode(
             records[start:stop],
-            attributes & (_CODEC_MASK | _TRANSACTIONAL),
+            attributes & (batch_fields.CODEC_MASK | batch_fields.TRANSACTIONAL_BIT),
             base_offset=base or 0,
             leader_epoch=leader_epoch,
         )

@@ -8,6 +8,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kstore._native.format import batch_fields
 from kstore._native.recovery.segment_scan import SegmentScan
 from kstore.checkpoint.known_gaps import truncate_gaps
 from kstore.checkpoint.leader_epochs import LeaderEpochs
@@ -26,8 +27,6 @@ from kstore.files.files import Files
 from kstore.segment import transaction_index
 from kstore.segment.scan import PIECE, scan_segment
 from kstore.segment.transaction_index import ENTRY_SIZE
-
-_EPOCH_END = 17  # a batch's bytes up to its magic, the leader epoch before it
 
 
 @dataclass(slots=True)
@@ -249,12 +248,9 @@ def _first_epoch(files: Files, plan: Plan, base: int) -> tuple[int, int]:
     """(leader epoch, base offset) of a segment's first batch; -1 before v2, or without one."""
     fd = files.open(plan.directory / filenames.log_name(base))
     try:
-        header = files.pread(fd, _EPOCH_END, 0)
+        header = files.pread(fd, batch_fields.HEADER_UP_TO_MAGIC, 0)
     finally:
         files.close(fd)
-    if len(header) < _EPOCH_END or header[-1] != 2:
+    if len(header) < batch_fields.HEADER_UP_TO_MAGIC or batch_fields.magic(header) != 2:
         return -1, base
-    return (
-        int.from_bytes(header[12:16], "big", signed=True),
-        int.from_bytes(header[:8], "big", signed=True),
-    )
+    return batch_fields.leader_epoch(header), batch_fields.base_offset(header)

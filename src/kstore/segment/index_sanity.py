@@ -12,14 +12,14 @@ from bisect import bisect_left
 from pathlib import Path
 from typing import NamedTuple
 
+from kstore._native.format import batch_fields
 from kstore._native.index.index_files import OffsetIndex, TimeIndex
 from kstore._native.read.segment_view import first_batch_timestamp
 from kstore.files import filenames
 from kstore.files.files import Files
+from kstore.segment.index_entry import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 
-_ENTRY, _TIME_ENTRY = 8, 12
 _END_ENTRIES = 64  # at each end of an index, where not every entry is looked at
-_V2_HEADER_SIZE = 61
 _BLOCK = 24 << 15  # bytes read at a time; a multiple of both entries
 
 
@@ -86,14 +86,14 @@ def find_index_fault(
     path = directory / name
     if not files.exists(path):
         return IndexFault(name, "is missing", True)
-    data = _read(files, path, _ENTRY, every_entry)
+    data = _read(files, path, OFFSET_ENTRY_SIZE, every_entry)
     if data is None:
         return IndexFault(name, "is not a multiple of 8 bytes", True)
     index = OffsetIndex(data, base)
     fault = index.find_fault(log_size)
     if fault is not None:
         return IndexFault(name, fault[0], False)
-    if every_entry and index.count * _ENTRY < len(data):
+    if every_entry and index.count * OFFSET_ENTRY_SIZE < len(data):
         return IndexFault(name, "ends in entries of zeros", False)
     if index.count and not _leads_to_batch(files, directory, base, index[index.count - 1]):
         return IndexFault(name, "the last entry does not lead to its batch", False)
@@ -107,7 +107,7 @@ def _time_fault(
     path = directory / name
     if not files.exists(path):
         return IndexFault(name, "is missing", False)
-    data = _read(files, path, _TIME_ENTRY, every_entry)
+    data = _read(files, path, TIME_ENTRY_SIZE, every_entry)
     if data is None:
         return IndexFault(name, "is not a multiple of 12 bytes", False)
     index = TimeIndex(data, base)
@@ -116,11 +116,11 @@ def _time_fault(
         return IndexFault(name, fault[0], False)
     first = 0
     if index.count == 0 and log_size > 0:
-        head = _pread(files, directory / filenames.log_name(base), _V2_HEADER_SIZE, 0)
+        head = _pread(files, directory / filenames.log_name(base), batch_fields.V2_HEADER_SIZE, 0)
         first = first_batch_timestamp(head)
-        if first == 0 and data == bytes(_TIME_ENTRY):
+        if first == 0 and data == bytes(TIME_ENTRY_SIZE):
             return None  # an entry: timestamp 0, at the base offset
-    if every_entry and index.count * _TIME_ENTRY < len(data):
+    if every_entry and index.count * TIME_ENTRY_SIZE < len(data):
         return IndexFault(name, "ends in entries of zeros", False)
     if index.count == 0 and log_size > 0 and first >= 0:
         # Kafka makes a lost time index anew and leaves it empty.
@@ -135,13 +135,15 @@ def _leads_to_batch(files: Files, directory: Path, base: int, entry: tuple[int, 
     position of the append's first message with it. So no more can be asked than this.
     """
     offset, position = entry
-    header = _pread(files, directory / filenames.log_name(base), 17, position)
-    if len(header) < 17 or header[16] > 2:
+    path, wanted = directory / filenames.log_name(base), batch_fields.HEADER_UP_TO_MAGIC
+    header = _pread(files, path, wanted, position)
+    if len(header) < wanted or (magic := batch_fields.magic(header)) > 2:
         return False
-    size = int.from_bytes(header[8:12], "big", signed=True)
-    first = int.from_bytes(header[:8], "big", signed=True)
+    first = batch_fields.base_offset(header)
+    if batch_fields.frame_size(header) < batch_fields.LOG_OVERHEAD + batch_fields.V0_OVERHEAD:
+        return False
     # A wrapper of v0 or v1 carries its last offset, the entry may carry its first.
-    return size >= 14 and first >= base and (header[16] < 2 or first <= offset)
+    return first >= base and (magic < 2 or first <= offset)
 
 
 def _read(files: Files, path: Path, entry_size: int, every_entry: bool) -> bytes | None:

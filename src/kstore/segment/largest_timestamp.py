@@ -10,6 +10,7 @@ short reads where timestamps grow. Where the index is missing or wrong, all head
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from kstore._native.format import batch_fields
 from kstore._native.read.segment_view import SegmentView, find_largest_time
 from kstore.files.files import Files
 
@@ -65,7 +66,9 @@ def _learn_from_index(view: SegmentView, indexed: SegmentView, read_at: ReadAt, 
         return False
     timestamp, offset = indexed.time_entry(count - 2)
     position = indexed.floor_position(offset)
-    if position and int.from_bytes(read_at(position, 8), "big") > offset:
+    head = read_at(position, batch_fields.SIZE_POSITION) if position else b""
+    first = batch_fields.base_offset(head) if len(head) == batch_fields.SIZE_POSITION else 0
+    if not 0 <= first <= offset:
         return False  # the offset index leads behind the batch
     start, largest, _ = _walk(read_at, position, size, offset)
     if largest != timestamp:
@@ -91,7 +94,7 @@ def _walk(
         data = read_at(position, min(step, size - position))
         walked, newest, where, end = find_largest_time(data, 0, until)
         if not walked:
-            step = _declared_size(data)  # a batch that is larger than what was read?
+            step = batch_fields.declared_size(data)  # a batch that is larger than what was read?
             if not len(data) < step <= size - position:
                 break
             continue
@@ -102,11 +105,6 @@ def _walk(
         position, last = position + walked, end
         step = min(max(2 * step, _FIRST_READ), _LONGEST_READ)
     return position, largest, at
-
-
-def _declared_size(head: Any) -> int:
-    """What the batch that begins here says its size is; 0 if there is not so much of it."""
-    return 12 + int.from_bytes(head[8:12], "big", signed=True) if len(head) >= 12 else 0
 
 
 class TimesSource(Protocol):

@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from pathlib import Path
-from struct import Struct
 
+from kstore._native.format import batch_fields
 from kstore._native.format.status import reason
 from kstore._native.recovery.salvage import (
     ValidBatches,
@@ -25,6 +25,7 @@ from kstore.errors import NewerFormatError, StorageError
 from kstore.files import filenames
 from kstore.files.files import Files
 from kstore.segment import header_checksums
+from kstore.segment.index_entry import OFFSET_ENTRY_SIZE, positions
 from kstore.segment.index_sanity import read_entries
 
 WINDOW = 1 << 25  # bytes mapped in at a time
@@ -34,9 +35,8 @@ INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 _BAD_CRC = 5  # of status.pxd
 _TRUNCATED = 1
-_ENTRY = Struct(">iI")  # of an offset index: relative offset, position
-_HEADER = 17  # bytes of a batch up to its magic byte, in every format
-_LEAST_SIZE = 14  # what the size field of the shortest message says
+_HEADER = batch_fields.HEADER_UP_TO_MAGIC
+_LEAST_SIZE = batch_fields.LOG_OVERHEAD + batch_fields.V0_OVERHEAD
 _MOST_DAMAGED = 16  # batches one behind the other whose sizes are gone by
 _MOST_SUMMED = 1 << 26  # bytes in which the end of a batch with a wrong size is looked for
 
@@ -211,8 +211,8 @@ def find_next(
         return declared  # it is the payload that is bad
     if known is not None:
         # A damaged batch had offsets of its own, so that what follows it goes on behind them.
-        after = low + (data[position : position + 8] == low.to_bytes(8, "big"))
-        before = int.from_bytes(data[known : known + 8], "big") - 1
+        after = low + (batch_fields.base_offset(data, position) == low)
+        before = batch_fields.base_offset(data, known) - 1
         found = find_valid_batch(data, position + 1, after, before, known)
         if found < 0:
             found = find_valid_batch(data[:known], position + 1, after, before)
@@ -229,24 +229,27 @@ def _leads_to_batch(data: memoryview | bytes, position: int, low: int, high: int
     for _ in range(_MOST_DAMAGED):
         if _begins_batch(data, position, low, high):
             return True
-        header = bytes(data[position : position + _HEADER])
-        size = int.from_bytes(header[8:12], "big", signed=True)
-        first = int.from_bytes(header[:8], "big", signed=True)
-        if len(header) < _HEADER or size < _LEAST_SIZE or header[16] > 2:
+        if position + _HEADER > len(data):
+            return False
+        size = batch_fields.frame_size(data, position)
+        first = batch_fields.base_offset(data, position)
+        if size < _LEAST_SIZE or batch_fields.magic(data, position) > 2:
             return False
         if not low <= first <= high:
             return False
-        position, low = position + 12 + size, first + 1
+        position, low = position + size, first + 1
         if position == len(data):
             return True
     return False
 
 
 def _begins_batch(data: memoryview | bytes, position: int, low: int, high: int) -> bool:
-    size = int.from_bytes(data[position + 8 : position + 12], "big")
-    if position + 12 + size > len(data):
+    if position + _HEADER > len(data):
         return False
-    run = scan_valid_batches(data[: position + 12 + size], position)
+    size = batch_fields.frame_size(data, position)
+    if not _LEAST_SIZE <= size <= len(data) - position:
+        return False
+    run = scan_valid_batches(data[: position + size], position)
     return run.batch_count > 0 and low <= run.first_offset <= high
 
 
@@ -260,9 +263,8 @@ def landmarks_of(files: Files, path: Path, base_offset: int) -> list[int]:
     index = path.parent / filenames.index_name(base_offset)
     with suppress(StorageError):
         if files.exists(index):
-            entries, _ = read_entries(files, index, _ENTRY.size)
-            whole = len(entries) - len(entries) % _ENTRY.size
-            found.update(position for _, position in _ENTRY.iter_unpack(entries[:whole]))
+            entries, _ = read_entries(files, index, OFFSET_ENTRY_SIZE)
+            found.update(positions(entries))
     with suppress(StorageError, NewerFormatError):
         fd = files.open(path)
         try:

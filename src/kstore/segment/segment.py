@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from errno import EDQUOT, ENOSPC, ESTALE
 
 from kstore._native.files.owned_descriptor import OwnedDescriptor
+from kstore._native.format import batch_fields
 from kstore._native.index.index_files import OffsetIndex, TimeIndex
 from kstore._native.read.segment_view import (
     FileMap,
@@ -25,14 +26,18 @@ from kstore.errors import CorruptRecordError, OffsetOutOfRangeError, StorageErro
 from kstore.files import filenames
 from kstore.files.files import Files
 from kstore.segment import header_checksums
+from kstore.segment.index_entry import (
+    OFFSET_ENTRY_SIZE,
+    TIME_ENTRY_SIZE,
+    offset_entry,
+    time_entry,
+)
 from kstore.segment.index_sanity import read_entries
 from kstore.segment.largest_timestamp import ReadAt, learn_largest_time
 
 _LOGGER = logging.getLogger("kstore")
 
-_ENTRY = 8
-_TIME_ENTRY = 12
-_HEADER = 61  # bytes of a batch v2's header, the longest
+_HEADER = batch_fields.V2_HEADER_SIZE  # the longest of all formats
 _STEP = 1 << 20  # bytes read at a time while walking to the end
 _ZEROS = memoryview(bytes(1 << 18))  # written at a time
 
@@ -100,8 +105,8 @@ def open_for_append(
         flags = os.O_WRONLY if config.preallocate else os.O_WRONLY | os.O_APPEND
         opened.log_fd = files.open(view.path, flags)
         for name, attribute, entry in (
-            (filenames.index_name(base), "index_fd", _ENTRY),
-            (filenames.time_index_name(base), "time_fd", _TIME_ENTRY),
+            (filenames.index_name(base), "index_fd", OFFSET_ENTRY_SIZE),
+            (filenames.time_index_name(base), "time_fd", TIME_ENTRY_SIZE),
         ):
             fd = files.open(os.path.join(directory, name), os.O_RDWR | os.O_CREAT)
             setattr(opened, attribute, fd)
@@ -142,10 +147,10 @@ def write_entries(files: Files, view: SegmentView, opened: WritableFiles) -> Non
     """Write the entries of both indexes that are in memory only; StorageError leaves them there."""
     first, entries = view.pending_entries()
     if entries:
-        files.pwrite(opened.index_fd, entries, first * _ENTRY)
+        files.pwrite(opened.index_fd, entries, first * OFFSET_ENTRY_SIZE)
     first_time, times = view.pending_times()
     if times:
-        files.pwrite(opened.time_fd, times, first_time * _TIME_ENTRY)
+        files.pwrite(opened.time_fd, times, first_time * TIME_ENTRY_SIZE)
     view.entries_are_written(view.index_count, view.time_index_count)
 
 
@@ -155,8 +160,8 @@ def trim_indexes(files: Files, view: SegmentView, opened: WritableFiles) -> None
     Raises StorageError; the entries stay in memory then, and it may be called again.
     """
     write_entries(files, view, opened)
-    files.truncate(opened.index_fd, view.index_count * _ENTRY)
-    files.truncate(opened.time_fd, view.time_index_count * _TIME_ENTRY)
+    files.truncate(opened.index_fd, view.index_count * OFFSET_ENTRY_SIZE)
+    files.truncate(opened.time_fd, view.time_index_count * TIME_ENTRY_SIZE)
 
 
 def first_timestamp(files: Files, view: SegmentView) -> int:
@@ -189,27 +194,25 @@ def beginning(view: SegmentView, end: Slice) -> SegmentView:
     view.entries_are_written(0, 0)  # so that all of them are handed out
     _, entries = view.pending_entries()
     _, times = view.pending_times()
-    offset = int.from_bytes(end.memory()[:8], "big", signed=True)
+    offset = batch_fields.base_offset(end.memory())
     entry_count = bisect_left(
-        range(len(entries) // _ENTRY), size, key=lambda n: _number(entries, n * _ENTRY + 4, 4)
+        range(len(entries) // OFFSET_ENTRY_SIZE), size, key=lambda n: offset_entry(entries, n)[1]
     )
     time_count = bisect_left(
-        range(len(times) // _TIME_ENTRY),
+        range(len(times) // TIME_ENTRY_SIZE),
         offset,
-        key=lambda n: base + _number(times, n * _TIME_ENTRY + 8, 4),
+        key=lambda n: base + time_entry(times, n)[1],
     )
     part = SegmentView(base, view.path, size=size)
-    part.load_entries(entries[: entry_count * _ENTRY], times[: time_count * _TIME_ENTRY])
+    part.load_entries(
+        entries[: entry_count * OFFSET_ENTRY_SIZE], times[: time_count * TIME_ENTRY_SIZE]
+    )
     part.entries_are_written(0, 0)
     _, start = part.last_indexed(size)
     data = view.whole().memory()[:size]
     part.publish(size, find_end(data[start:], 0, base, False)[1])
     learn_active_times(part, lambda position, count: data[position : position + count])
     return part
-
-
-def _number(data: bytes, position: int, size: int) -> int:
-    return int.from_bytes(data[position : position + size], "big", signed=True)
 
 
 def copy_beginning(files: Files, view: SegmentView, reserve: int) -> str:
@@ -286,14 +289,16 @@ def load_indexes(files: Files, directory: str, view: SegmentView) -> bool:
     time_path = os.path.join(directory, filenames.file_name(base, filenames.TIME_INDEX, suffix))
     if files.kind(index_path) is None:
         return False
-    entries, size = read_entries(files, index_path, _ENTRY)
-    times = read_entries(files, time_path, _TIME_ENTRY)[0] if files.kind(time_path) else b""
-    if size % _ENTRY:
+    entries, size = read_entries(files, index_path, OFFSET_ENTRY_SIZE)
+    times = read_entries(files, time_path, TIME_ENTRY_SIZE)[0] if files.kind(time_path) else b""
+    if size % OFFSET_ENTRY_SIZE:
         return False
-    offset_count = _sound_entries(OffsetIndex(entries, base), _ENTRY, index_path)
-    time_index = TimeIndex(times[: len(times) // _TIME_ENTRY * _TIME_ENTRY], base)
-    time_count = _sound_entries(time_index, _TIME_ENTRY, time_path)
-    view.load_entries(entries[: offset_count * _ENTRY], times[: time_count * _TIME_ENTRY])
+    offset_count = _sound_entries(OffsetIndex(entries, base), OFFSET_ENTRY_SIZE, index_path)
+    time_index = TimeIndex(times[: len(times) // TIME_ENTRY_SIZE * TIME_ENTRY_SIZE], base)
+    time_count = _sound_entries(time_index, TIME_ENTRY_SIZE, time_path)
+    view.load_entries(
+        entries[: offset_count * OFFSET_ENTRY_SIZE], times[: time_count * TIME_ENTRY_SIZE]
+    )
     return True
 
 
@@ -319,7 +324,7 @@ def walk_end(files: Files, view: SegmentView, size: int, *, check: bool = False)
             if walked:
                 step = _STEP
                 continue
-            step = declared_size(data)
+            step = batch_fields.declared_size(data)
             if not len(data) < step <= size - position:
                 break
     finally:
@@ -328,11 +333,6 @@ def walk_end(files: Files, view: SegmentView, size: int, *, check: bool = False)
         view.load_entries(b"", b"")
         return walk_end(files, view, size, check=check)
     return position, end
-
-
-def declared_size(data: bytes) -> int:
-    """What the batch that begins here says its size is; 0 if there is not so much of it."""
-    return 12 + int.from_bytes(data[8:12], "big", signed=True) if len(data) >= 12 else 0
 
 
 def learn_active_times(view: SegmentView, read_at: ReadAt) -> None:

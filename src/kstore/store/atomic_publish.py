@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from kstore._native.format import batch_fields
 from kstore._native.format.checksum import crc32
 from kstore._native.spark.arrow_batches import place_batches
 from kstore.errors import (
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger("kstore")
 
-_HEAD = 61
+_HEAD = batch_fields.V2_HEADER_SIZE
 _ADOPTING = 2  # format of a manifest whose files may have become segments
 _CHUNK = 1 << 20  # bytes appended at a time
 _UNFLUSHED = 16 << 20  # bytes of a partition not yet synced, from which on a flush is started
@@ -361,7 +362,7 @@ class Publication:
             for each in group:
                 for head in _heads(self._read(each, segment if each.alone else None)):
                     yield bytes(head)
-                    offset += int.from_bytes(head[23:27], "big") + 1
+                    offset += batch_fields.last_offset_delta(head) + 1
 
     # --- the manifest ---------------------------------------------------------------------
 
@@ -500,16 +501,15 @@ def _unplace(data: bytearray) -> None:
     """Clear offsets and leader epoch: batches as a task stages them."""
     position = 0
     while position + _HEAD <= len(data):
-        data[position : position + 8] = bytes(8)
-        data[position + 12 : position + 16] = b"\xff" * 4
-        position += 12 + int.from_bytes(data[position + 8 : position + 12], "big")
+        batch_fields.stamp(data, position, 0, -1)
+        position = batch_fields.next_position(data, position)
 
 
 def _heads(data: bytearray) -> Iterator[bytearray]:
     position = 0
     while position + _HEAD <= len(data):
         yield data[position : position + _HEAD]
-        position += 12 + int.from_bytes(data[position + 8 : position + 12], "big")
+        position = batch_fields.next_position(data, position)
 
 
 def _stored(log: Log, offset: int) -> Iterator[bytes]:
@@ -521,20 +521,28 @@ def _stored(log: Log, offset: int) -> Iterator[bytes]:
         data = bytes(found)
         position, before = 0, offset
         while position + _HEAD <= len(data):
-            size = 12 + int.from_bytes(data[position + 8 : position + 12], "big")
-            if data[position + 16] != 2:
+            if batch_fields.magic(data, position) != 2:
                 raise CorruptRecordError("not a record batch v2", position=position)
             yield data[position : position + _HEAD]
-            last = int.from_bytes(data[position : position + 8], "big")
-            offset = last + int.from_bytes(data[position + 23 : position + 27], "big") + 1
-            position += size
+            offset = batch_fields.last_offset(data, position) + 1
+            position = batch_fields.next_position(data, position)
         if offset <= before:
             raise CorruptRecordError("a batch is missing", path=log.path, offset=before)
 
 
-def _mark(head: bytes, stamped: bool) -> bytes:
-    """What identifies a batch: size, count, and the CRC unless LogAppendTime changes it."""
-    return head[8:12] + (b"" if stamped else head[17:21]) + head[23:27] + head[57:61]
+def _mark(head: bytes, stamped: bool) -> tuple[int, int | None, int, int] | None:
+    """What identifies a batch: size, count, and the CRC unless LogAppendTime changes it.
+
+    None of no header at all.
+    """
+    if not head:
+        return None
+    return (
+        batch_fields.frame_size(head),
+        None if stamped else batch_fields.stored_crc(head),
+        batch_fields.last_offset_delta(head),
+        batch_fields.record_count(head),
+    )
 
 
 def _remove(files: Files, path: str) -> None:

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kstore._native.format import batch_fields
 from kstore._native.format.status import reason
 from kstore._native.read.decode import Scanner
 from kstore._native.recovery.batch_audit import BatchAudit
@@ -15,12 +16,11 @@ from kstore._native.recovery.header_checksums import ChecksumCheck
 from kstore.files import filenames
 from kstore.files.filenames import INDEX, LOG, TIME_INDEX
 from kstore.record import codec
-from kstore.segment.segment import declared_size
 
 if TYPE_CHECKING:
     from kstore.verify.segment import SegmentAudit
 
-_HEAD = 12  # bytes of a batch up to behind its size
+_HEAD = batch_fields.LOG_OVERHEAD
 
 # What the kernel calls it: kind of finding, kind of file, sentence.
 _EVENTS = {
@@ -139,7 +139,7 @@ class SegmentWalk:
 
         A writer that preallocates writes within what was the file's size all the time.
         """
-        size = declared_size(self.files.pread(self.fd, _HEAD, position))
+        size = batch_fields.declared_size(self.files.pread(self.fd, _HEAD, position))
         if not _HEAD < size <= most:
             return False
         found = memoryview(bytearray(self.files.pread(self.fd, size, position)))

@@ -4,6 +4,7 @@ Modules:
 
 - argument: arguments of kernels, held for the length of a call
 - batch_assembly: rows of any source to a batch v2, a wrapper message or plain messages
+- batch_fields: single fields of a header, for Python
 - batch_header: the header of a batch of any magic
 - batch_table: the headers of many batches as columns, and where batches begin
 - buffer_view: columns of native memory, exported through the buffer protocol

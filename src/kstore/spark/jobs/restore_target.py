@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 
+from kstore._native.format import batch_fields
 from kstore._native.format.batch_table import walk_frames
 from kstore.errors import CorruptRecordError, InvalidConfigError, StorageError
 from kstore.files.filenames import PUBLISHING_PREFIX, STAGED_PREFIX
@@ -40,7 +41,7 @@ def append_staged(log: Log, encoding: Encoding, written: Written) -> None:
     for piece in written.pieces:
         data = _read(directory, piece)
         starts = [*memoryview(walk_frames(data)).tolist(), len(data)]
-        first = int.from_bytes(data[:8], "big")
+        first = batch_fields.base_offset(data)
         if log.end_offset == log.start_offset and log.end_offset < first:
             log._require_writer().truncator.skip_to(first)
         begin = 0

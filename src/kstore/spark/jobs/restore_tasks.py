@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kstore._native.append.encode import BatchBuffer
+from kstore._native.format import batch_fields
 from kstore._native.spark.arrow_batches import put_rows, sum_row_hashes
 from kstore.checkpoint.log_dir import absolute_paths
 from kstore.errors import InvalidRecordError, KStoreError, MessageTooLargeError
@@ -312,7 +313,7 @@ class _Staged:
                     f"a record for {self._chunk.target}-{self._chunk.partition} takes {len(part)} "
                     f"bytes as a batch of its own, and the topic takes {self._encoding.most} "
                     "(max.message.bytes, segment.bytes): raise that",
-                    offset=int.from_bytes(part[:8], "big") if self._encoding.exact else None,
+                    offset=batch_fields.base_offset(part) if self._encoding.exact else None,
                 )
             self._waiting += part
         if len(self._waiting) >= _PIECE:

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from kstore._native.format import batch_fields
 from kstore._native.read.segment_view import SegmentView
 from kstore.checkpoint.identity import read_meta_properties
 from kstore.errors import (
@@ -23,13 +24,13 @@ from kstore.errors import (
 from kstore.files import filenames
 from kstore.files.files import DISK, Files
 from kstore.log.log import Log
+from kstore.segment.index_entry import OFFSET_ENTRY_SIZE, offset_entry
 from kstore.spark.source.options import MAX_TASKS
 from kstore.store.topic_identity import TopicIdentity
 
-HEAD_SIZE = 21  # of a batch: offset, size, epoch, magic and CRC, which tell it from any other
-_V2_HEADER = 61
-_OVERHEAD = 12  # of a batch, in front of what its size counts
-_ENTRY = 8
+# Of a batch: offset, size, epoch, magic and CRC, which tell it from any other.
+HEAD_SIZE = batch_fields.V2_CRC_START
+_V2_HEADER = batch_fields.V2_HEADER_SIZE
 _OPENING = 32 << 10  # what a piece costs beside its bytes, in bytes that are read meanwhile
 _LEAST_TASK = 32 << 20
 _WAVES = 2  # tasks a core, so that a slow one does not keep the others waiting long
@@ -208,7 +209,7 @@ def _locate(log: Log, view: SegmentView, offset: int) -> tuple[int, bytes, int]:
     if found is None or found.segment.base_offset != view.base_offset:
         return view.size, b"", 0
     memory = found.memory()
-    return found.position, bytes(memory[:HEAD_SIZE]), _batch_size(memory)
+    return found.position, bytes(memory[:HEAD_SIZE]), batch_fields.frame_size(memory)
 
 
 def _stamp(files: Files, path: str) -> tuple[int, bytes]:
@@ -220,18 +221,9 @@ def _stamp(files: Files, path: str) -> tuple[int, bytes]:
         files.close(fd)
 
 
-def _batch_size(head: bytes | memoryview) -> int:
-    return _OVERHEAD + int.from_bytes(head[8:12], "big", signed=True)
-
-
 def _first_offset(head: bytes) -> int:
     """The first offset of a batch as far as its header tells: of a wrapper v0 or v1, none does."""
-    return int.from_bytes(head[:8], "big", signed=True) if head[16] >= 2 else -1
-
-
-def _last_offset(head: bytes) -> int:
-    base = int.from_bytes(head[:8], "big", signed=True)
-    return base + int.from_bytes(head[23:27], "big", signed=True) if head[16] >= 2 else base
+    return batch_fields.base_offset(head) if batch_fields.magic(head) >= 2 else -1
 
 
 # --- cutting ----------------------------------------------------------------------------------
@@ -276,13 +268,14 @@ def _entry_position(files: Files, fd: int, wanted: int) -> int:
 
     An active segment's index may end in zeros that were put there before they were needed.
     """
-    low, high = 0, files.size(fd) // _ENTRY  # low: entries known to be at or below
+    low, high = 0, files.size(fd) // OFFSET_ENTRY_SIZE  # low: entries known to be at or below
     found = 0
     while low < high:
         middle = (low + high) // 2
-        entry = files.pread(fd, _ENTRY, middle * _ENTRY)
-        position = int.from_bytes(entry[4:8], "big")
-        if entry == bytes(_ENTRY) or len(entry) < _ENTRY or position > wanted:
+        entry = files.pread(fd, OFFSET_ENTRY_SIZE, middle * OFFSET_ENTRY_SIZE)
+        is_entry = len(entry) == OFFSET_ENTRY_SIZE and any(entry)
+        position = offset_entry(entry)[1] if is_entry else 0
+        if not is_entry or position > wanted:
             high = middle
         else:
             found, low = position, middle + 1
@@ -296,11 +289,11 @@ def _cut_behind(files: Files, fd: int, piece: Piece, at: int) -> list[Piece] | N
     head = files.pread(fd, _V2_HEADER, at)
     if len(head) < _V2_HEADER:
         return None
-    end, offset = at + _batch_size(head), _last_offset(head) + 1
+    end, offset = at + batch_fields.frame_size(head), batch_fields.last_offset(head) + 1
     if not (at < end < piece.end_position and piece.start < offset < piece.stop):
         return None
     following = files.pread(fd, _V2_HEADER, end)
-    if len(following) < _V2_HEADER or _last_offset(following) < offset:
+    if len(following) < _V2_HEADER or batch_fields.last_offset(following) < offset:
         return None
     if -1 < _first_offset(following) < offset:  # no batch that may stand there
         return None

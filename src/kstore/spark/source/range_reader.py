@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
+from kstore._native.format import batch_fields
 from kstore._native.read.aborted_transactions import AbortedRanges
 from kstore.checkpoint.identity import read_topic_id
 from kstore.config import StoreConfig
@@ -301,7 +302,7 @@ class _PieceScan:
 
     def _larger(self, head: bytes, size: int, position: int) -> int:
         """Bytes to read for a batch that is larger than a chunk; 0 if there is no such batch."""
-        wanted = 12 + int.from_bytes(head[8:12], "big", signed=True)
+        wanted = batch_fields.frame_size(head)
         fits = size < wanted <= self._piece.end_position - position
         return wanted if fits and wanted <= _LARGEST_BATCH else 0
 
