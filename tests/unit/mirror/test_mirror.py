@@ -520,7 +520,7 @@ def test_growing_a_topic(here: Store) -> None:
     here.create_topic("t", 2)
     assert len(here.add_partitions("t", 3)) == 3
     assert here["t"][2].append(b"v") == 0
-    with pytest.raises(InvalidConfigError, match="cannot have less"):
+    with pytest.raises(InvalidConfigError, match="cannot have fewer"):
         here.add_partitions("t", 1)
     with pytest.raises(UnknownTopicOrPartitionError):
         here.add_partitions("none", 1)
