@@ -498,9 +498,14 @@ class Log(metaclass=ABCMeta):
         progress
             Called with bytes done and bytes in all.
 
-        Raises UnsupportedCompressionTypeError (an unknown codec; zstd for messages v0 or v1) and
-        InvalidConfigError (a wrong level) before any change; CompactionAbandonedError where the
-        log is truncated or moved meanwhile, StorageError: segments replaced by then stay so.
+        Raises
+        ------
+        UnsupportedCompressionTypeError
+            An unknown codec, or zstd for messages v0 or v1. Nothing was changed.
+        InvalidConfigError
+            A level that the codec does not have. Nothing was changed.
+        CompactionAbandonedError
+            The log was truncated or moved meanwhile. Segments replaced by then stay so.
         """
 
     @abstractmethod
