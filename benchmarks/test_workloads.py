@@ -49,6 +49,14 @@ WITHOUT = {
     "status.name": "the text of an error",
     "status.reason": "the text of an error",
     "kernel_addresses.addresses": "a table for numba, built once per process",
+    **{
+        f"batch_fields.{name}": "reads or writes a field of one header, outside of loops; counted"
+        for name in (
+            *("attributes", "base_offset", "declared_size", "frame_size", "last_offset"),
+            *("last_offset_delta", "leader_epoch", "magic", "next_position", "producer_id"),
+            *("record_count", "stamp", "stored_crc"),
+        )
+    },
 }
 _called: dict[str, set[str]] = {}  # workload: the kernels that its contests called
 
