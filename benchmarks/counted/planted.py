@@ -60,16 +60,16 @@ SLOWDOWNS: dict[str, Slowdown] = {
     ),
     "a view copies what it reads": Slowdown(
         "log/view.py",
-        "            yield from scan_records(piece, ",
-        "            len(bytes(piece))\n            yield from scan_records(piece, ",
+        "            yield from scan_records(data, ",
+        "            len(bytes(data))\n            yield from scan_records(data, ",
         "iterate a view", "copied",
     ),
     "an object more for each record": Slowdown(
         "log/view.py",
-        "            yield from scan_records(piece, **self._options("
-        "piece, offset, stop, check_crc))",
-        "            options = self._options(piece, offset, stop, check_crc)\n"
-        "            for each in scan_records(piece, **options):\n"
+        "            yield from scan_records(data, **self._options("
+        "data, offset, stop, check_crc))",
+        "            options = self._options(data, offset, stop, check_crc)\n"
+        "            for each in scan_records(data, **options):\n"
         "                yield (each, object())[0]",
         "iterate a view", "allocations",
     ),

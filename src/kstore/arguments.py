@@ -1,4 +1,4 @@
-"""Numbers of a command line: whole ones and limits, checked as they are parsed."""
+"""Parses numbers on a command line and checks their limits."""
 
 from argparse import ArgumentTypeError
 from collections.abc import Callable

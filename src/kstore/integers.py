@@ -1,6 +1,6 @@
-"""Whole numbers that a caller passes in: offsets, timestamps, sizes, counts, epochs.
+"""Checks integers that a caller passes in: offsets, timestamps, sizes, counts, epochs.
 
-Kafka stores each in a field of fixed width. A number that does not fit is the caller's mistake,
+Kafka stores each in a field of fixed width. A number that does not fit is the caller's mistake
 and is refused here, before it reaches a struct or a kernel.
 """
 

@@ -1,4 +1,4 @@
-"""Pictures and style of pages that need nothing else: SVG, drawn by matplotlib."""
+"""Diagrams and the style of self-contained HTML pages: SVG, drawn by matplotlib."""
 
 import io
 import re
@@ -27,25 +27,25 @@ class Pictures:
         matplotlib.rcParams.update(
             {"svg.fonttype": "none", "font.size": 9, "axes.grid": True, "grid.alpha": 0.3}
         )
-        self._told: list[str] = []
+        self._titles: list[str] = []
 
     def axes(self, height: float = _INCHES[1]) -> tuple[Any, Any]:
         """A figure of this height in inches, and its axes."""
         figure = self._figure(figsize=(_INCHES[0], height), layout="constrained")
         return figure, figure.subplots()
 
-    def tell(self, artist: Any, text: str) -> None:
-        """What a browser says of a line or a point when the mouse is on it."""
-        artist.set_gid(f"told-{len(self._told)}")
-        self._told.append(text)
+    def add_tooltip(self, artist: Any, text: str) -> None:
+        """Set the tooltip that a browser shows for a line or a point."""
+        artist.set_gid(f"title-{len(self._titles)}")
+        self._titles.append(text)
 
     def svg(self, figure: Any) -> str:
-        """The element that shows a figure; the same bytes for the same figure."""
+        """The SVG element of a figure; the same bytes for the same figure."""
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata={"Date": None})
         text = out.getvalue()
         return re.sub(
-            r'<g id="told-(\d+)">',
-            lambda found: f"{found[0]}<title>{escape(self._told[int(found[1])])}</title>",
+            r'<g id="title-(\d+)">',
+            lambda found: f"{found[0]}<title>{escape(self._titles[int(found[1])])}</title>",
             text[text.index("<svg") :],
         )

@@ -1,4 +1,4 @@
-"""How a tool ends when it is told to by a signal: cleanly, with the shell's status for it.
+"""Ends a tool cleanly on a signal, with the shell's exit status for it.
 
 A service manager sends SIGTERM, a terminal that is closed SIGHUP, Ctrl-C SIGINT. A signal that is
 ignored when the tool starts (nohup, a shell's background job) stays ignored.
@@ -66,7 +66,7 @@ def _ignore(number: int, frame: FrameType | None) -> None:
 
 
 class StopRequest:
-    """SIGTERM, SIGHUP and SIGINT as a request that a loop looks at, once ``defer`` was called.
+    """SIGTERM, SIGHUP and SIGINT as a request that a loop checks, once ``defer`` was called.
 
     Before that they raise, as under :func:`raising_terminated`. Afterwards nothing is interrupted:
     ``number`` is the signal's, and ``fileno`` becomes readable, so that a wait for input ends. A

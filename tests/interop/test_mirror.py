@@ -102,7 +102,7 @@ def test_every_kind_of_batch_comes_over(
     arguments = ["--bootstrap-server", node.address, "--log-dir", str(tmp_path)]
     for topic in TOPICS:
         assert main(["mirror", *arguments, "--topic", topic]) == 0
-    assert "was here" in capsys.readouterr().out
+    assert "existed" in capsys.readouterr().out
     assert_copied(node, java, tmp_path)
     assert mirror(node, "codecs", tmp_path).bytes == 0  # nothing is left to do
 

@@ -11,7 +11,7 @@ import kstore
 from kstore.cli import main
 from kstore.files.filenames import REWRITE_PREFIX
 from kstore.files.files import DISK
-from kstore.maintenance.rewrite import Target, rewrite_log
+from kstore.maintenance.rewrite import RewriteTarget, rewrite_log
 from kstore.spark.jobs import partition_job, task_runner
 from kstore.spark.jobs import rewrite as job
 from kstore.spark.jobs.recompress import recompress
@@ -32,7 +32,7 @@ def place(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def on_one_machine(place: Path, copy: Path, target: Target) -> Path:
+def on_one_machine(place: Path, copy: Path, target: RewriteTarget) -> Path:
     shutil.copytree(place, copy)
     with kstore.open(copy, config=QUIET) as store:
         for name in store:
@@ -50,7 +50,7 @@ def retired(place: Path) -> list[Path]:
 
 
 def test_what_one_machine_writes(spark: Any, place: Path, tmp_path: Path, capsys: Any) -> None:
-    alone = on_one_machine(place, tmp_path / "alone", Target("zstd", force=True))
+    alone = on_one_machine(place, tmp_path / "alone", RewriteTarget("zstd", force=True))
     words = ["--compression", "zstd", "--force", "--log-dir", str(place)]
     assert main(["spark", "recompress", "--dry-run", *words]) == 0
     assert "sealed segments anew" in capsys.readouterr().out
@@ -104,7 +104,7 @@ def fail_once(task: Any) -> Any:
 def test_a_task_that_is_tried_again(
     spark: Any, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alone = on_one_machine(place, tmp_path / "alone", Target("gzip", force=True))
+    alone = on_one_machine(place, tmp_path / "alone", RewriteTarget("gzip", force=True))
     original = partition_job.run_tasks
 
     def run(spark: Any, tasks: Any, given: Any, description: str) -> Any:
@@ -144,7 +144,7 @@ def test_a_driver_killed_between_two_swaps(
     spark: Any, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a kill leaves it: copied away in the middle of the third swap, between two renames."""
-    alone = on_one_machine(place, tmp_path / "alone", Target("lz4", force=True))
+    alone = on_one_machine(place, tmp_path / "alone", RewriteTarget("lz4", force=True))
     records = {name: [b.records for b in found] for name, found in batches(place).items()}
     crash = tmp_path / "crash"
     original, count = DISK.rename, 0

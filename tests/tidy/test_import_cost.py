@@ -48,6 +48,26 @@ def test_dir_and_unknown_names_load_nothing() -> None:
     assert not loaded_by(code) & {"numpy", "numba", "typing", "asyncio"}
 
 
+def test_the_door_loads_only_what_is_taken() -> None:
+    def kstore_modules(code: str) -> set[str]:
+        return {name for name in loaded_by(code) if name.startswith("kstore")}
+
+    assert kstore_modules("import kstore.partition_files") == {"kstore", "kstore.partition_files"}
+    assert kstore_modules("from kstore.partition_files import Files, filenames") == (
+        kstore_modules("from kstore.files import filenames, files") | {"kstore.partition_files"}
+    )
+
+
+def test_every_name_of_the_door_resolves() -> None:
+    result = run(
+        "from kstore import partition_files as door\n"
+        "for name in [*door._MODULES, *door._HOME]: getattr(door, name)\n"
+        "try:\n    door.nothing\nexcept AttributeError as error:\n    print(error)"
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "module 'kstore.partition_files' has no attribute 'nothing'\n"
+
+
 def test_errors_and_settings_load_no_third_party() -> None:
     loaded = loaded_by("import kstore\nkstore.LogConfig\nkstore.KStoreError")
     assert not loaded & {"numpy", "numba", "pyarrow", "cramjam", "crc32c", "asyncio"}

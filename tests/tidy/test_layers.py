@@ -5,11 +5,13 @@ change one to make a test pass, think: the usual answer is that the code belongs
 """
 
 import ast
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
+from kstore import _HOME, partition_files
 from tidy.sources import (
     NATIVE,
     PACKAGE,
@@ -44,6 +46,7 @@ ORDER = (
     "kstore.coordinator",
     "kstore.client",
     "kstore.store",
+    "kstore.partition_files",
     "kstore.jit",
     "kstore.mirror",
     "kstore.handover",
@@ -54,6 +57,24 @@ ORDER = (
     "kstore.bench",
     "kstore.cli",
     "kstore.__main__",
+)
+# Programs over the engine take its names from the public API, the modules of its vocabulary and
+# the door; kernels that every record or batch of a Spark task goes through, directly.
+DOOR = "kstore.partition_files"
+THROUGH_THE_DOOR = ("kstore.spark", "kstore.cli", "kstore.handover", "kstore.mirror")
+VOCABULARY = (
+    "kstore.errors",
+    "kstore.integers",
+    "kstore.config",
+    "kstore.topic_partition",
+    "kstore.record",
+)
+SPARK_KERNELS = (
+    "kstore._native.append.encode",
+    "kstore._native.format.checksum",
+    "kstore._native.format.murmur2",
+    "kstore._native.format.ragged_bytes",
+    "kstore._native.spark",
 )
 # The errors and settings below the kernels, and those who use the public face, as a user does.
 KERNELS = ORDER.index("kstore._native")
@@ -147,6 +168,23 @@ def layer_problem(importer: str, found: Import) -> str | None:
     return None
 
 
+def is_engine(module: str) -> bool:
+    """Whether a module lies below the door and is not the vocabulary of its users."""
+    own = layer_of(module)
+    return own is not None and own < ORDER.index(DOOR) and not within(module, VOCABULARY)
+
+
+def door_problem(importer: str, found: Import) -> str | None:
+    """Why a program over the engine may not import this, for annotations either, or None."""
+    if not within(importer, THROUGH_THE_DOOR) or not is_engine(found.targets[-1]):
+        return None
+    if _HOME.get(found.name or "") == found.module:
+        return None
+    if within(importer, ("kstore.spark",)) and within(found.targets[-1], SPARK_KERNELS):
+        return None
+    return f"{importer} imports {found.targets[-1]}: take it from the public API or {DOOR}"
+
+
 def circles(arrows: dict[str, set[str]]) -> list[list[str]]:
     """Every way of modules that comes back to where it began, each found once."""
     found: list[list[str]] = []
@@ -202,6 +240,42 @@ def test_imports_point_down() -> None:
         if problem is not None:
             problems.append(f"{found.place}: {problem}")
     assert problems == []
+
+
+def test_programs_over_the_engine_use_the_public_api_or_the_door() -> None:
+    problems = []
+    for found in all_imports():
+        problem = door_problem(module_name(found.path), found)
+        if problem is not None:
+            problems.append(f"{found.place}: {problem}")
+    assert problems == []
+
+
+def test_kernels_that_pass_the_door_are_used() -> None:
+    used = {
+        target
+        for found in all_imports()
+        if within(module_name(found.path), ("kstore.spark",))
+        for target in found.targets
+    }
+    assert [name for name in SPARK_KERNELS if not any(within(one, (name,)) for one in used)] == []
+
+
+def test_the_door_names_what_its_users_take() -> None:
+    """Its two lists agree, and no name is left in it without a user."""
+    typed = {
+        (found.module, found.name)
+        for found in imports(PACKAGE / "partition_files.py")
+        if found.typing_only
+    }
+    modules = {(folder, name) for name, folder in partition_files._MODULES.items()}
+    assert typed == modules | {(home, name) for name, home in partition_files._HOME.items()}
+    taken = {
+        found.name
+        for found in all_imports()
+        if found.module == DOOR and within(module_name(found.path), THROUGH_THE_DOOR)
+    }
+    assert taken == {name for _, name in typed}
 
 
 def test_every_module_has_a_layer() -> None:
@@ -327,6 +401,36 @@ def test_the_layer_check_sees(
     assert all(problem is None for problem in problems) is allowed
 
 
+@pytest.mark.parametrize(
+    ("importer", "text", "allowed"),
+    [
+        ("kstore/spark/session.py", "from kstore.files.files import DISK", False),
+        ("kstore/spark/session.py", "from kstore.files import filenames", False),
+        ("kstore/cli/verify.py", "def f():\n    import kstore.store.manager", False),
+        ("kstore/mirror/copy.py", "if TYPE_CHECKING:\n    from kstore.log.log import X", False),
+        ("kstore/mirror/copy.py", "if TYPE_CHECKING:\n    from kstore.log.log import Log", True),
+        ("kstore/handover/plan.py", "from kstore.store.open_store import open", True),
+        ("kstore/handover/plan.py", "from kstore.store.open_store import Paths", False),
+        ("kstore/handover/plan.py", "from kstore.handover.report import KRAFT", True),
+        ("kstore/cli/verify.py", "from kstore.partition_files import DISK", True),
+        ("kstore/cli/verify.py", "from kstore._native.format.checksum import crc32", False),
+        ("kstore/spark/sink/stager.py", "from kstore._native.format.checksum import crc32", True),
+        ("kstore/spark/sink/stager.py", "from kstore._native.format import ragged_bytes", True),
+        ("kstore/spark/sink/stager.py", "from kstore._native.read.decode import Scanner", False),
+        ("kstore/spark/sink/stager.py", "from kstore.record import codec", True),
+        ("kstore/store/store.py", "from kstore.files.files import DISK", True),
+    ],
+)
+def test_the_door_check_sees(
+    importer: str, text: str, allowed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = PACKAGE.parent / importer
+    monkeypatch.setattr(Path, "read_text", lambda self: text)
+    problems = [door_problem(module_name(path), found) for found in imports(path)]
+    assert problems
+    assert all(problem is None for problem in problems) is allowed
+
+
 def test_the_disk_check_sees() -> None:
     text = "import os\nos.fsync(3)\nos.path.exists('a')\nopen('x')\nPath('x').read_bytes()\n"
     assert [line for line, _ in disk_uses(ast.parse(text))] == [2, 3, 4, 5]
@@ -336,3 +440,24 @@ def test_the_disk_check_sees() -> None:
 def test_the_files_are_found() -> None:
     assert NATIVE / "format" / "cursor.pxd" in cython_files()
     assert PACKAGE / "errors.py" in python_files()
+
+
+FOLDERS_WITH_A_LIST = [
+    path
+    for path in sorted(PACKAGE.rglob("__init__.py"))
+    if "Modules:" in path.read_text() and NATIVE not in path.parents
+]
+
+
+@pytest.mark.parametrize("init", FOLDERS_WITH_A_LIST, ids=lambda path: path.parent.name)
+def test_a_folder_lists_its_modules(init: Path) -> None:
+    text = ast.get_docstring(ast.parse(init.read_text())) or ""
+    listed = re.findall(r"^- (\w+): \S", text, re.MULTILINE)
+    modules = {path.stem for path in init.parent.glob("*.py")} - {"__init__"}
+    assert listed == sorted(modules)
+
+
+def test_the_folders_of_the_engine_have_a_list() -> None:
+    engine = ORDER[ORDER.index("kstore.protocol") : ORDER.index("kstore.store") + 1]
+    folders = {path.parent.name for path in FOLDERS_WITH_A_LIST}
+    assert {name.split(".")[1] for name in engine} - folders == {"coordinator"}  # in its two

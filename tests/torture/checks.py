@@ -407,7 +407,8 @@ def _check_rows(
 
 def is_gap_reported(store: Store, place: Place) -> bool:
     report = store[place[0]][place[1]].recovery
-    words = "is not there", "their segment is gone"  # between two segments; of a lost segment
+    # Of a gap between two segments, of one in a compacted log, of a lost segment.
+    words = "between them may be lost", "between, or they are lost", "their segment is gone"
     return report is not None and any(word in step for step in report.steps for word in words)
 
 

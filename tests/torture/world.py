@@ -18,7 +18,7 @@ from kstore._native.append.encode import BatchBuffer
 from kstore._native.format.checksum import crc32
 from kstore.errors import KStoreError
 from kstore.files.files import DISK, Files
-from kstore.store.atomic_publish import Part, Publication, StagedRange
+from kstore.store.atomic_publish import PartitionPublication, Publication, StagedRange
 
 Event = tuple[Any, ...]
 Place = tuple[str, int]
@@ -491,7 +491,7 @@ class World:
 
     def _stage(
         self, place: Place, values: list[bytes], counts: tuple[int, ...], names: list[str]
-    ) -> Part:
+    ) -> PartitionPublication:
         root, pieces, first = paths_of(self.path, self.witness.dirs)[0], [], 0
         for turn, count in enumerate(counts):
             own = turn % 2 == 1
@@ -512,7 +512,7 @@ class World:
             finally:
                 self.files.close(fd)
             pieces.append(StagedRange(name, position, len(data), crc32(data), own))
-        return Part(*place, pieces, len(values))
+        return PartitionPublication(*place, pieces, len(values))
 
     def _batch(self, values: list[bytes]) -> bytes:
         buffer = BatchBuffer()

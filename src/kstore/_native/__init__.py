@@ -14,7 +14,7 @@ Modules:
 - jit: loops for Numba
 - read: finds bytes by offset and time, decodes them
 - record: ``Record`` under the name that earlier pickles have
-- recovery: checks of whole segments
+- recovery: checks of segments
 - spark: Arrow's columns to batches, statistics of columns
 """
 

@@ -8,11 +8,11 @@ from kstore.files.files import Files
 
 
 def take_clean_shutdown(files: Files, directory: str | PathLike[str]) -> bytes | None:
-    """Remove the marker of a clean shutdown, durably, and return what it held; None: unclean.
+    """Remove the marker of a clean shutdown, durably, and return its content; None: unclean.
 
     To be called before the first log of the directory is loaded for writing: a crash while
-    loading must count as unclean. The content belongs to Kafka (from 3.7 a broker epoch) and
-    goes back unchanged through :func:`write_clean_shutdown`.
+    loading must count as unclean. The content is Kafka's (from 3.7 a broker epoch), and
+    :func:`write_clean_shutdown` writes it back unchanged.
     """
     content = read_clean_shutdown(files, directory)
     if content is not None:
@@ -22,7 +22,7 @@ def take_clean_shutdown(files: Files, directory: str | PathLike[str]) -> bytes |
 
 
 def read_clean_shutdown(files: Files, directory: str | PathLike[str]) -> bytes | None:
-    """What the marker holds, without touching it; None where there is none."""
+    """The marker's content, without removing it; None where none exists."""
     path = Path(directory) / CLEAN_SHUTDOWN
     return files.read(path, limit=1 << 20) if files.exists(path) else None
 
@@ -30,5 +30,5 @@ def read_clean_shutdown(files: Files, directory: str | PathLike[str]) -> bytes |
 def write_clean_shutdown(
     files: Files, directory: str | PathLike[str], content: bytes = b""
 ) -> None:
-    """Say that every log of the directory was closed whole; the last write of a close."""
+    """Mark every log of the directory as completely closed; the last write of a close."""
     files.write_atomically(Path(directory) / CLEAN_SHUTDOWN, content)

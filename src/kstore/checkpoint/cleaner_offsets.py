@@ -47,5 +47,5 @@ def _path(directory: str) -> str:
 def _read(files: Files, path: str) -> dict[Partition, int]:
     try:
         return read_offsets(files, path)
-    except CorruptFileError:  # only the work of cleaning once more is lost
+    except CorruptFileError:  # the cleaner repeats some work
         return {}

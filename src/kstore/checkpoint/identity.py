@@ -1,8 +1,8 @@
-"""Who a directory belongs to: ``partition.metadata`` and ``meta.properties``.
+"""The owner of a directory: ``partition.metadata`` and ``meta.properties``.
 
 Kafka serves a partition only under its own topic id, and a log directory only under its own
 cluster, node and directory id. So kstore writes these files where they are missing and never
-changes one that is there (Kafka's PartitionMetadataFile and MetaProperties).
+changes an existing one (Kafka's PartitionMetadataFile and MetaProperties).
 """
 
 import base64
@@ -57,7 +57,7 @@ def random_uuid(random: Callable[[int], bytes] = os.urandom) -> str:
 
 
 def is_reserved_uuid(text: str) -> bool:
-    """Whether Kafka keeps this id for itself (the all-zero id among them)."""
+    """Whether Kafka reserves this id (as it does the all-zero id)."""
     return int.from_bytes(uuid_from_text(text), "big") < _RESERVED_UUIDS
 
 
@@ -84,7 +84,7 @@ def parse_topic_id(data: bytes, path: str | PathLike[str]) -> str:
     except ValueError as error:
         raise corrupt(str(error), 2, path) from None
     if not any(value):
-        raise corrupt("the all-zero topic id is nobody's", 2, path)
+        raise corrupt("the all-zero topic id belongs to no topic", 2, path)
     return topic_id
 
 
@@ -103,9 +103,9 @@ def format_topic_id(topic_id: str) -> bytes:
 
 
 def write_topic_id(files: Files, directory: str | PathLike[str], topic_id: str) -> bool:
-    """Write the topic id where there is none yet; returns whether it wrote.
+    """Write the topic id where the file is missing; returns whether it wrote.
 
-    Raises TopicExistsError where another id is there: that partition is another topic's.
+    Raises TopicExistsError for another id: then the partition is another topic's.
     """
     path = Path(directory) / PARTITION_METADATA
     data = format_topic_id(topic_id)
@@ -125,7 +125,7 @@ def write_topic_id(files: Files, directory: str | PathLike[str], topic_id: str) 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MetaProperties:
-    """Who a log directory belongs to. ``node_id`` is ``broker.id`` in version 0 (ZooKeeper).
+    """The owner of a log directory. ``node_id`` is ``broker.id`` in version 0 (ZooKeeper).
 
     ``other`` holds keys that are not Kafka's.
     """
@@ -138,7 +138,7 @@ class MetaProperties:
 
 
 def read_meta_properties(files: Files, directory: str | PathLike[str]) -> MetaProperties | None:
-    """What ``meta.properties`` says; None where there is none (Kafka never used the directory)."""
+    """The content of ``meta.properties``; None without it (Kafka never used the directory)."""
     path = Path(directory) / META_PROPERTIES
     if not files.exists(path):
         return None
@@ -178,9 +178,9 @@ def _whole(text: str, key: str, path: str | PathLike[str]) -> int:
 def write_meta_properties(
     files: Files, directory: str | PathLike[str], meta: MetaProperties
 ) -> bool:
-    """Write ``meta.properties`` where there is none yet; returns whether it wrote.
+    """Write ``meta.properties`` where it is missing; returns whether it wrote.
 
-    A file that is there stays as it is, whatever it says.
+    Never changes an existing file.
     """
     path = Path(directory) / META_PROPERTIES
     if files.exists(path):

@@ -1,7 +1,7 @@
-"""``kstore.gaps``: offsets that are in no batch of a partition, and why that is no loss now.
+"""``kstore.gaps``: offsets that are in no batch of a partition, and are no new loss.
 
-What wrote the log knew that these offsets would stay empty: ``repair``, which could not save
-them, or a follower whose leader had nothing there any more. An audit does not warn of such a gap.
+The log's writer knew that these offsets stay empty: ``repair``, which could not save
+them, or a follower whose leader had no records left there. An audit does not warn of such a gap.
 The file holds no records: a log reads the same without it. Format: docs/format/kstore-files.md.
 """
 
@@ -21,7 +21,7 @@ Range = tuple[int, int]  # first offset, and the one behind the last
 
 
 def read_known_gaps(files: Files, directory: str | os.PathLike[str]) -> list[Range]:
-    """The noted ranges, ascending; none where there is no file.
+    """The recorded ranges, ascending; none without the file.
 
     Raises CorruptFileError for a file that does not parse, NewerFormatError for a newer format.
     """
@@ -53,9 +53,9 @@ def note_gaps(files: Files, directory: str | os.PathLike[str], gaps: Iterable[Ra
 
 
 def truncate_gaps(files: Files, directory: str | os.PathLike[str], end: int) -> None:
-    """Leave of the ranges what lies below a new log end: later offsets will be assigned again.
+    """Remove ranges from a new log end on: those offsets will be assigned again.
 
-    A file that cannot be read stays as it is: whoever reads it reports that.
+    Does not change a file that cannot be read: its reader reports that.
     """
     try:
         known = read_known_gaps(files, directory)
@@ -75,7 +75,7 @@ def _write(files: Files, path: str, ranges: Sequence[Range]) -> None:
 
 
 def merge_ranges(ranges: Iterable[Range]) -> list[Range]:
-    """Ascending ranges, those that overlap or touch as one."""
+    """Ascending ranges, merged where they overlap or touch."""
     merged: list[Range] = []
     for first, end in ranges:
         if merged and first <= merged[-1][1]:
@@ -86,6 +86,6 @@ def merge_ranges(ranges: Iterable[Range]) -> list[Range]:
 
 
 def is_known(merged: Sequence[Range], first: int, end: int) -> bool:
-    """Whether merged ranges cover every offset from first up to end, which is left out."""
+    """Whether merged ranges cover every offset from first up to end (exclusive)."""
     slot = bisect_right(merged, first, key=lambda each: each[0]) - 1
     return first >= end or (slot >= 0 and merged[slot][1] >= end)

@@ -2,7 +2,7 @@
 
 The file ``leader-epoch-checkpoint`` has the frame of an offset checkpoint with entries
 ``epoch start_offset``, ascending in both. kstore stamps the latest epoch on what it appends and
-never raises it; all other rules are here because a Kafka broker continues from this file.
+never raises it; it follows all other rules because a Kafka broker continues from this file.
 """
 
 from bisect import bisect_right
@@ -26,7 +26,7 @@ class EpochEntry(NamedTuple):
 class LeaderEpochs:
     """The epochs of one log, ascending. Not thread-safe: the log's lock guards it.
 
-    Changes stay in memory until :meth:`save`; every changing method tells whether it changed
+    Changes stay in memory until :meth:`save`; every changing method returns whether it changed
     anything. Kafka saves at once after ``assign`` and may delay after a truncation.
     """
 
@@ -39,7 +39,7 @@ class LeaderEpochs:
     def load(cls, files: Files, path: str | PathLike[str]) -> "LeaderEpochs":
         """Read the file; missing or empty means no epochs, a malformed one CorruptFileError.
 
-        Entries are assigned one after the other, as Kafka does: of entries out of order the
+        Assigns entries in order, as Kafka does: of entries out of order the
         later line wins.
         """
         return cls.parse(files.read(path), path) if files.exists(path) else cls()
@@ -84,9 +84,9 @@ class LeaderEpochs:
         return self._entries[0] if self._entries else None
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Note that epoch begins at start_offset; ignored if the latest epoch already says so.
+        """Record that epoch begins at start_offset; ignored if the latest epoch is the same.
 
-        Entries at its end that would not stay below the new one in both columns go.
+        Removes entries at the end that are not below the new one in both columns.
         """
         if not 0 <= epoch <= INT32_MAX or not 0 <= start_offset <= INT64_MAX:
             raise ValueError(f"epoch {epoch} at offset {start_offset} is out of range")
@@ -99,7 +99,7 @@ class LeaderEpochs:
         return True
 
     def truncate_from_end(self, end_offset: int) -> bool:
-        """Forget the epochs that start at or beyond end_offset (the log was cut there)."""
+        """Remove the epochs that start at or beyond end_offset, the new log end."""
         keep = len(self._entries)
         while keep and self._entries[keep - 1].start_offset >= end_offset:
             keep -= 1
@@ -108,7 +108,7 @@ class LeaderEpochs:
         return changed
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """Let the log begin at start_offset: its epoch now starts there, older ones go."""
+        """Make start_offset the log start: its epoch now starts there; removes older ones."""
         entries = self._entries
         gone = bisect_right(entries, start_offset, key=lambda entry: entry.start_offset)
         if gone == 0 or (gone == 1 and entries[0].start_offset == start_offset):
@@ -117,11 +117,11 @@ class LeaderEpochs:
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """Where an epoch ends: (epoch, first offset after it), by Kafka's rule for followers.
+        """The end of an epoch: (epoch, first offset after it), by Kafka's rule for followers.
 
         The latest epoch ends at the log's end. An epoch below it ends where the next higher known
-        one starts, under the name of the nearest known one at or below it, or its own if there is
-        none. (-1, -1) where no higher epoch is known.
+        one starts, with the number of the nearest known one at or below it, or else its own.
+        (-1, -1) where no higher epoch is known.
         """
         entries = self._entries
         if epoch < 0 or not entries:
@@ -135,6 +135,6 @@ class LeaderEpochs:
         return known, entries[higher].start_offset
 
     def epoch_for(self, offset: int) -> int:
-        """The epoch in which an offset was written; -1 where it is not known."""
+        """The epoch in which an offset was written; -1 where it is unknown."""
         slot = bisect_right(self._entries, offset, key=lambda entry: entry.start_offset)
         return self._entries[slot - 1].epoch if slot > 0 else -1

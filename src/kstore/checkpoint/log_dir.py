@@ -1,7 +1,7 @@
 """One log directory (an element of Kafka's ``log.dirs``): its lock, marker and checkpoints.
 
-The directory is Kafka's: whatever stands in it and is not known is named and left alone, and
-entries of partitions that were never opened stay in the checkpoints as they were.
+The directory is Kafka's: unrecognized files are reported and not changed, and
+entries of partitions that were never opened stay in the checkpoints.
 """
 
 import logging
@@ -39,16 +39,16 @@ PartitionKey = tuple[str, int]
 
 
 class Contents(NamedTuple):
-    """What a scan found: live partitions, retired ones, other directories, plain files."""
+    """The result of a scan: live partitions, retired ones, other directories, plain files."""
 
     partitions: list[PartitionName]
     retired: dict[str, PartitionName]
-    strangers: list[str]
+    unrecognized: list[str]
     files: list[str]
 
 
 class LogState(NamedTuple):
-    """What checkpoints say of a log; ``log_start`` is None where its first segment says it."""
+    """A log's values in the checkpoints; ``log_start`` is None where its first segment has it."""
 
     recovery_point: int
     log_start: int | None
@@ -56,7 +56,7 @@ class LogState(NamedTuple):
 
 
 def absolute_paths(path: object) -> tuple[str, ...]:
-    """One path or a sequence of them, as the different absolute paths that make a store."""
+    """One path or a sequence of them, as the distinct absolute paths of a store."""
     if isinstance(path, str | os.PathLike):
         paths: list[str | os.PathLike[str]] = [path]
     elif isinstance(path, Sequence) and not isinstance(path, bytes):
@@ -65,7 +65,7 @@ def absolute_paths(path: object) -> tuple[str, ...]:
         raise TypeError(f"a store takes a path, or a sequence of paths, not {type(path).__name__}")
     absolute = tuple(os.path.abspath(os.fspath(each)) for each in paths)
     if not absolute or len(set(absolute)) != len(absolute):
-        raise InvalidConfigError("one or several different directories make a store")
+        raise InvalidConfigError("a store needs one or several distinct directories")
     return absolute
 
 
@@ -81,12 +81,12 @@ def check_finished(files: Files, path: str) -> None:
 
 
 class LogDir:
-    """A log directory, opened for writing (locked) or for reading (not a byte is changed).
+    """A log directory, opened for writing (locked) or for reading (nothing is changed).
 
-    Once ``offline`` it is let alone until the store is reopened: nothing is written to it, and
-    its logs refuse. With ``offline`` given it is so from the beginning.
+    Once ``offline`` it is not used until the store is reopened: nothing is written to it, and
+    its logs refuse. With the argument ``offline`` it is offline from the beginning.
 
-    Not thread-safe, but for ``fail``: the store calls it under its own lock.
+    Not thread-safe, except for ``fail``: the store calls it under its own lock.
     """
 
     def __init__(
@@ -95,20 +95,20 @@ class LogDir:
         self.path = path
         self.files = FailureDetectingFiles(files, self.fail)
         self.partition_count = 0
-        self.notes: list[str] = []  # what was wrong in it, in sentences
+        self.notes: list[str] = []  # faults found in it, in sentences
         self.offline = offline
-        self.failed: Callable[[LogDir], None] | None = None  # told once, by the thread that saw it
-        self.unsettled = False  # something unfinished is left: the next to open it must recover
+        self.failed: Callable[[LogDir], None] | None = None  # called once, by the failing thread
+        self.unsettled = False  # some work is unfinished: the next writer must recover
         if offline is not None:
-            _LOGGER.error("%s is left out: %s", path, offline)
+            _LOGGER.error("%s is skipped: %s", path, offline)
         self.writable = writable
         self._lock: Lock | None = None
         self._marker: bytes | None = None  # content of the clean shutdown marker as found
-        self._was_empty: bool | None = None  # not looked yet
+        self._was_empty: bool | None = None  # None: not scanned yet
         self._begun = False
         self._recovery_points: Mapping[PartitionKey, int] | None = None
         self._log_starts: Mapping[PartitionKey, int] | None = None
-        self._first_dirty: Mapping[PartitionKey, int] | None = None  # as it was at the first look
+        self._first_dirty: Mapping[PartitionKey, int] | None = None  # as it was when first read
         self._points_seen: tuple[int, Mapping[PartitionKey, int]] | None = None  # by a reader
         if offline is not None:
             return
@@ -126,7 +126,7 @@ class LogDir:
         return join(self.path, *names)
 
     def fail(self, error: StorageError) -> None:
-        """Take the directory offline, once; any thread may see its disk fail."""
+        """Take the directory offline, once; any thread may call it."""
         if self.offline is not None:
             return
         self.offline = error
@@ -135,7 +135,7 @@ class LogDir:
             self.failed(self)
 
     def refusal(self) -> LogDirOfflineError:
-        """The error for whoever wants to use a log of a directory that is offline."""
+        """The error for a use of a log in an offline directory."""
         error = LogDirOfflineError(
             f"the log directory is offline until the store is reopened ({self.offline})",
             errno=None if self.offline is None else self.offline.errno,
@@ -146,15 +146,15 @@ class LogDir:
 
     @property
     def clean(self) -> bool:
-        """Whether whoever had the directory before closed everything; no log needs recovery.
+        """Whether the previous writer closed everything, so that no log needs recovery.
 
-        So it is, too, where nothing was in it when it was scanned first.
+        True, too, where the directory was empty at its first scan.
         """
         return self._marker is not None or self._was_empty is True
 
     @property
     def recovery_due(self) -> bool:
-        """Whether nobody has the directory open and its last owner did not close it cleanly.
+        """Whether no process has the directory open and its last writer did not close it cleanly.
 
         Then the next writer recovers it first; a reader meanwhile sees no torn tail.
         """
@@ -162,19 +162,19 @@ class LogDir:
 
     @property
     def owned(self) -> bool:
-        """Whether somebody has the directory open for writing now."""
+        """Whether a process has the directory open for writing now."""
         return self.files.probe(self.join(filenames.LOCK))
 
     @property
     def condition(self) -> str:
-        """As it is on disk now: "owned" by a writer, else left "clean" or "unclean"."""
+        """The present state on disk: "owned" by a writer, else left "clean" or "unclean"."""
         if self.owned:
             return "owned"
         return "clean" if self.files.exists(self.join(filenames.CLEAN_SHUTDOWN)) else "unclean"
 
     @property
     def modified_ns(self) -> int:
-        """When a name in the directory came or went last; -1 where it cannot be asked."""
+        """When the directory's names last changed; -1 where that is unknown."""
         try:
             return self.files.modified_ns(self.path)
         except StorageError:
@@ -185,13 +185,13 @@ class LogDir:
         directories, others = self.files.scan(self.path)
         live: list[PartitionName] = []
         retired: dict[str, PartitionName] = {}
-        strangers: list[str] = []
+        unrecognized: list[str] = []
         for name in directories:
             parsed = parse_partition_directory(name)
             if name in NOT_PARTITIONS:
                 continue
             if parsed is None:
-                strangers.append(name)
+                unrecognized.append(name)
             elif parsed.state:
                 retired[name] = parsed
             else:
@@ -200,12 +200,12 @@ class LogDir:
         if self._was_empty is None:
             copies = [each for each in retired.values() if each.state == filenames.FUTURE]
             self._was_empty = not live and not copies
-        return Contents(live, retired, sorted(strangers), others)
+        return Contents(live, retired, sorted(unrecognized), others)
 
     def begin(self) -> None:
-        """Take the marker away before the first log is opened for writing.
+        """Remove the marker before the first log is opened for writing.
 
-        From here on a crash means recovery. A directory in which no log was opened keeps it.
+        From here on a crash requires recovery. A directory in which no log was opened keeps it.
         """
         if self._begun or not self.writable:
             return
@@ -213,32 +213,32 @@ class LogDir:
         self._marker = take_clean_shutdown(self.files, self.path)
 
     def recovery_point(self, key: PartitionKey) -> int:
-        """The first offset not known to be on disk; 0 where nothing is known."""
+        """The first offset that may not be on disk; 0 without an entry."""
         if self._recovery_points is None:
             self._recovery_points = self._read(filenames.RECOVERY_POINTS)
         return self._recovery_points.get(key, 0)
 
     def log_start(self, key: PartitionKey) -> int:
-        """The start offset that was set by deleting records; 0 where none was."""
+        """The start offset that was set by deleting records; 0 without an entry."""
         if self._log_starts is None:
             self._log_starts = self._read(filenames.LOG_STARTS)
         return self._log_starts.get(key, 0)
 
     def first_dirty_offset(self, key: PartitionKey) -> int:
-        """Below it the log cleaner has compacted a partition; 0 where nothing is known."""
+        """The log cleaner has compacted a partition below it; 0 without an entry."""
         if self._first_dirty is None:
             try:
                 self._first_dirty = read_offsets(self.files, self.join(filenames.CLEANER_OFFSETS))
-            except CorruptFileError:  # the cleaner begins at the start then
+            except CorruptFileError:  # the cleaner starts at the log start
                 self._first_dirty = {}
         return self._first_dirty.get(key, 0)
 
     def current_log_start(self, key: PartitionKey) -> int:
-        """The same as it is on disk now: for a reader, whose writer may raise it."""
+        """The log start on disk now: for a reader, whose writer may raise it."""
         return self._read(filenames.LOG_STARTS).get(key, 0)
 
     def current_recovery_point(self, key: PartitionKey) -> int:
-        """The recovery point as it is on disk now; the file is read once for all partitions."""
+        """The recovery point on disk now; the file is read once for all partitions."""
         path = self.join(filenames.RECOVERY_POINTS)
         stamp = -1 if self.files.kind(path) is None else self.files.modified_ns(path)
         if self._points_seen is None or self._points_seen[0] != stamp:
@@ -246,13 +246,13 @@ class LogDir:
         return self._points_seen[1].get(key, 0)
 
     def _read(self, name: str) -> Mapping[PartitionKey, int]:
-        # Kafka's rule at start-up: a checkpoint that does not parse is logged, and means that
+        # Kafka's rule at start-up: a checkpoint that does not parse is logged, and
         # everything is recovered from the beginning.
         try:
             return read_offsets(self.files, self.join(name))
         except CorruptFileError as error:
-            note = f"{error}; going on without it"
-            if self.writable:  # the next checkpoint would write over it
+            note = f"{error}; continuing without it"
+            if self.writable:  # the next checkpoint would replace it
                 note += f", kept as {keep_unreadable(self.files, self.path, name)}"
             if note not in self.notes:
                 self.notes.append(note)
@@ -260,7 +260,7 @@ class LogDir:
             return {}
 
     def checkpoint(self, states: Mapping[PartitionKey, LogState]) -> None:
-        """Write what is known of these logs; every other entry stays as it is."""
+        """Write the states of these logs; keeps every other entry."""
         points = dict(self._current(filenames.RECOVERY_POINTS))
         starts = dict(self._current(filenames.LOG_STARTS))
         marks = dict(self._current(filenames.HIGH_WATERMARKS))
@@ -274,18 +274,18 @@ class LogDir:
         self._write(points, starts, marks)
 
     def cleaner_offset(self, key: PartitionKey) -> int | None:
-        """How far compaction of a partition came; None where it is not known."""
+        """How far a partition was compacted; None where it is unknown."""
         return self._read(filenames.CLEANER_OFFSETS).get(key)
 
     def take_over(self, key: PartitionKey, state: LogState, cleaned: int | None) -> None:
-        """Write what checkpoints say of a partition that is about to be here."""
+        """Write the checkpoint entries of a partition that is about to be moved here."""
         self.checkpoint({key: state})
         if cleaned is not None:
             offsets = {**self._read(filenames.CLEANER_OFFSETS), key: cleaned}
             write_offsets(self.files, self.join(filenames.CLEANER_OFFSETS), offsets)
 
     def forget(self, keys: Iterable[PartitionKey]) -> None:
-        """Drop the entries of deleted partitions, lest a new one of that name inherits them."""
+        """Drop the entries of deleted partitions, so that new ones do not inherit them."""
         gone = set(keys)
         points, starts, marks, cleaned = (
             dict(self._current(name))
@@ -334,7 +334,7 @@ class LogDir:
         self._recovery_points, self._log_starts = points, starts
 
     def finish(self, *, clean: bool) -> None:
-        """Write the marker back as it was found, if everything closed cleanly; unlock."""
+        """Write the original marker back if everything closed cleanly; unlock."""
         began = self._begun or (self._marker is None and self.partition_count > 0)
         if self.writable and began and clean and not self.unsettled and self.offline is None:
             content = NEW_MARKER if self._marker is None else self._marker
@@ -342,7 +342,7 @@ class LogDir:
         self.release()
 
     def release(self) -> None:
-        """Give the lock back and do nothing else."""
+        """Release the lock and do nothing else."""
         lock, self._lock = self._lock, None
         if lock is not None:
             lock.release()
@@ -353,6 +353,6 @@ def _make_directories(files: Files, path: str) -> None:
     while files.kind(path) is None:
         missing.append(path)
         path = dirname(path)
-    for made in reversed(missing):
-        files.make_directory(made)
-        files.sync_directory(dirname(made))
+    for directory in reversed(missing):
+        files.make_directory(directory)
+        files.sync_directory(dirname(directory))

@@ -3,8 +3,8 @@
 An offset checkpoint is a version line ``0``, a line with the number of entries, then one line
 ``topic partition offset`` each (Kafka's OffsetCheckpointFile and CheckpointFile). A missing file,
 a file of no bytes and one with only the version line mean "no entries". Everything else that is
-not exactly a checkpoint raises CorruptFileError with the path and the line: what a log is cut or
-recovered by must not be guessed.
+not exactly a checkpoint raises CorruptFileError with the path and the line: a log must not be
+truncated or recovered by a guess.
 """
 
 import re
@@ -18,7 +18,7 @@ VERSION = 0
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 
-_LINE_END = re.compile(r"\r\n|\r|\n")  # what Java's readLine takes
+_LINE_END = re.compile(r"\r\n|\r|\n")  # as Java's readLine
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
 _SPACE = re.compile(r"\s+", re.ASCII)
 
@@ -50,7 +50,7 @@ def parse_offsets(data: bytes, path: str | PathLike[str]) -> dict[Partition, int
 def write_offsets(
     files: Files, path: str | PathLike[str], offsets: Mapping[Partition, int]
 ) -> None:
-    """Replace a checkpoint atomically by all of the mapping, sorted."""
+    """Replace a checkpoint atomically by the mapping, sorted."""
     files.write_atomically(path, format_offsets(offsets))
 
 
@@ -89,7 +89,7 @@ def parse_frame(
         return []
     count = parse_number(lines[1], INT32_MAX, 2, path)
     if count != len(lines) - 2:
-        raise corrupt(f"{count} entries announced, {len(lines) - 2} there", 2, path)
+        raise corrupt(f"{count} entries announced, {len(lines) - 2} found", 2, path)
     entries: list[tuple[int, list[str]]] = []
     for number, text_line in enumerate(lines[2:], start=3):
         fields = _SPACE.split(text_line.rstrip(" \t\v\f"))

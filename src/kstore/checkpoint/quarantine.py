@@ -1,4 +1,4 @@
-"""Names for what recovery keeps aside: bytes that it cut, and side files that do not parse."""
+"""Names for quarantined files: bytes that recovery cut, and side files that do not parse."""
 
 import os
 from collections.abc import Container
@@ -10,7 +10,7 @@ from kstore.files.files import Files
 
 
 def free_name(names: Container[str], base_offset: int, position: int) -> str:
-    """A name for cut bytes that no earlier cut, of a directory with these names, has taken."""
+    """A name for cut bytes that is not among the directory's names."""
     return next(
         name
         for number in count()
@@ -19,7 +19,7 @@ def free_name(names: Container[str], base_offset: int, position: int) -> str:
 
 
 def keep_unreadable(files: Files, directory: str | os.PathLike[str], name: str) -> str:
-    """Rename a side file that does not parse, so that it can be looked at; returns the name."""
+    """Rename a side file that does not parse, to keep it for inspection; returns the name."""
     names = set(files.listdir(directory))
     kept = next(
         kept for number in count() if (kept := filenames.unreadable_name(name, number)) not in names

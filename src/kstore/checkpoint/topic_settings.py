@@ -1,7 +1,7 @@
 """``kstore.topics``: the settings of the topics of a log directory.
 
 Kafka keeps topic settings in its cluster metadata, not in the directories, so kstore keeps its
-own in one plain file, which Kafka leaves alone. The file is JSON with a format version::
+own in one plain file, which Kafka ignores. The file is JSON with a format version::
 
     {"format": 1, "generation": 7,
      "topics": {"orders": {"partitions": 4, "topic_id": "...", "config": {"retention.ms": "1000"}}}}
@@ -10,9 +10,9 @@ A topic without an id (Kafka gives ids since 2.8) has a creation stamp instead, 
 under the key ``stamps``, whether it has an entry or not. A file with stamps has format 2, so that
 an older kstore does not drop them.
 
-Every log directory of a store has the same file; the highest ``generation`` counts, so a crash
-between two of them, or a directory that was away or offline for a while, does no harm.
-``state`` marks a topic whose creation or deletion was begun and is finished by the next writer.
+Every log directory of a store has the same file, and the highest ``generation`` counts. So a crash
+between two writes, or a directory that was missing or offline for a while, does no harm.
+``state`` marks a topic whose creation or deletion was begun; the next writer finishes it.
 """
 
 import json
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TopicEntry:
-    """What kstore knows of one topic. ``properties`` are Kafka's names with texts as values."""
+    """kstore's entry of a topic. ``properties`` are Kafka's names with texts as values."""
 
     partitions: int
     topic_id: str | None = None
@@ -51,18 +51,18 @@ class TopicEntry:
     def log_config(self) -> LogConfig:
         """The settings as a LogConfig; raises InvalidConfigError for one that is not valid."""
         if not all(type(value) is str for value in self.properties.values()):
-            return LogConfig.from_properties(self.properties)  # says what is wrong
+            return LogConfig.from_properties(self.properties)  # raises the error
         return _config(tuple(self.properties.items()))
 
 
 @lru_cache(maxsize=256)
 def _config(properties: tuple[tuple[str, str], ...]) -> LogConfig:
-    """Most topics have the same settings as others, and a topic's are asked for again and again."""
+    """Cached: many topics have the same settings, which are requested often."""
     return LogConfig.from_properties(dict(properties))
 
 
 class Directory(Protocol):
-    """A log directory, as far as it matters here."""
+    """A log directory, as far as this module uses it."""
 
     path: str
     files: FailureDetectingFiles
@@ -72,13 +72,13 @@ class Directory(Protocol):
 class TopicsFile:
     """The entries by topic name, and the files that keep them.
 
-    Entries are taken apart when they are asked for, so that a store of 10,000 topics opens fast.
+    Entries are parsed on request, so that a store of 10,000 topics opens fast.
     Not thread-safe: the store calls it under its own lock.
     """
 
     def __init__(self, directories: Iterable[Directory]) -> None:
         self._directories = sorted(directories, key=lambda each: each.path)
-        # Of the file that was read, for errors.
+        # Path of the file that was read, for errors.
         self._path = join(self._directories[0].path, TOPICS_FILE)
         self._generation = 0
         self._documents: dict[str, object] = {}
@@ -86,7 +86,7 @@ class TopicsFile:
         self.is_there = False  # in one directory at least
 
     def load(self) -> None:
-        """Read the newest of the files; none at all means no entries.
+        """Read the newest of the files; without any there are no entries.
 
         Raises NewerFormatError for a file that a newer kstore wrote, CorruptFileError for one
         that does not parse.
@@ -107,7 +107,7 @@ class TopicsFile:
         return topic in self._documents
 
     def get(self, topic: str) -> TopicEntry | None:
-        """One topic's entry; None for a topic that is not kstore's.
+        """One topic's entry; None for a topic that kstore does not manage.
 
         Raises CorruptFileError for an entry that is not valid.
         """
@@ -115,7 +115,7 @@ class TopicsFile:
         return None if document is None else _entry(topic, document, self._path)
 
     def topic_id(self, topic: str) -> str | None:
-        """The id in a topic's entry, which is not checked further."""
+        """The id in a topic's entry, which is not validated further."""
         document = self._documents.get(topic)
         found = document.get("topic_id") if isinstance(document, dict) else None
         return found if isinstance(found, str) and found else None
@@ -129,7 +129,7 @@ class TopicsFile:
         return self._stamps
 
     def create(self) -> None:
-        """Write the file as it is in memory: without entries, where there was none."""
+        """Write the entries in memory to the file; without entries, if none existed."""
         self._save(self._documents)
 
     def set_stamps(self, stamps: Mapping[str, str]) -> None:
@@ -156,7 +156,7 @@ class TopicsFile:
         )
 
     def mark(self, topic: str, entry: TopicEntry, state: str, unique: str = "") -> TopicEntry:
-        """Put the entry with another state; returns it."""
+        """Save the entry with another state; returns it."""
         entry = replace(entry, state=state, unique=unique)
         self.put(topic, entry)
         return entry
@@ -164,11 +164,11 @@ class TopicsFile:
     def _save(self, documents: dict[str, object], stamps: dict[str, str] | None = None) -> None:
         generation = self._generation + 1
         stamps = self._stamps if stamps is None else stamps
-        whole: dict[str, object] = {"format": FORMAT if stamps else _FORMAT_WITHOUT_STAMPS}
-        whole |= {"generation": generation, "topics": documents}
+        document: dict[str, object] = {"format": FORMAT if stamps else _FORMAT_WITHOUT_STAMPS}
+        document |= {"generation": generation, "topics": documents}
         if stamps:
-            whole["stamps"] = stamps
-        data = json.dumps(whole, indent=1).encode() + b"\n"
+            document["stamps"] = stamps
+        data = json.dumps(document, indent=1).encode() + b"\n"
         for directory in self._directories:
             if directory.offline is None:
                 try:

@@ -1,4 +1,4 @@
-"""``kstore.uncleanable``: partitions that the log cleaner leaves alone, and why.
+"""``kstore.uncleanable``: partitions that the log cleaner skips, and why.
 
 Kafka keeps them in memory (LogCleanerManager.uncleanablePartitions, KIP-346) and shows how many
 there are. Here each log directory has a plain file, so that other processes can see them::
@@ -6,7 +6,7 @@ there are. Here each log directory has a plain file, so that other processes can
     {"format": 1, "partitions": [
       {"topic": "orders", "partition": 0, "error": "...", "since_ms": 1700000000000}]}
 
-The file is a report, not a decision: whoever opens the directory for writing tries again.
+The file is only a report: the next process that opens the directory for writing tries again.
 """
 
 import json
@@ -20,13 +20,13 @@ from kstore.files.files import Files
 
 FORMAT = 1
 _MAX_SIZE = 1 << 26
-_LONGEST_ERROR = 2000  # characters that are kept
+_LONGEST_ERROR = 2000  # characters
 
 _LOGGER = logging.getLogger("kstore")
 
 
 class UncleanablePartition(NamedTuple):
-    """A partition that the log cleaner leaves alone until the cause of the error is removed."""
+    """A partition that the log cleaner skips until the cause of the error is removed."""
 
     topic: str
     partition: int
@@ -35,7 +35,7 @@ class UncleanablePartition(NamedTuple):
 
 
 def read_uncleanable(files: Files, directory: str) -> tuple[UncleanablePartition, ...]:
-    """The partitions of one log directory, in order; none where there is no file.
+    """The partitions of one log directory, in order; none without the file.
 
     Raises CorruptFileError, NewerFormatError.
     """
@@ -87,4 +87,4 @@ def write_uncleanable(
         }
         files.write_atomically(path, json.dumps(document, indent=1).encode() + b"\n")
     except StorageError as error:
-        _LOGGER.warning("which partitions are not compacted could not be written: %s", error)
+        _LOGGER.warning("the list of partitions that are not compacted was not written: %s", error)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from kstore.cli.progress import Progress
 from kstore.errors import KStoreError, UnknownTopicOrPartitionError
-from kstore.files import filenames
+from kstore.partition_files import filenames
 
 if TYPE_CHECKING:
     from kstore.store.store import Store
@@ -24,7 +24,7 @@ _BLOCK = 1 << 18  # bytes that one write hands on
 
 
 class ToolParser(argparse.ArgumentParser):
-    """A parser whose complaints are Kafka's: the message, then the usage, exit status 1."""
+    """A parser whose errors are Kafka's: the message, then the usage, exit status 1."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(

@@ -17,8 +17,8 @@ from kstore.cli.common import (
 from kstore.cli.progress import Progress
 
 if TYPE_CHECKING:
-    from kstore.compaction.cleaner import CompactionReport
     from kstore.log.log import Log
+    from kstore.partition_files import CompactionReport
 
 EPILOG = """\
 examples:

@@ -38,7 +38,7 @@ def describe(parser: ToolParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from kstore.maintenance.rewrite import conversion
+    from kstore.partition_files import conversion
 
     version, codec, level, force, roll = (
         arguments.message_format_version, arguments.compression, arguments.level, arguments.force,

@@ -1,4 +1,4 @@
-"""What a dump finds wrong, told at its end as Kafka's DumpLogSegments tells it."""
+"""The errors that a dump finds, printed at its end as by Kafka's DumpLogSegments."""
 
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -11,8 +11,8 @@ Pairs = dict[str, list[tuple[int, int]]]
 
 
 @dataclass
-class Complaints:
-    """What did not fit, by file; told after everything was dumped."""
+class DumpErrors:
+    """Errors by file, printed after all files were dumped."""
 
     index_mismatches: Pairs = field(default_factory=dict)
     time_mismatches: Pairs = field(default_factory=dict)
@@ -23,8 +23,8 @@ class Complaints:
     damage: list[str] = field(default_factory=list)
     unknown: int = 0  # files
 
-    def tell(self) -> None:
-        """In Kafka's words and order."""
+    def print(self) -> None:
+        """Print them in Kafka's words and order."""
         for title, line, pairs in (
             ("Mismatches in :{}", "  Index offset: {}, log offset: {}", self.index_mismatches),
             (

@@ -3,23 +3,24 @@
 import argparse
 import os
 
-from kstore._native.format import batch_fields
-from kstore._native.index.index_files import OffsetIndex, TimeIndex
-from kstore._native.read.decode import Scanner
 from kstore.cli.common import Output, complain
-from kstore.cli.dump_complaints import Complaints, Pairs, base_offset
+from kstore.cli.dump_complaints import DumpErrors, Pairs, base_offset
 from kstore.errors import CorruptFileError, CorruptRecordError, StorageError
-from kstore.files import filenames
-from kstore.files.files import DISK
-from kstore.producer_state import snapshot
-from kstore.segment import transaction_index
-from kstore.segment.index_entry import (
+from kstore.partition_files import (
+    DISK,
     OFFSET_ENTRY_SIZE,
     TIME_ENTRY_SIZE,
+    OffsetIndex,
+    Scanner,
+    TimeIndex,
+    batch_fields,
+    filenames,
     offset_entry,
+    read_entries,
+    snapshot,
     time_entry,
+    transaction_index,
 )
-from kstore.segment.index_sanity import read_entries
 
 _HEADER_SIZE = batch_fields.V2_BASE_TIMESTAMP_POSITION  # up to behind the last offset delta
 _LEAST_SIZE = batch_fields.LOG_OVERHEAD + batch_fields.V0_OVERHEAD
@@ -40,7 +41,7 @@ class Batches:
         DISK.close(self._fd)
 
     def header(self, position: int) -> tuple[int, int] | None:
-        """Last offset and size of the whole batch there; None if there is none."""
+        """Last offset and size of the complete batch there; None if there is none."""
         head = DISK.pread(self._fd, _HEADER_SIZE, position)
         if len(head) < _HEADER_SIZE:
             return None
@@ -73,7 +74,7 @@ class Batches:
 
 
 def dump_offset_index(
-    name: str, arguments: argparse.Namespace, output: Output, complaints: Complaints
+    name: str, arguments: argparse.Namespace, output: Output, errors: DumpErrors
 ) -> None:
     start = base_offset(name)
     data, size = read_entries(DISK, name, OFFSET_ENTRY_SIZE)
@@ -85,10 +86,10 @@ def dump_offset_index(
             check_offset_index(name, size, last_entry(name, size, OFFSET_ENTRY_SIZE), start)
             output.line(f"{name} passed sanity check.")
             return
-        whole = len(data) - len(data) % OFFSET_ENTRY_SIZE
-        index = OffsetIndex(data[:whole], start)
+        complete = len(data) - len(data) % OFFSET_ENTRY_SIZE
+        index = OffsetIndex(data[:complete], start)
         if not len(index):
-            index = OffsetIndex(data[:whole], start, 1)  # preallocated: Kafka shows one entry
+            index = OffsetIndex(data[:complete], start, 1)  # preallocated: Kafka shows one entry
         mismatches = []
         for slot in range(len(index)):
             offset, position = index[slot]
@@ -101,11 +102,11 @@ def dump_offset_index(
             if not arguments.verify_index_only:
                 output.line(f"offset: {offset} position: {position}")
     if mismatches:
-        complaints.index_mismatches[name] = mismatches[::-1]  # Kafka tells the last one first
+        errors.index_mismatches[name] = mismatches[::-1]  # Kafka prints the last one first
 
 
 def dump_time_index(
-    name: str, arguments: argparse.Namespace, output: Output, complaints: Complaints
+    name: str, arguments: argparse.Namespace, output: Output, errors: DumpErrors
 ) -> None:
     start = base_offset(name)
     data, size = read_entries(DISK, name, TIME_ENTRY_SIZE)
@@ -119,8 +120,8 @@ def dump_time_index(
         positions, _ = read_entries(DISK, index, OFFSET_ENTRY_SIZE)
     except StorageError:
         positions = b""  # the search begins at the log's start then
-    whole = len(positions) - len(positions) % OFFSET_ENTRY_SIZE
-    offsets = OffsetIndex(positions[:whole], start)
+    complete = len(positions) - len(positions) % OFFSET_ENTRY_SIZE
+    offsets = OffsetIndex(positions[:complete], start)
     data = data[: len(data) - len(data) % TIME_ENTRY_SIZE]
     times = TimeIndex(data, start)
     if data and not len(times):
@@ -130,7 +131,7 @@ def dump_time_index(
         for slot in range(len(times)):
             timestamp, offset = times[slot]
             position = offsets.lookup(offset) if len(offsets) else 0
-            _check_time_entry(name, batches, position, (timestamp, offset, before), complaints)
+            _check_time_entry(name, batches, position, (timestamp, offset, before), errors)
             if not arguments.verify_index_only:
                 output.line(f"timestamp: {timestamp} offset: {offset}")
             before = timestamp
@@ -141,7 +142,7 @@ def _check_time_entry(
     batches: Batches,
     position: int,
     entry: tuple[int, int, int],
-    complaints: Complaints,
+    errors: DumpErrors,
 ) -> None:
     """Whether the batch that ends at the entry's offset has the entry's timestamp."""
     timestamp, offset, before = entry
@@ -152,17 +153,17 @@ def _check_time_entry(
         header = batches.header(position)
     if header is None or header[0] != offset:
         found = -1 if header is None else header[0]
-        _note(complaints.offsets_not_found, name, (offset, found))
+        _note(errors.offsets_not_found, name, (offset, found))
         return
     try:
         largest = batches.largest_timestamp(position, header[1])
     except CorruptRecordError as error:
-        complaints.damage.append(str(error))
+        errors.damage.append(str(error))
         return
     if largest != timestamp:
-        _note(complaints.time_mismatches, name, (timestamp, largest))
+        _note(errors.time_mismatches, name, (timestamp, largest))
     if before >= timestamp:
-        _note(complaints.time_out_of_order, name, (timestamp, before))
+        _note(errors.time_out_of_order, name, (timestamp, before))
 
 
 def _note(pairs: Pairs, name: str, pair: tuple[int, int]) -> None:

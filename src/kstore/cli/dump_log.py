@@ -6,18 +6,15 @@ import re
 from collections.abc import Callable
 from pathlib import PurePath
 
-from kstore._native.read.dump_lines import LineDumper
 from kstore.arguments import whole_number
 from kstore.cli import dump_index
 from kstore.cli.common import Output, ToolParser, complain
-from kstore.cli.dump_complaints import Complaints, base_offset
+from kstore.cli.dump_complaints import DumpErrors, base_offset
 from kstore.errors import CorruptFileError
-from kstore.files import filenames
-from kstore.files.files import DISK
-from kstore.files.publish_barrier import read_barrier
 from kstore.integers import INT32_MAX
+from kstore.partition_files import DISK, LineDumper, filenames, publish_barrier
 
-_PIECE = 16 << 20  # bytes of a log that are looked at together
+_CHUNK = 16 << 20  # bytes of a log per read
 _SNAPSHOT_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 _DECODERS = (
     ("offsets-decoder", "offsets", "records of __consumer_offsets as JSON"),
@@ -79,7 +76,7 @@ def describe(parser: ToolParser) -> None:
     parser.add_argument(
         "--skip-record-metadata",
         action="store_true",
-        help="of each record only key and payload; control records are left out",
+        help="of each record only key and payload; control records are skipped",
     )
     parser.add_argument(
         "--verify-index-only",
@@ -115,7 +112,7 @@ def describe(parser: ToolParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
 
-    complaints = Complaints()
+    errors = DumpErrors()
     files = [name for group in arguments.files for text in group for name in text.split(",")]
     with Output() as output:
         for name in filter(None, files):
@@ -123,11 +120,11 @@ def run(arguments: argparse.Namespace) -> int:
             kind = PurePath(name).suffix.removeprefix(".")
             try:
                 if kind in (filenames.LOG, filenames.KRAFT_SNAPSHOT):
-                    dump_log(name, arguments, output, complaints)
+                    dump_log(name, arguments, output, errors)
                 elif kind == filenames.INDEX:
-                    dump_index.dump_offset_index(name, arguments, output, complaints)
+                    dump_index.dump_offset_index(name, arguments, output, errors)
                 elif kind == filenames.TIME_INDEX:
-                    dump_index.dump_time_index(name, arguments, output, complaints)
+                    dump_index.dump_time_index(name, arguments, output, errors)
                 elif kind == filenames.TRANSACTION_INDEX:
                     dump_index.dump_transaction_index(name, output)
                 elif kind == filenames.SNAPSHOT:
@@ -136,24 +133,22 @@ def run(arguments: argparse.Namespace) -> int:
                     output.flush()
                     hint = "; it is a directory: name the files in it" * os.path.isdir(name)
                     complain(f"Ignoring unknown file {name}{hint}")
-                    complaints.unknown += 1
+                    errors.unknown += 1
             except CorruptFileError as error:
-                complaints.damage.append(str(error))
-    complaints.tell()
-    return 1 if complaints.damage or complaints.unknown else 0
+                errors.damage.append(str(error))
+    errors.print()
+    return 1 if errors.damage or errors.unknown else 0
 
 
-def dump_log(
-    name: str, arguments: argparse.Namespace, output: Output, complaints: Complaints
-) -> None:
+def dump_log(name: str, arguments: argparse.Namespace, output: Output, errors: DumpErrors) -> None:
     """The batches of a log or of a KRaft snapshot, and their records where asked for."""
     output.line(first_line(name))
     dumper = make_dumper(arguments)
     fd = DISK.open(name)
     try:
-        whole = DISK.size(fd)
-        size = min(whole, arguments.max_bytes)
-        position, wanted = 0, _PIECE
+        file_size = DISK.size(fd)
+        size = min(file_size, arguments.max_bytes)
+        position, wanted = 0, _CHUNK
         while position < size:
             dumper.feed(DISK.pread(fd, min(wanted, size - position), position), position)
             while (lines := dumper.next_lines()) is not None:
@@ -162,46 +157,46 @@ def dump_log(
                 break
             if dumper.position == position and wanted >= size - position:
                 break
-            wanted = max(_PIECE, dumper.wanted, 2 * wanted if dumper.position == position else 0)
+            wanted = max(_CHUNK, dumper.wanted, 2 * wanted if dumper.position == position else 0)
             position = dumper.position
     finally:
         dumper.close()
         DISK.close(fd)
     rest = size - dumper.position
-    if rest > 0 and whole <= arguments.max_bytes:
+    if rest > 0 and file_size <= arguments.max_bytes:
         output.line(f"Found {rest} invalid bytes at the end of {PurePath(name).name}")
     if dumper.stop is not None:
-        complaints.damage.append(
+        errors.damage.append(
             f"No batch can start at position {dumper.position} of {name}: {dumper.stop}"
         )
     for at, offset, reason in dumper.damaged:
-        complaints.damage.append(
+        errors.damage.append(
             f"The records of the batch with offset {offset} at position {at} of {name} cannot be "
             f"read: {reason}"
         )
     if dumper.gaps:
-        complaints.gaps[name] = dumper.gaps
-    note_fence(name, whole, complaints)
+        errors.gaps[name] = dumper.gaps
+    report_unpublished(name, file_size, errors)
 
 
-def note_fence(name: str, size: int, complaints: Complaints) -> None:
-    """Say where what a log holds is not published: the file is dumped as it lies there."""
+def report_unpublished(name: str, size: int, errors: DumpErrors) -> None:
+    """Report from which position a log is not published; the dump shows these batches, too."""
     folder, file_name = os.path.split(os.path.abspath(name))
-    fence = read_barrier(DISK, folder)
-    if fence is None or PurePath(name).suffix != f".{filenames.LOG}":
+    barrier = publish_barrier.read_barrier(DISK, folder)
+    if barrier is None or PurePath(name).suffix != f".{filenames.LOG}":
         return
     base = base_offset(file_name)
-    start = fence.position if base == fence.segment else 0
-    if base >= fence.segment and start < size:
-        complaints.unpublished.append(
+    start = barrier.position if base == barrier.segment else 0
+    if base >= barrier.segment and start < size:
+        errors.unpublished.append(
             f"Not published from position {start} of {name} on: the publication of "
-            f"{fence.manifest} is under way or was cut short, and the next writer goes on with "
-            "it or undoes it"
+            f"{barrier.manifest} is in progress or was interrupted, and the next writer "
+            "continues or undoes it"
         )
 
 
 def first_line(name: str) -> str:
-    """What the file's name tells."""
+    """The first line of a dump, from the file's name."""
     file_name = PurePath(name).name
     if file_name == "bootstrap.checkpoint":
         return "KRaft bootstrap snapshot"

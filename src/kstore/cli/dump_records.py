@@ -8,13 +8,7 @@ import re
 from typing import Any
 
 from kstore.errors import CorruptRecordError
-from kstore.protocol.kafka_messages import (
-    compact,
-    decode,
-    decode_prefixed,
-    metadata_record,
-    names_by_key,
-)
+from kstore.partition_files import kafka_messages
 
 _CONTROL_MARKERS = {0: "ABORT", 1: "COMMIT"}
 _CONTROL_MESSAGES = {
@@ -51,20 +45,22 @@ def _coordinator(
         name = _key_names(topic[0]).get(kind) if len(key) >= 2 else None
         if name is None:
             return f" key: Unknown record type {kind} at offset {offset}, skipping."
-        shown = compact({"type": str(kind), "data": decode(name, 0, key[2:])})
+        shown = kafka_messages.compact(
+            {"type": str(kind), "data": kafka_messages.decode(name, 0, key[2:])}
+        )
         if value is None:
             return f" key: {shown} payload: <DELETE>"
-        version, data = decode_prefixed(f"{name[:-3]}Value", value)
+        version, data = kafka_messages.decode_prefixed(f"{name[:-3]}Value", value)
         if name == "GroupMetadataKey" and data.get("protocolType") == "consumer":
             _open_members(data)
-        text = compact({"version": str(version), "data": data})
+        text = kafka_messages.compact({"version": str(version), "data": data})
     except CorruptRecordError as error:
         return f" key: Error at offset {offset}, skipping. {error}"
     return f" key: {shown} payload: {text}"
 
 
 def _key_names(topic: str) -> dict[int, str]:
-    names = names_by_key("coordinator-key", topic)
+    names = kafka_messages.names_by_key("coordinator-key", topic)
     others = ("TransactionLog", "ShareSnapshot", "ShareUpdate")
     if topic == "Share":  # not the share groups of __consumer_offsets
         return {key: name for key, name in names.items() if name.startswith(others)}
@@ -73,7 +69,7 @@ def _key_names(topic: str) -> dict[int, str]:
     return {
         message: name
         for prefix in ("Legacy", "Offset", "Group", "Consumer", "Share", "Streams")
-        for message, name in names_by_key("coordinator-key", prefix).items()
+        for message, name in kafka_messages.names_by_key("coordinator-key", prefix).items()
         if not name.startswith(others)
     }
 
@@ -88,21 +84,21 @@ def _open_members(data: dict[str, Any]) -> None:
             ("assignment", "ConsumerProtocolAssignment"),
         ):
             if member.get(field):
-                member[field] = decode_prefixed(name, b64decode(member[field]))[1]
+                member[field] = kafka_messages.decode_prefixed(name, b64decode(member[field]))[1]
 
 
 def cluster_metadata(offset: int, key: bytes | None, value: bytes | None) -> str:
     """A record of ``__cluster_metadata``; they have no keys."""
     try:
-        name, version, rest = metadata_record(value or b"")
+        name, version, rest = kafka_messages.metadata_record(value or b"")
         shown = {
             "type": re.sub(r"(?<!^)(?=[A-Z])", "_", name).upper(),
             "version": version,
-            "data": decode(name, version, rest),
+            "data": kafka_messages.decode(name, version, rest),
         }
     except CorruptRecordError as error:
         return f" payload: Error at {offset}, skipping. {error}"
-    return f" payload: {compact(shown)}"
+    return f" payload: {kafka_messages.compact(shown)}"
 
 
 def control(key: bytes | None, value: bytes | None) -> str:
@@ -117,8 +113,8 @@ def control(key: bytes | None, value: bytes | None) -> str:
         title, name = _CONTROL_MESSAGES[kind]
         try:
             # The version is the first field of these, and stays there.
-            data = decode(name, int.from_bytes(value[:2], "big", signed=True), value)
+            data = kafka_messages.decode(name, int.from_bytes(value[:2], "big", signed=True), value)
         except CorruptRecordError as error:
             return f" {title} {error}"
-        return f" {title} {compact(data)}"
+        return f" {title} {kafka_messages.compact(data)}"
     return f" controlType: UNKNOWN({kind})"

@@ -14,17 +14,17 @@ from kstore.errors import KStoreError
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
-    from kstore.maintenance.reindex import Damage
-    from kstore.maintenance.rewrite import Progress as OnProgress
-    from kstore.maintenance.rewrite import RewritePlan, RewriteReport, Target
+    from kstore.partition_files import RewritePlan, RewriteReport, RewriteTarget, SegmentDamage
     from kstore.store.store import Store
+
+OnProgress = Callable[[int, int], None]  # bytes done, bytes in all
 
 
 class Tool(NamedTuple):
     """What a tool does to a log, and how it reports that; ``plan`` changes nothing."""
 
     plan: Callable[["Log"], Any]
-    work: Callable[["Log", "OnProgress"], Any]
+    work: Callable[["Log", OnProgress], Any]
     plan_line: Callable[[Any], str]
     line: Callable[[Any], str]
     sum_line: Callable[[list[Any]], str]
@@ -126,7 +126,7 @@ def _work(log: "Log", tool: Tool) -> Any:
         bar.clear()
 
 
-def _damage_lines(damages: "tuple[Damage, ...] | list[Damage]") -> list[str]:
+def _damage_lines(damages: "tuple[SegmentDamage, ...] | list[SegmentDamage]") -> list[str]:
     return [
         f"unchanged: {each.path} position {each.position} offset {each.offset}: {each.reason}"
         for each in damages
@@ -137,10 +137,10 @@ def _damage_lines(damages: "tuple[Damage, ...] | list[Damage]") -> list[str]:
 
 
 def rewriting(
-    target: "Target", work: Callable[["Log", "OnProgress"], "RewriteReport"], *, roll: bool
+    target: "RewriteTarget", work: Callable[["Log", OnProgress], "RewriteReport"], *, roll: bool
 ) -> Tool:
     """The tool that rewrites sealed segments; the target is checked before a store is opened."""
-    from kstore.maintenance.rewrite import plan_rewrite
+    from kstore.partition_files import plan_rewrite
 
     target.check()
     return Tool(lambda log: plan_rewrite(log, target, roll=roll), work, _plan_line, _line, _sum)

@@ -124,7 +124,7 @@ def offset_finder(text: str) -> "Callable[[Log], int | None]":
     if name in ("earliest", "earliest-local"):
         return lambda log: log.start_offset
     if name == "max-timestamp":
-        from kstore.log.time_lookup import newest_offset
+        from kstore.partition_files import newest_offset
 
         return newest_offset
     if not text.isdecimal():

@@ -113,12 +113,12 @@ def _to_broker(arguments: argparse.Namespace) -> "HandoverReport":
         return report
     bar = Progress(1)
 
-    def tell(done: int, total: int, name: str) -> None:
+    def on_progress(done: int, total: int, name: str) -> None:
         bar.total = max(total, 1)
         bar.update(done, name)
 
     try:
-        return hand_over(source, broker, progress=tell, **about)
+        return hand_over(source, broker, progress=on_progress, **about)
     finally:
         bar.clear()
 

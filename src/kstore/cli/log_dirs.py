@@ -10,10 +10,10 @@ from kstore.cli.common import ToolParser, WrongOptionsError, add_log_dir, log_di
 from kstore.cli.progress import Progress
 from kstore.cli.topics import node_id
 from kstore.config import parse_whole_number
-from kstore.files import filenames
+from kstore.partition_files import filenames
 
 if TYPE_CHECKING:
-    from kstore.store.manager import LogDirInfo
+    from kstore.partition_files import LogDirInfo
     from kstore.store.store import Store
 
 EPILOG = """\

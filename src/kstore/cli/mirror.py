@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise KStoreError(str(error)) from error
     bar = Progress(1, "k offsets/s", 1e3)
 
-    def tell(done: int, total: int, name: str) -> None:
+    def on_progress(done: int, total: int, name: str) -> None:
         bar.total = max(total, 1)
         bar.update(done, name)
 
@@ -107,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
             partitions=wanted,
             keep_deleted=arguments.keep_deleted,
             max_bytes_per_second=arguments.throttle,
-            progress=tell,
+            progress=on_progress,
         )
         status = 0
         try:
@@ -140,7 +140,7 @@ def numbers(text: str) -> list[int]:
 
 def read_settings(path: str) -> dict[str, str]:
     """A properties file, as text; KafkaSource knows which of it are numbers."""
-    from kstore.checkpoint.identity import parse_properties
+    from kstore.partition_files import parse_properties
 
     with open(path, "rb") as file:
         return parse_properties(file.read(), path)
@@ -155,7 +155,7 @@ def print_report(report: "MirrorReport") -> None:
         )
         for note in each.notes:
             print(f"  {note}")
-    made = "made here" if report.created else "was here"
+    made = "created" if report.created else "existed"
     print(
         f"{report.topic} (id {report.topic_id}, {made}): {report.bytes} bytes copied in "
         f"{report.seconds:.1f} s"

@@ -1,4 +1,4 @@
-"""A bar on standard error, where that is a terminal."""
+"""A progress bar on standard error, if that is a terminal."""
 
 import sys
 import time
@@ -8,19 +8,19 @@ _INTERVAL = 0.1  # seconds
 
 
 class Progress:
-    """Redraws one line now and then; nothing where nobody looks at it."""
+    """Redraws one line periodically; does nothing without a terminal."""
 
     def __init__(self, total: int, unit: str = "MB/s", scale: float = 1e6) -> None:
         self.total = max(total, 1)
         self._unit, self._scale = unit, scale
-        self.base = 0  # bytes of what was finished before
+        self.base = 0  # bytes of the tasks finished before
         self._shown = sys.stderr.isatty()
         self._started = time.monotonic()
         self._next = 0.0
         self._length = 0
 
     def update(self, done: int, name: str) -> None:
-        """So many bytes of the present piece are done."""
+        """Show that so many bytes of the current task are done."""
         now = time.monotonic()
         if not self._shown or now < self._next:
             return
@@ -35,7 +35,7 @@ class Progress:
         self._draw(line[:100])
 
     def clear(self) -> None:
-        """Leave an empty line behind."""
+        """Clear the line."""
         if self._length:
             self._draw("")
             sys.stderr.write("\r")

@@ -38,13 +38,13 @@ def describe(parser: ToolParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from kstore.maintenance.rewrite import Target
+    from kstore.partition_files import RewriteTarget
 
     codec, level, force, roll = (
         arguments.compression, arguments.level, arguments.force, arguments.roll
     )  # fmt: skip
     tool = each_partition.rewriting(
-        Target(codec, level, force=force, merge=arguments.merge),
+        RewriteTarget(codec, level, force=force, merge=arguments.merge),
         lambda log, progress: log.recompress(
             codec, level=level, force=force, merge=arguments.merge, roll=roll, progress=progress
         ),

@@ -9,7 +9,7 @@ from kstore.cli.common import ToolParser
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
-    from kstore.maintenance.reindex import ReindexReport
+    from kstore.partition_files import ReindexReport
 
 EPILOG = """\
 examples:

@@ -9,8 +9,8 @@ from kstore.cli.common import ToolParser, WrongOptionsError
 from kstore.cli.progress import Progress
 
 if TYPE_CHECKING:
-    from kstore.maintenance.repair import PartitionRepair, RepairReport
-    from kstore.segment.salvage import Damage
+    from kstore.maintenance.repair import RepairReport
+    from kstore.partition_files import Damage, PartitionRepair
 
 EPILOG = """\
 examples:
@@ -55,14 +55,14 @@ def run(arguments: argparse.Namespace) -> int:
         raise WrongOptionsError("--execute and --output go together")
     bar = Progress(0)
 
-    def tell(done: int, total: int, name: str) -> None:
+    def on_progress(done: int, total: int, name: str) -> None:
         bar.total = max(total, 1)
         bar.update(done, name)
 
     if arguments.execute:
-        report = repair(arguments.path, arguments.output, progress=tell)
+        report = repair(arguments.path, arguments.output, progress=on_progress)
     else:
-        report = plan_repair(arguments.path, progress=tell)
+        report = plan_repair(arguments.path, progress=on_progress)
     bar.clear()
     if arguments.json:
         print(json.dumps(as_tree(report), indent=2))

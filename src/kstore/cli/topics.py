@@ -146,8 +146,7 @@ def own_settings(topic: "Topic") -> str:
 
 def node_id(store: "Store") -> int:
     """The broker that the directory belongs to; 0 where none does."""
-    from kstore.checkpoint.identity import read_meta_properties
-    from kstore.files.files import DISK
+    from kstore.partition_files import DISK, read_meta_properties
 
     for path in store.paths:
         meta = read_meta_properties(DISK, path)

@@ -20,17 +20,14 @@ from kstore.cli.common import (
 from kstore.cli.progress import Progress
 from kstore.errors import KStoreError
 from kstore.integers import INT32_MAX
-from kstore.verify.report_lines import count_of, finding_lines, state_of, status_of
+from kstore.partition_files import count_of, finding_lines, state_of, status_of
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
-    from kstore.store.found_logs import FoundLog
+    from kstore.partition_files import FoundLog, MissingFolder, StateReader, VerifyReport
     from kstore.store.store import Store
-    from kstore.verify.log_dir_state import StateReader
-    from kstore.verify.missing_folders import MissingFolder
-    from kstore.verify.partition import VerifyReport
 
-GONE = "left out, it was deleted meanwhile"
+GONE = "skipped, it was deleted meanwhile"
 EPILOG = """\
 examples:
   kstore verify --log-dir /var/kafka-logs
@@ -83,19 +80,18 @@ def describe(parser: ToolParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from kstore.files.files import DISK
-    from kstore.verify.log_dir_state import StateReader
+    from kstore.partition_files import DISK, StateReader
 
     states = StateReader(DISK)
     with open_store(arguments, "a" if arguments.seal else "r") as store:
-        logs, left_out = chosen(store, arguments)
+        logs, notes = chosen(store, arguments)
         progress = Progress(sum(found.size for found in logs))
         reports: list[tuple[Log | MissingFolder, VerifyReport]] = []
         for found in logs:
             log = found.log
-            report = audit_if_there(found, arguments.threads, progress, states)
+            report = audit_if_present(found, arguments.threads, progress, states)
             if report is None:
-                left_out.append(f"{log.topic}-{log.partition}: {GONE}")
+                notes.append(f"{log.topic}-{log.partition}: {GONE}")
                 continue
             reports.append((log, report))
             if arguments.seal and report.ok and not report.warning_count:
@@ -104,19 +100,18 @@ def run(arguments: argparse.Namespace) -> int:
             reports += _missing(store, arguments.topic)
         progress.clear()
         if not reports:
-            why = "; ".join(left_out) or f"no partitions in {', '.join(store.paths)}"
+            why = "; ".join(notes) or f"no partitions in {', '.join(store.paths)}"
             raise KStoreError(f"nothing was verified: {why}")
         if arguments.json:
-            print(json.dumps(as_tree(reports, left_out), indent=2))
+            print(json.dumps(as_tree(reports, notes), indent=2))
         else:
-            tell(reports, left_out)
+            print_report(reports, notes)
     return status_of(report for _, report in reports)
 
 
 def _missing(store: "Store", pattern: str | None) -> "list[tuple[MissingFolder, VerifyReport]]":
-    """The partitions whose folder is gone, each with a report that says so."""
-    from kstore.files.files import DISK
-    from kstore.verify.missing_folders import find_missing_folders
+    """The partitions whose folder is missing, each with a report of that."""
+    from kstore.partition_files import DISK, find_missing_folders
 
     missing = find_missing_folders(DISK, store.paths)
     wanted = names_matching((each.topic for each in missing), pattern)
@@ -124,8 +119,8 @@ def _missing(store: "Store", pattern: str | None) -> "list[tuple[MissingFolder, 
 
 
 def chosen(store: "Store", arguments: argparse.Namespace) -> "tuple[list[FoundLog], list[str]]":
-    """The partitions to verify, and lines on topics that were deleted since they were listed."""
-    from kstore.store.found_logs import find_logs
+    """The partitions to verify, and notes on topics deleted since they were listed."""
+    from kstore.partition_files import find_logs
 
     if arguments.partition is not None:
         if not arguments.topic:
@@ -138,10 +133,10 @@ def chosen(store: "Store", arguments: argparse.Namespace) -> "tuple[list[FoundLo
     return find_logs(store, names)
 
 
-def audit_if_there(
+def audit_if_present(
     found: "FoundLog", threads: int, progress: Progress, states: "StateReader"
 ) -> "VerifyReport | None":
-    """The audit of a partition; None where it was deleted since it was found."""
+    """The audit of a partition; None if it was deleted since it was listed."""
     try:
         report = audit(found.log, threads, progress, states)
     except KStoreError:
@@ -155,20 +150,20 @@ def audit(log: "Log", threads: int, progress: Progress, states: "StateReader") -
     name = f"{log.topic}-{log.partition}"
     report = log.verify(
         threads=threads,
-        map_sealed=False,  # a broker may cut any file of its own in place
+        map_sealed=False,  # a broker may truncate any of its files
         progress=lambda done, total: progress.update(done, name),
         states=states,
     )
     progress.base += report.bytes
     if log.topic in INTERNAL:
-        from kstore.coordinator.group.verify_keys import warn_of_undecodable_keys
+        from kstore.partition_files import warn_of_undecodable_keys
 
         warn_of_undecodable_keys(report, log)
     return report
 
 
 def as_tree(
-    reports: "list[tuple[Log | MissingFolder, VerifyReport]]", left_out: list[str]
+    reports: "list[tuple[Log | MissingFolder, VerifyReport]]", notes: list[str]
 ) -> dict[str, Any]:
     partitions = []
     for log, report in reports:
@@ -181,11 +176,13 @@ def as_tree(
         }
         partitions.append(entry)
     ok = all(report.ok for _, report in reports)
-    return {"ok": ok, "partitions": partitions, **({"left_out": left_out} if left_out else {})}
+    return {"ok": ok, "partitions": partitions, **({"left_out": notes} if notes else {})}
 
 
-def tell(reports: "list[tuple[Log | MissingFolder, VerifyReport]]", left_out: list[str]) -> None:
-    """One line a partition, its findings below it, what was left out, and the sum."""
+def print_report(
+    reports: "list[tuple[Log | MissingFolder, VerifyReport]]", notes: list[str]
+) -> None:
+    """Print a line per partition with its findings, then the notes and the totals."""
     for log, report in reports:
         bare = report.unsealed_batches
         sealed = f", {count_of(bare, 'batch', 'es')} without a seal" if bare else ""
@@ -199,7 +196,7 @@ def tell(reports: "list[tuple[Log | MissingFolder, VerifyReport]]", left_out: li
         )
         for line in finding_lines(report):
             print(line)
-    for line in left_out:
+    for line in notes:
         print(line)
     damaged = sum(not report.ok for _, report in reports)
     warned = sum(report.ok and report.warning_count > 0 for _, report in reports)

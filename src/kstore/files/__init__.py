@@ -1,1 +1,19 @@
-"""The disk: every system call, every file name, and what guards files that are being changed."""
+"""The disk: every system call, every file name, and what guards files that change.
+
+Modules:
+
+- descriptor_limit: File descriptors, of which a process has a limited number (``ulimit -n``)
+- failure_detector: Detects I/O failures of a disk and takes its log directory offline, while
+  others continue
+- filenames: Names of everything in a log directory: formats and parses them, and no other module
+  does
+- files: Every system call of kstore that accesses a disk
+- map_budget: Limits how many segments are mapped at once, for address space and descriptors
+- marker: Marker files for the state of a partition's folder, with the content ``{"format":1}``
+- modification_time: Whether a directory's modification time shows every change since it was read
+- process_lifetime: Open objects of this process: closed at exit, disabled in a forked child
+- publish_barrier: The barrier of a publication: readers show nothing behind it until all of it is
+  published
+- staging_area: Files prepared beside a log, under names that are not part of it, until they are
+  renamed
+"""

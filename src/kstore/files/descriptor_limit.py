@@ -10,16 +10,16 @@ from kstore.errors import TooManyOpenFilesError
 
 
 def lacks_descriptors(error: OSError) -> bool:
-    """Whether a call failed only because no descriptor was free: the disk was not asked."""
+    """Whether a call failed only because no descriptor was free: the disk was not accessed."""
     return error.errno in (errno.EMFILE, errno.ENFILE)
 
 
 def too_many_open_files(
     doing: str, error: OSError, path: str | os.PathLike[str] | None
 ) -> TooManyOpenFilesError:
-    """The error that says which limit to raise."""
+    """The error, which names the limit to raise."""
     if error.errno == errno.ENFILE:
-        advice = "the whole system has too many open files: raise the sysctl fs.file-max"
+        advice = "the system has too many open files: raise the sysctl fs.file-max"
     else:
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         advice = (
@@ -31,10 +31,10 @@ def too_many_open_files(
 
 
 class SpareDescriptors:
-    """Descriptors that nobody uses, so that a close that needs some finds them free.
+    """Unused descriptors, which :meth:`release` frees for a close that needs some.
 
-    They refer to no file. Closed by :meth:`release`, at the latest with this object. Without
-    free descriptors there are fewer.
+    They refer to no file, and are closed with this object at the latest. Where no descriptors
+    are free there are fewer.
     """
 
     def __init__(self, count: int) -> None:
@@ -44,5 +44,5 @@ class SpareDescriptors:
                 self._owned.append(OwnedDescriptor(os.eventfd(0, os.EFD_CLOEXEC)))
 
     def release(self) -> None:
-        """Close them; again is harmless."""
+        """Close them; a second call does nothing."""
         self._owned.clear()

@@ -1,8 +1,8 @@
-"""Detects I/O failures of a disk, so that its log directory goes offline and the others go on.
+"""Detects I/O failures of a disk and takes its log directory offline, while others continue.
 
-Each log directory has one of these between itself and the real disk. A full disk, a lack of
+Each log directory has a detector between itself and the real disk. A full disk, a lack of
 descriptors or a missing file is no failure; an input/output error or a disk that vanished
-is. Which errors count is Kafka's question too (LogDirFailureChannel: any IOException there).
+is. Kafka's counterpart is LogDirFailureChannel, where any IOException counts.
 """
 
 import errno
@@ -27,7 +27,7 @@ _FAILURES = frozenset(
         errno.EREMOTEIO,
         errno.EROFS,  # file systems turn read-only when their disk fails
         errno.ESTALE,
-        errno.EUCLEAN,  # "structure needs cleaning": damaged metadata
+        errno.EUCLEAN,  # "structure needs cleaning": corrupt metadata
         errno.ENOTCONN,
         errno.ESHUTDOWN,
         errno.ETIMEDOUT,
@@ -39,20 +39,20 @@ _OUR_OWN = frozenset(
 
 
 def is_failure(error: StorageError) -> bool:
-    """Whether the error says that the disk, not the file or the process, is at fault."""
+    """Whether the disk is at fault, not the file or the process."""
     return error.errno in _FAILURES
 
 
 def keeps_from_opening(error: StorageError) -> bool:
-    """Whether a directory that gives this error while it is opened is left out.
+    """Whether a directory that gives this error when it is opened is skipped.
 
-    More than a failure: a directory that is missing or forbidden is not there for us, either.
+    More than a failure: a missing or forbidden directory is skipped, too.
     """
     return error.errno not in _OUR_OWN
 
 
 class FailureDetectingFiles(Files):
-    """Hands every call on to another ``Files``; reports each failure of the disk first."""
+    """Passes every call to another ``Files``; reports each failure of the disk first."""
 
     def __init__(self, files: Files, on_failure: Callable[[StorageError], None]) -> None:
         self.inner = files

@@ -1,8 +1,8 @@
-"""Names of everything in a log directory, both ways; the only module that knows them.
+"""Names of everything in a log directory: formats and parses them, and no other module does.
 
 Rules: Kafka's LogFileUtils, UnifiedLog.parseTopicPartitionName and Topic.validate. A base offset
-is written with exactly 20 digits, which is how Kafka reopens a segment; other spellings of a
-number are nobody's file and are left alone.
+is written with exactly 20 digits, which is how Kafka reopens a segment; files with other spellings
+of a number are ignored.
 """
 
 import re
@@ -16,10 +16,10 @@ INDEX = "index"
 TIME_INDEX = "timeindex"
 TRANSACTION_INDEX = "txnindex"
 SNAPSHOT = "snapshot"
-KRAFT_SNAPSHOT = "checkpoint"  # of the cluster's metadata: batches, and no part of the log
+KRAFT_SNAPSHOT = "checkpoint"  # of the cluster's metadata: batches outside of the log
 SEGMENT_KINDS = (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX)  # the order in which Kafka renames
 
-DELETED_SUFFIX = ".deleted"  # retired, waits to be unlinked
+DELETED_SUFFIX = ".deleted"  # retired, to be removed after a delay
 CLEANED_SUFFIX = ".cleaned"  # being written by compaction, incomplete
 SWAP_SUFFIX = ".swap"  # complete, about to replace old segments
 
@@ -36,25 +36,25 @@ CLUSTER_METADATA = "__cluster_metadata-0"  # KRaft's own log: of no topic
 
 # kstore's own, in a log directory. A prefix is followed by an id or a group.
 TOPICS_FILE = "kstore.topics"  # settings of the topics
-UNCLEANABLE = "kstore.uncleanable"  # partitions that the log cleaner leaves alone
+UNCLEANABLE = "kstore.uncleanable"  # partitions that the log cleaner skips
 OFFSETS_PREFIX = "kstore.offsets."  # committed offsets of one group
 OFFSETS_LOCK_PREFIX = "kstore.offsets-lock."
 PUBLISHING_PREFIX = "kstore.publishing."  # the manifest of a publication in progress
 PUBLISHED_PREFIX = "kstore.published."  # what a Spark query published last
 STAGED_PREFIX = "kstore.staged."  # batches that a Spark task wrote for a publication
 UNFINISHED = "kstore.unfinished"  # in a log directory that repair has not finished writing
-MOVED = "kstore.moved"  # in a partition's folder: this copy is whole, another one has to go
+MOVED = "kstore.moved"  # in a partition's folder: this copy is complete, the other is removed
 
-FENCE = "kstore.fence"  # in a partition's folder: readers show nothing behind it
-KNOWN_GAPS = "kstore.gaps"  # offsets that are in no batch, and why that is no loss
+FENCE = "kstore.fence"  # in a partition's folder: readers show nothing behind this barrier
+KNOWN_GAPS = "kstore.gaps"  # offsets that are in no batch, and are no loss
 LOST_SEGMENTS = "kstore.lost"  # offsets whose segments disappeared
 HANDOVER = "kstore.handover"  # in a broker's partition folder: the copy is not complete
 UNSYNCED = "kstore.unsynced"  # a sync failed: the disk may lack what reads show
 CUT_PREFIX = "kstore.cut."  # bytes that recovery cut off
 UNREADABLE_PREFIX = "kstore.unreadable."  # a side file that does not parse
 REWRITE_PREFIX = "kstore.rewrite."  # files that are being prepared beside a log
-STAGED_SUFFIX = ".staged"  # of those: no Kafka file ends so
-TEMPORARY_SUFFIX = ".tmp"  # a file that is written before it is renamed to its name
+STAGED_SUFFIX = ".staged"  # of those: no Kafka file has this suffix
+TEMPORARY_SUFFIX = ".tmp"  # of a file until it is complete and renamed
 
 DELETE = "delete"
 FUTURE = "future"
@@ -77,7 +77,7 @@ _RETIRED = re.compile(r"(.+)\.([^.]+)-(delete|future|stray)")
 
 
 class Parsed(NamedTuple):
-    """A file of a segment, or a producer snapshot: its number, kind and suffix ("" if live)."""
+    """A file of a segment, or a producer snapshot: its offset, kind and suffix ("" if live)."""
 
     base_offset: int
     kind: str
@@ -133,7 +133,7 @@ def snapshot_name(end_offset: int, suffix: str = "") -> str:
 
 
 def parse(name: str) -> Parsed | None:
-    """Take a segment's file name apart; None for every other name, however close."""
+    """Parse a segment's file name; None for every other name, however similar."""
     match = _SEGMENT_FILE.fullmatch(name)
     if match is None:
         return None
@@ -150,12 +150,12 @@ def parse_kraft_snapshot(name: str) -> tuple[int, int] | None:
 
 
 def cut_name(base_offset: int, position: int, number: int) -> str:
-    """Where recovery keeps what it cut from a segment; number tells several cuts apart."""
+    """The file for bytes that recovery cut from a segment; ``number`` distinguishes the cuts."""
     return f"{CUT_PREFIX}{base_offset:020d}.{position}.{number}"
 
 
 def unreadable_name(name: str, number: int) -> str:
-    """Where a side file is kept that does not parse."""
+    """The file name of a quarantined side file, which does not parse."""
     return f"{UNREADABLE_PREFIX}{name}.{number}"
 
 
@@ -165,7 +165,7 @@ def parse_cut_name(name: str) -> CutName | None:
 
 
 def seal_name(base_offset: int) -> str:
-    """The file that guards a rolled segment's headers."""
+    """The file with the header checksums of a rolled segment."""
     return f"{SEAL}{base_offset:020d}"
 
 
@@ -190,12 +190,12 @@ def check_topic_name(name: str) -> None:
         )
     if _TOPIC.fullmatch(name) is None:
         raise InvalidTopicError(
-            f"a topic name is made of letters, digits, '.', '_' and '-' (ASCII), not {name!r}"
+            f"a topic name consists of letters, digits, '.', '_' and '-' (ASCII), not {name!r}"
         )
 
 
 def collision_key(topic: str) -> str:
-    """Equal for two topics that Kafka refuses side by side: ``.`` and ``_`` look alike there."""
+    """Equal for two topics that Kafka refuses together, as it treats ``.`` and ``_`` as equal."""
     return topic.replace(".", "_")
 
 
@@ -208,9 +208,9 @@ def partition_directory(topic: str, partition: int) -> str:
 
 
 def retired_directory(topic: str, partition: int, state: str, unique: str) -> str:
-    """``<topic>-<partition>.<unique>-<state>``: a partition being deleted, moved or put aside.
+    """``<topic>-<partition>.<unique>-<state>``: a partition being deleted, moved or set aside.
 
-    The topic is shortened where the name would pass 255 characters, as Kafka does.
+    Shortens the topic where the name would exceed 255 characters, as Kafka does.
     """
     if state not in (DELETE, FUTURE, STRAY):
         raise ValueError(f"a directory's state is delete, future or stray, not {state!r}")
@@ -231,10 +231,10 @@ def is_of_internal_topic(directory: str) -> bool:
 
 
 def parse_partition_directory(name: str) -> PartitionName | None:
-    """Take a partition directory's name apart; None where it is not one.
+    """Parse a partition directory's name; None where it is not one.
 
-    Stricter than Kafka in one thing: the partition must be written as Kafka writes it (no sign,
-    no leading zero), because every other spelling would be reopened under another name.
+    Stricter than Kafka: the partition must be written as Kafka writes it (no sign,
+    no leading zero), because any other spelling would be reopened under another name.
     """
     state = unique = ""
     if name.endswith(("-delete", "-future", "-stray")):
@@ -245,7 +245,7 @@ def parse_partition_directory(name: str) -> PartitionName | None:
     topic, _, number = name.rpartition("-")
     if not _is_topic(topic):
         return None
-    # A store of ten thousand partitions opens in the time that this takes: no pattern here.
+    # Opening a store of ten thousand partitions takes mostly this: so no pattern here.
     if not (number.isascii() and number.isdigit()) or (number[0] == "0" and number != "0"):
         return None
     partition = int(number) if len(number) <= 10 else _INT32_MAX + 1

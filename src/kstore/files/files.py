@@ -1,8 +1,8 @@
-"""Every system call of kstore that touches a disk.
+"""Every system call of kstore that accesses a disk.
 
-Nothing else in the package opens, writes, renames or syncs a file, so a test can stand in for
-the disk: it replaces :data:`DISK` by a ``Files`` that records, lies, fails or loses power.
-Errors of the system surface as :class:`kstore.errors.StorageError` with ``errno`` and ``path``.
+No other module opens, writes, renames or syncs a file, so a test can replace the disk: it passes a
+``Files`` that records, fails or loses power instead of :data:`DISK`.
+System errors are raised as :class:`kstore.errors.StorageError` with ``errno`` and ``path``.
 """
 
 import errno
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 _IOV_MAX = 1024
-_SYNCS = 8  # that wait for the disk at the same time
+_SYNCS = 8  # in parallel
 _OPEN_AT_ONCE = 64  # files that are replaced together
-_ZEROS = bytes(1 << 20)  # what a piece of a file is compared with
+_ZEROS = bytes(1 << 20)  # compared with a file's bytes
 _MADV_POPULATE_READ = 22  # not named by Python's mmap before 3.13
-# struct flock of 64-bit Linux: l_type, l_whence, l_start, l_len, l_pid; length 0 = whole file.
+# struct flock of 64-bit Linux: l_type, l_whence, l_start, l_len, l_pid; length 0 = entire file.
 _FLOCK = struct.Struct("hhqqi4x")
 
 _ADVICE = {
@@ -39,10 +39,10 @@ _ADVICE = {
     errno.EFBIG: "the file may not grow that far (file size limit of the process or file system)",
     errno.EROFS: "the file system is read-only; open the store with mode='r'",
     errno.EACCES: "no permission; check the owner and the mode of the directory",
-    errno.ELOOP: "a symbolic link stands where a file of the log belongs",
+    errno.ELOOP: "a symbolic link has the name of a file of the log",
 }
 
-# O_NONBLOCK: a pipe that stands in place of a file must not hang the opening.
+# O_NONBLOCK: a pipe with the name of a file must not block the open.
 _OPEN_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
@@ -51,19 +51,19 @@ class Lock:
 
     An *open file description* lock: Java's ``FileChannel.lock`` (Kafka) and every other process
     see it, a second open in this process too, and closing another descriptor of the file does
-    not drop it. A forked child shares it: whoever forks must not use the store in the child.
+    not drop it. A forked child shares it and must not use the store.
     """
 
     def __init__(self, path: str, fd: int) -> None:
         self.path = path
-        self._file = OwnedDescriptor(fd)  # which gives the lock back when nobody has it any more
+        self._file = OwnedDescriptor(fd)  # which releases the lock with this object
 
     @property
     def held(self) -> bool:
         return self._file.fd >= 0
 
     def release(self) -> None:
-        """Give the lock back; again is harmless. The file stays, as Kafka leaves it."""
+        """Release the lock; a second call does nothing. The file stays, as with Kafka."""
         fd = self._file.take()
         if fd >= 0:
             os.close(fd)
@@ -78,8 +78,8 @@ class Lock:
 class Files:
     """The real disk. Stateless, so one instance serves all threads.
 
-    ``native`` tells the append kernel whether it may call ``write(2)`` on a descriptor itself;
-    a stand-in sets it to False and then sees every byte pass through :meth:`write`.
+    ``native`` allows the append kernel to call ``write(2)`` on a descriptor itself;
+    a test double sets it to False and receives every byte in :meth:`write`.
     """
 
     native: bool = True
@@ -114,7 +114,7 @@ class Files:
             raise _storage_error("cannot close", fd, error) from error
 
     def duplicate(self, fd: int) -> int:
-        """Another descriptor of the same open file: it stays good when fd is closed."""
+        """Another descriptor of the same open file, valid after fd is closed."""
         try:
             return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 0)
         except OSError as error:
@@ -124,7 +124,7 @@ class Files:
         return _status(fd).st_size
 
     def stamp(self, fd: int) -> tuple[int, int, int]:
-        """Inode, change time in nanoseconds and size: another file, or other bytes, differ."""
+        """Inode, change time in nanoseconds and size, which differ after any change."""
         about = _status(fd)
         return about.st_ino, about.st_ctime_ns, about.st_size
 
@@ -133,7 +133,7 @@ class Files:
         return _status(fd).st_mtime_ns // 1_000_000
 
     def pread(self, fd: int, size: int, position: int) -> bytes:
-        """Read up to size bytes; less only where the file ends."""
+        """Read up to size bytes; fewer only where the file ends."""
         try:
             data = os.pread(fd, size, position)
             if len(data) == size or not data:
@@ -151,7 +151,7 @@ class Files:
             raise _storage_error("cannot read", fd, error) from error
 
     def preadv_into(self, fd: int, buffer: bytearray | memoryview, position: int) -> int:
-        """Fill the buffer from the file; returns how many bytes, less only where the file ends."""
+        """Fill the buffer from the file; returns the bytes read, fewer only where the file ends."""
         try:
             with memoryview(buffer).cast("B") as view:
                 done = 0
@@ -162,7 +162,7 @@ class Files:
             raise _storage_error("cannot read", fd, error) from error
 
     def only_zeros(self, fd: int, start: int, end: int) -> bool:
-        """Whether these bytes of the file are zeros, as far as it has them."""
+        """Whether these bytes of the file are zeros; bytes beyond its end do not count."""
         for position in range(start, end, len(_ZEROS)):
             data = self.pread(fd, min(len(_ZEROS), end - position), position)
             if data != _ZEROS[: len(data)]:
@@ -170,10 +170,10 @@ class Files:
         return True
 
     def write(self, fd: int, *buffers: bytes | bytearray | memoryview) -> int:
-        """Write all buffers whole at the descriptor's end (files are opened with O_APPEND).
+        """Write all buffers completely at the file's end (it is opened with O_APPEND).
 
-        Short writes are resumed. Returns the number of bytes. After an error some bytes may have
-        been written: the caller knows its end and cuts the file back to it.
+        Resumes short writes. Returns the number of bytes. After an error some bytes may have
+        been written: the caller truncates the file to its known end.
         """
         try:
             if len(buffers) == 1:
@@ -186,7 +186,7 @@ class Files:
             raise _storage_error("cannot write", fd, error) from error
 
     def pwrite(self, fd: int, data: bytes | bytearray | memoryview, position: int) -> int:
-        """Write data whole at a position (not for files opened with O_APPEND)."""
+        """Write data completely at a position (not for files opened with O_APPEND)."""
         try:
             with memoryview(data).cast("B") as view:
                 done = 0
@@ -197,21 +197,21 @@ class Files:
             raise _storage_error("cannot write", fd, error) from error
 
     def truncate(self, fd: int, size: int) -> None:
-        """Cut the file, or extend it by a hole of zeros."""
+        """Truncate the file, or extend it by a hole of zeros."""
         try:
             os.ftruncate(fd, size)
         except OSError as error:
             raise _storage_error("cannot set the size of", fd, error) from error
 
     def allocate(self, fd: int, size: int) -> None:
-        """Give the file its blocks up to size, so that no later write there lacks space."""
+        """Allocate the file's blocks up to size, so that later writes there need no space."""
         try:
             os.posix_fallocate(fd, 0, size)
         except OSError as error:
             raise _storage_error("cannot allocate", fd, error) from error
 
     def start_writing(self, fd: int, position: int, size: int) -> None:
-        """Have the disk begin with a part of the file, where it can: nothing is durable by it."""
+        """Start writing a range of the file to disk, where possible; makes nothing durable."""
         from kstore._native.files.page_cache import start_writing
 
         start_writing(fd, position, size)
@@ -231,8 +231,8 @@ class Files:
     def map(self, fd: int, size: int) -> mmap.mmap:
         """Map the first size bytes (more than 0) read-only.
 
-        The map keeps a descriptor of its own. Only files that nobody cuts may be mapped: to
-        touch a page beyond a file's end kills the process.
+        The map keeps its own descriptor. Only files that no process truncates may be mapped:
+        access to a page beyond a file's end kills the process.
         """
         try:
             return mmap.mmap(fd, size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
@@ -240,22 +240,22 @@ class Files:
             raise _storage_error("cannot map", fd, error) from error
 
     def read_ahead(self, fd: int, position: int, size: int) -> None:
-        """Tell the system that these bytes will be read soon; does not wait for them."""
+        """Announce that these bytes will be read soon; does not wait for them."""
         try:
             os.posix_fadvise(fd, position, size, os.POSIX_FADV_WILLNEED)
         except OSError as error:
             raise _storage_error("cannot read", fd, error) from error
 
     def prefault(self, mapped: mmap.mmap, position: int, size: int, fd: int) -> None:
-        """Bring a part of a map into memory (position a multiple of the page size).
+        """Load a range of a map into memory (position a multiple of the page size).
 
-        A disk that cannot read it raises StorageError here; later it would kill the process.
+        Raises StorageError if the disk cannot read it; later that would kill the process.
         The descriptor only names the file in the error.
         """
         from kstore._native.files.page_cache import populate
 
         failed = populate(mapped, position, size, _MADV_POPULATE_READ)
-        if failed in (0, errno.EINVAL):  # before Linux 5.14: the pages come when touched
+        if failed in (0, errno.EINVAL):  # before Linux 5.14: pages are loaded on access
             return
         code = errno.EIO if failed == errno.EFAULT else failed
         raise _storage_error("cannot read", fd, OSError(code, os.strerror(code)))
@@ -272,7 +272,7 @@ class Files:
         return self.kind(path) is not None
 
     def kind(self, path: str | os.PathLike[str]) -> str | None:
-        """``"file"``, ``"directory"``, ``"other"``, or None where there is nothing."""
+        """``"file"``, ``"directory"``, ``"other"``, or None where nothing exists."""
         try:
             mode = os.stat(path).st_mode
         except (FileNotFoundError, NotADirectoryError):
@@ -284,7 +284,7 @@ class Files:
         return "file" if stat.S_ISREG(mode) else "other"
 
     def read(self, path: str | os.PathLike[str], limit: int = 1 << 28) -> bytes:
-        """The whole of a small file; more than limit bytes are refused before they are read."""
+        """All bytes of a small file; more than limit bytes are refused before they are read."""
         fd = self.open(path)
         try:
             size = self.size(fd)
@@ -299,7 +299,7 @@ class Files:
             self.close(fd)
 
     def about(self, path: str | os.PathLike[str]) -> os.stat_result:
-        """What the system says of the file of this name: whose it is, where, how many names."""
+        """The status of the file of this name (stat): owner, device, number of names."""
         return _status(path)
 
     def modified_ns(self, path: str | os.PathLike[str]) -> int:
@@ -307,14 +307,14 @@ class Files:
         return self.about(path).st_mtime_ns
 
     def set_modified_ns(self, path: str | os.PathLike[str], when: int) -> None:
-        """Set the time of the last modification: a copy of a segment is as old as the segment."""
+        """Set the time of the last modification; a copy of a segment keeps the segment's."""
         try:
             os.utime(path, ns=(when, when))
         except OSError as error:
             raise _storage_error("cannot set the time of", path, error) from error
 
     def identity_of(self, path: str | os.PathLike[str]) -> tuple[int, int] | None:
-        """Inode and size of the file of this name; None where there is nothing."""
+        """Inode and size of the file of this name; None where nothing exists."""
         try:
             about = os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -329,7 +329,7 @@ class Files:
     def copy(
         self, source: str | os.PathLike[str], target: str | os.PathLike[str], size: int
     ) -> None:
-        """Make target a synced copy of source's first size bytes, shared blocks where possible."""
+        """Make target a synced copy of source's first size bytes, sharing blocks if possible."""
         source_fd = self.open(source)
         try:
             fd = self.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -350,14 +350,14 @@ class Files:
             self.close(source_fd)
 
     def listdir(self, path: str | os.PathLike[str]) -> list[str]:
-        """Names of everything in a directory, sorted."""
+        """All names in a directory, sorted."""
         try:
             return sorted(os.listdir(path))
         except OSError as error:
             raise _storage_error("cannot list", path, error) from error
 
     def list_directories(self, path: str | os.PathLike[str]) -> list[str]:
-        """Names of the directories in a directory (links to directories included), sorted."""
+        """Names of the directories in a directory (also of links to directories), sorted."""
         try:
             with os.scandir(path) as entries:
                 return sorted(entry.name for entry in entries if entry.is_dir())
@@ -375,7 +375,7 @@ class Files:
             raise _storage_error("cannot list", path, error) from error
 
     def scan(self, path: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
-        """Names in a directory, in no order: those of directories, and all the others."""
+        """Names in a directory, unordered: those of directories, and all others."""
         directories: list[str] = []
         others: list[str] = []
         try:
@@ -387,7 +387,7 @@ class Files:
         return directories, others
 
     def make_directory(self, path: str | os.PathLike[str]) -> None:
-        """Make one directory; it must not exist. The caller syncs the parent."""
+        """Create one directory; it must not exist. The caller syncs the parent."""
         try:
             os.mkdir(path, 0o755)
         except OSError as error:
@@ -407,7 +407,7 @@ class Files:
             raise _storage_error("cannot remove the directory", path, error) from error
 
     def rename(self, source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
-        """Rename atomically, over an existing target if there is one."""
+        """Rename atomically, replacing an existing target."""
         try:
             os.rename(source, target)
         except OSError as error:
@@ -427,21 +427,21 @@ class Files:
     def sync_all(
         self, fds: Sequence[int], directories: Collection[str] = (), *, only_data: bool = False
     ) -> None:
-        """Sync files and directories side by side, so that the disk takes them together.
+        """Sync files and directories in parallel.
 
-        A journal commits once for those who wait at the same time, and once each for those who
-        come one after another. Raises the first error when all are done.
+        A file system's journal commits once for all syncs that wait at the same time. Raises the
+        first error when all are done.
         """
         sync = self.fdatasync if only_data else self.fsync
-        if len(fds) == 1 and not directories:  # a commit: nobody to be side by side with
+        if len(fds) == 1 and not directories:  # a commit: needs no thread
             sync(fds[0])
             return
         work = [partial(sync, fd) for fd in fds]
         work += [partial(self.sync_directory, path) for path in dict.fromkeys(directories)]
         done: list[Future[None]] = []
-        with suppress(RuntimeError):  # the interpreter ends, and takes no threads any more
+        with suppress(RuntimeError):  # the interpreter is ending and starts no threads
             if len(work) > 1:
-                from concurrent.futures import ThreadPoolExecutor  # kstore's import needs none
+                from concurrent.futures import ThreadPoolExecutor  # slow to import
 
                 with ThreadPoolExecutor(min(len(work), _SYNCS)) as pool:
                     done = [pool.submit(each) for each in work]
@@ -452,9 +452,9 @@ class Files:
             each()
 
     def write_atomically(self, path: str | os.PathLike[str], data: bytes) -> None:
-        """Replace a small file so that every moment shows either the old or the new content.
+        """Replace a small file so that a reader sees either the old or the new content.
 
-        Kafka's way: ``<name>.tmp`` written and synced, renamed over the target, directory synced.
+        As Kafka: writes and syncs ``<name>.tmp``, renames it over the target, syncs the directory.
         """
         self.write_all_atomically([(path, data)])
 
@@ -465,13 +465,13 @@ class Files:
     ) -> None:
         """Replace several small files, each as :meth:`write_atomically` does, in this order.
 
-        They are synced together, so many at a time as may be open. A crash may come between two
+        They are synced together, up to the limit of open files. A crash may come between two
         of the renames, or show a later one without an earlier one: they must not depend on each
-        other. What the descriptors ``beside`` have is synced with the first ones.
+        other. The descriptors ``beside`` are synced with the first ones.
         """
         for first in range(0, len(contents), _OPEN_AT_ONCE):
-            here = contents[first : first + _OPEN_AT_ONCE]
-            self._write_and_rename(here, () if first else beside)
+            batch = contents[first : first + _OPEN_AT_ONCE]
+            self._write_and_rename(batch, () if first else beside)
         self.sync_all([], [os.path.dirname(os.fspath(path)) or "." for path, _ in contents])
 
     def _write_and_rename(
@@ -504,11 +504,11 @@ class Files:
     def lock(self, path: str | os.PathLike[str], start: int = 0, size: int = 0) -> Lock:
         """Lock a file exclusively, creating it where missing; never waits.
 
-        With a size, only that many bytes from start on (they need not exist): a file can carry
-        many locks.
+        With a size, locks only that many bytes from start on (they need not exist): a file can
+        have many locks.
 
-        Raises StoreLockedError where anybody else holds it: another process (Kafka's broker
-        included) or another lock of this process.
+        Raises StoreLockedError where another process (such as Kafka's broker) or another lock of
+        this process holds it.
         """
         name = os.fspath(path)
         fd = self.open(name, os.O_RDWR | os.O_CREAT)
@@ -520,7 +520,7 @@ class Files:
             os.close(fd)
             if error.errno in (errno.EAGAIN, errno.EACCES):
                 raise StoreLockedError(
-                    "somebody else has this directory open for writing (kstore or a Kafka "
+                    "another process has this directory open for writing (kstore or a Kafka "
                     "broker); stop it, or open with mode='r'",
                     path=name,
                 ) from None
@@ -531,7 +531,7 @@ class Files:
         return Lock(name, fd)
 
     def probe(self, path: str | os.PathLike[str]) -> bool:
-        """Whether somebody holds the lock, without taking it. A missing file: nobody does."""
+        """Whether a process holds the lock, without taking it; False for a missing file."""
         if not self.exists(path):
             return False
         fd = self.open(path)
@@ -591,7 +591,7 @@ def _storage_error(doing: str, where: int | str | os.PathLike[str], error: OSErr
 
 
 def _path_of(where: int | str | os.PathLike[str]) -> str | None:
-    """A descriptor's path, asked of the kernel only when there is an error to report."""
+    """A descriptor's path, which is read only for an error message."""
     if not isinstance(where, int):
         return os.fspath(where)
     try:

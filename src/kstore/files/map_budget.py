@@ -1,4 +1,4 @@
-"""How many segments are mapped at once. A bound for address space and for descriptors."""
+"""Limits how many segments are mapped at once, for address space and descriptors."""
 
 import threading
 
@@ -6,10 +6,10 @@ from kstore._native.read.segment_view import SegmentView
 
 
 class MapBudget:
-    """Keeps at most ``limit`` segments mapped, letting go of those not read lately.
+    """Keeps at most ``limit`` segments mapped, and unmaps those not read lately.
 
-    A clock: each mapped segment gets a second chance when it was read since the last sweep.
-    Slices and arrays that were handed out keep their mapping alive; only the view forgets it.
+    A clock: each mapped segment gets a second chance if it was read since the last sweep.
+    Slices and arrays in use keep their mapping; only the view drops it.
     Thread safe.
     """
 
@@ -19,7 +19,7 @@ class MapBudget:
         self._lock = threading.Lock()
 
     def add(self, view: SegmentView) -> None:
-        """Count a view that was just mapped, and unmap others where there are too many."""
+        """Count a view that was just mapped, and unmap others above the limit."""
         with self._lock:
             self._views = [other for other in self._views if other.mapped and other is not view]
             self._views.append(view)
@@ -34,19 +34,19 @@ class MapBudget:
                 else:
                     other.touched = False
                     kept.append(other)
-            while excess > 0 and kept:  # all were read lately: the oldest go
+            while excess > 0 and kept:  # all were read lately: unmap the oldest
                 kept.pop(0).unmap()
                 excess -= 1
             self._views = [*kept, view]
 
     def release(self, view: SegmentView) -> None:
-        """Count a view no more but leave it mapped: it stays so as long as somebody holds it."""
+        """Stop counting a view that stays mapped while it is in use."""
         with self._lock:
             self._views = [other for other in self._views if other is not view]
 
     def forget(self, view: SegmentView) -> None:
         """Drop a view that left its log."""
-        if not view.mapped:  # so it does not count, and a log may have thousands of them
+        if not view.mapped:  # not counted, and a log may have thousands of them
             return
         with self._lock:
             self._views = [other for other in self._views if other is not view]

@@ -1,6 +1,6 @@
-"""Plain files that say what state a partition's folder is in: ``{"format":1}``, no more.
+"""Marker files for the state of a partition's folder, with the content ``{"format":1}``.
 
-``kstore.moved`` and ``kstore.handover``. What a newer kstore means by one is not guessed at.
+``kstore.moved`` and ``kstore.handover``. The markers of a newer kstore are not interpreted.
 """
 
 import json
@@ -13,7 +13,7 @@ CONTENT = b'{"format":%d}\n' % FORMAT
 
 
 def is_there(files: Files, path: str) -> bool:
-    """Whether a sign is there.
+    """Whether a marker exists.
 
     Raises NewerFormatError for one of a newer kstore, CorruptFileError for anything else.
     """
@@ -27,13 +27,13 @@ def is_there(files: Files, path: str) -> bool:
             raise ValueError(version)
     except (ValueError, KeyError, TypeError, RecursionError):
         raise CorruptFileError(
-            f"not a file of kstore's: {data[:40]!r}; move it away if nothing else is meant by it",
+            f"not a file of kstore: {data[:40]!r}; move it away if it has no other purpose",
             path=path,
         ) from None
     if version > FORMAT:
         raise NewerFormatError(
             f"format {version} was written by a newer kstore; this one knows {FORMAT}. Open the "
-            "store with the newer one, which finishes what it began",
+            "store with the newer one, which finishes its work",
             path=path,
         )
     return True

@@ -2,12 +2,12 @@
 
 import time
 
-TICK_NS = 20_000_000  # longer than a tick of the clock that stamps directories
+TICK_NS = 20_000_000  # longer than a tick of the clock for modification times
 
 
 def is_settled(modified_ns: int) -> bool:
-    """Whether a name that comes or goes from now on gives the directory another time.
+    """Whether a later change of the directory's names gives it another time.
 
-    Not within the tick of the clock in which it changed last: then list it once more.
+    Not within the clock tick of its last change: then list it once more.
     """
     return abs(time.time_ns() - modified_ns) > TICK_NS

@@ -1,4 +1,4 @@
-"""What is open in this process: closed at exit, made useless in a forked child."""
+"""Open objects of this process: closed at exit, disabled in a forked child."""
 
 import atexit
 import logging
@@ -19,27 +19,27 @@ class Closable(Protocol):
 _OPEN: weakref.WeakSet[Closable] = weakref.WeakSet()
 
 
-def opened(thing: Closable) -> None:
-    """Remember a store; it is not kept alive by that."""
-    _OPEN.add(thing)
+def opened(closable: Closable) -> None:
+    """Remember a store by a weak reference."""
+    _OPEN.add(closable)
 
 
-def closed(thing: Closable) -> None:
-    _OPEN.discard(thing)
+def closed(closable: Closable) -> None:
+    _OPEN.discard(closable)
 
 
 def _close_all() -> None:
-    for thing in list(_OPEN):
+    for each in list(_OPEN):
         try:
-            thing.close()
+            each.close()
         except Exception:
-            # A store is a mapping, and a lone mapping means something else to logging.
-            _LOGGER.exception("%s did not close cleanly at exit", repr(thing))
+            # As text: logging treats a single mapping, such as a store, in another way.
+            _LOGGER.exception("%s did not close cleanly at exit", repr(each))
 
 
 def _forked() -> None:
-    for thing in list(_OPEN):
-        thing._after_fork()
+    for each in list(_OPEN):
+        each._after_fork()
 
 
 atexit.register(_close_all)

@@ -1,7 +1,7 @@
-"""What a publication is fenced with: readers show nothing behind it until the whole is there.
+"""The barrier of a publication: readers show nothing behind it until all of it is published.
 
-``kstore.fence`` in a partition's folder says where the partition ended and which manifest counts
-(:mod:`kstore.store.atomic_publish`). While that manifest exists, what lies behind is not published.
+``kstore.fence`` in a partition's folder has the partition's end and the path of the manifest
+(:mod:`kstore.store.atomic_publish`). While that manifest exists, batches behind are unpublished.
 """
 
 import json
@@ -27,7 +27,7 @@ LARGEST_MANIFEST = 1 << 28  # bytes; about 1.6 TB published at once
 
 @dataclass(frozen=True, slots=True)
 class PublishBarrier:
-    """Where a partition ended before a publication that is not over: what readers show."""
+    """The end of a partition before an unfinished publication, up to which readers show it."""
 
     segment: int  # base offset of the segment that was active
     position: int  # its size
@@ -35,14 +35,14 @@ class PublishBarrier:
     manifest: str  # path
 
     def stands(self, files: Files) -> bool:
-        """Whether the publication is still under way, or waits to be undone."""
+        """Whether the publication is in progress, or is still to be undone."""
         return files.kind(self.manifest) is not None
 
 
 def read_barrier(files: Files, directory: str) -> PublishBarrier | None:
-    """A partition's fence, if one is there that counts.
+    """A partition's barrier; None without one in effect.
 
-    Raises CorruptFileError, NewerFormatError: what it meant is not guessed at.
+    Raises CorruptFileError, NewerFormatError: a barrier is never ignored on a guess.
     """
     path = os.path.join(directory, FENCE)
     if files.kind(path) is None:
@@ -50,7 +50,7 @@ def read_barrier(files: Files, directory: str) -> PublishBarrier | None:
     try:
         document = parse(files, path)
     except StorageError:
-        if files.kind(path) is None:  # removed meanwhile: the publication is over
+        if files.kind(path) is None:  # removed meanwhile: the publication has ended
             return None
         raise
     try:
@@ -66,9 +66,9 @@ def read_barrier(files: Files, directory: str) -> PublishBarrier | None:
 
 
 def check_barrier(files: Files, directory: str, log_dirs: Iterable[str]) -> None:
-    """For a writer: remove a fence that counts no more, refuse one that others must take away.
+    """For a writer: remove a barrier without effect, refuse one that another store must remove.
 
-    Raises RecoveryNeededError where the manifest lies in a directory that is not the store's.
+    Raises RecoveryNeededError where the manifest is in a directory outside of the store.
     """
     path = os.path.join(directory, FENCE)
     if files.kind(path) is None:
@@ -78,7 +78,7 @@ def check_barrier(files: Files, directory: str, log_dirs: Iterable[str]) -> None
         files.remove(path)
     elif os.path.dirname(fence.manifest) not in set(log_dirs):
         raise RecoveryNeededError(
-            "a publication that was cut short has to be undone first: open the store with all of "
+            "an interrupted publication has to be undone first: open the store with all of "
             f"its log directories, {os.path.dirname(fence.manifest)} among them",
             path=path,
         )
@@ -105,9 +105,9 @@ def parse(files: Files, path: str) -> dict[str, Any]:
 
 
 def unreadable(path: str) -> CorruptFileError:
-    """The error for what cannot be one of these files."""
+    """The error for a file that is none of these."""
     return CorruptFileError(
-        "not what kstore writes about a publication; moved away, what was published in part "
-        "would show",
+        "not a file of kstore about a publication; if it is removed, records of an unfinished "
+        "publication show",
         path=path,
     )

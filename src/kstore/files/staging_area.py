@@ -1,14 +1,14 @@
-"""Files prepared beside a log, under names that nobody takes for it, until they are put in place.
+"""Files prepared beside a log, under names that are not part of it, until they are renamed.
 
-Whoever prepares them writes through :class:`StagedFiles` into a directory that is not there,
-``<partition>/kstore.rewrite.<token>``: each name in it stands for a plain file of the partition's
-own folder, ``kstore.rewrite.<token>.<name>.staged``. The suffix keeps a broker from reading the
+They are written through :class:`StagingArea` into a directory that does not exist,
+``<partition>/kstore.rewrite.<token>``: each name in it stands for a file of the partition's
+folder, ``kstore.rewrite.<token>.<name>.staged``. The suffix keeps a broker from reading the
 file: Kafka takes the text before the first dot of every ``.index``, ``.snapshot`` or ``.cleaned``
 file for an offset, and fails to load a log with another name (LogLoader).
 
-So every part of the engine that makes files can make them out of sight, on the disk where they
-will be, and a rename puts one in place. Every attempt has a token of its own; what an attempt left
-that nobody knows of is removed by :func:`remove_staged`.
+So any module that creates files can stage them on the final disk, and a rename
+publishes one. Every attempt has its own token; :func:`remove_staged` removes what failed
+attempts left.
 """
 
 import os
@@ -26,9 +26,9 @@ Path = str | os.PathLike[str]
 
 
 class StagingArea(Files):
-    """Another ``Files`` in which one directory that is not there is seen: ``directory``.
+    """Another ``Files`` that simulates one directory: ``directory``.
 
-    What it lists are the files staged under its token. Any number may be used side by side.
+    It contains the files staged under its token. Several can be used at the same time.
     """
 
     def __init__(self, files: Files, folder: str | os.PathLike[str], token: str = "") -> None:
@@ -50,7 +50,7 @@ class StagingArea(Files):
         ]
 
     def real(self, path: Path) -> Path:
-        """The path of the plain file that a path in the directory stands for; others as given."""
+        """The file's path for a path in the directory; other paths unchanged."""
         text = os.fspath(path)
         if text == self.directory:
             return self.folder
@@ -64,7 +64,7 @@ class StagingArea(Files):
         for name in self.listdir(self.directory):
             self.remove(os.path.join(self.directory, name))
 
-    # --- every call, with the paths of the plain files ------------------------------------------
+    # --- every call, with the paths of the files ------------------------------------------------
 
     def open(self, path: Path, flags: int = os.O_RDONLY) -> int:
         return self.inner.open(self.real(path), flags)
@@ -202,14 +202,14 @@ class StagingArea(Files):
 
 
 def staged_path(folder: str | os.PathLike[str], token: str, name: str) -> str:
-    """Where a file is that was staged under a name."""
+    """The path of a file that was staged under a name."""
     return os.path.join(folder, f"{REWRITE_PREFIX}{token}.{name}{STAGED_SUFFIX}")
 
 
 def remove_staged(files: Files, folder: str | os.PathLike[str]) -> list[str]:
     """Remove what any attempt staged in a partition's folder; returns the names of the files.
 
-    Only for who holds the store's lock and has no attempt under way.
+    The caller holds the store's lock and has no attempt in progress.
     """
     left = [name for name in files.listdir(folder) if name.startswith(REWRITE_PREFIX)]
     for name in left:

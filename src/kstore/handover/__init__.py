@@ -1,15 +1,14 @@
 """Handing partitions over to a Kafka broker, and taking a broker's directory over.
 
-A broker serves a partition only if it knows it: a KRaft one by the topic's id, which it keeps in
-its metadata and compares with ``partition.metadata``; what it does not know it renames to
-``-stray``, and an empty partition takes its place. So the topic is made on the broker first, the
-broker stopped, and the segments go into the folders that it made, which keep their ids. What is
-checked here, and why, is a table in docs/guide/handover.md; each line of it was tried with brokers.
+A broker serves only partitions that it knows: a KRaft broker compares the topic id in its metadata
+with ``partition.metadata``, renames unknown folders to ``-stray`` and starts an empty partition
+instead. So the topic is created on the broker first, the broker is stopped, and the segments are
+copied into the folders that it created, which keep their ids. docs/guide/handover.md lists all
+checks and their reasons; each was tested with brokers.
 
-Neither side may run meanwhile: both directories are locked while anything is written.
+Neither side may run meanwhile: both directories are locked during writes.
 """
 
-from kstore.files.filenames import HANDOVER
 from kstore.handover.copying import Progress, hand_over
 from kstore.handover.plan import check_broker, plan_handover
 from kstore.handover.report import (
@@ -22,6 +21,9 @@ from kstore.handover.report import (
     HandoverReport,
     PartitionPlan,
 )
+from kstore.partition_files import filenames
+
+HANDOVER = filenames.HANDOVER
 
 __all__ = [
     "HANDOVER",

@@ -1,18 +1,8 @@
-"""A stopped broker's log directories, as the broker would look at them when it starts."""
+"""Checks a stopped broker's log directories as the broker does when it starts."""
 
 import os
 from collections.abc import Callable, Iterable
 
-from kstore.checkpoint.clean_shutdown import read_clean_shutdown
-from kstore.checkpoint.identity import (
-    MetaProperties,
-    is_reserved_uuid,
-    read_meta_properties,
-    read_topic_id,
-)
-from kstore.checkpoint.leader_epochs import LeaderEpochs
-from kstore.checkpoint.log_dir import Contents, LogDir, absolute_paths
-from kstore.checkpoint.offsets import read_offsets
 from kstore.errors import (
     CorruptFileError,
     CorruptRecordError,
@@ -20,13 +10,26 @@ from kstore.errors import (
     NewerFormatError,
     StorageError,
 )
-from kstore.files import filenames, marker
-from kstore.files.filenames import DELETE, FUTURE, HANDOVER, STRAY, PartitionName
-from kstore.files.files import Files
 from kstore.handover.report import KRAFT, ZOOKEEPER, HandoverReport
-from kstore.store.cluster_metadata import ClusterMetadata, read_cluster_metadata
-from kstore.store.partition_factory import peek_end_offset
-from kstore.store.store import Paths
+from kstore.partition_files import (
+    ClusterMetadata,
+    Contents,
+    Files,
+    LeaderEpochs,
+    LogDir,
+    MetaProperties,
+    Paths,
+    absolute_paths,
+    filenames,
+    is_reserved_uuid,
+    marker,
+    peek_end_offset,
+    read_clean_shutdown,
+    read_cluster_metadata,
+    read_meta_properties,
+    read_offsets,
+    read_topic_id,
+)
 
 _CHECKPOINTS = (
     filenames.RECOVERY_POINTS,
@@ -44,7 +47,7 @@ class Broker:
         self.report = report
         self.dirs: list[LogDir] = []
         self.contents: dict[str, Contents] = {}
-        self.places: dict[tuple[str, int], LogDir] = {}
+        self.partition_dirs: dict[tuple[str, int], LogDir] = {}
         self.node_id: int | None = None
         self.directory_ids: dict[str, LogDir] = {}
         self.metadata: ClusterMetadata | None = None  # None: not a KRaft broker's, or unknown
@@ -52,36 +55,36 @@ class Broker:
             if files.kind(path) != "directory":
                 report.refuse(path, "there is no such directory")
                 continue
-            place = LogDir(files, path, writable=False)
-            self.dirs.append(place)
-            self.contents[path] = place.scan()
+            log_dir = LogDir(files, path, writable=False)
+            self.dirs.append(log_dir)
+            self.contents[path] = log_dir.scan()
 
     def check(self, metadata_log_dir: str | None = None) -> None:
-        """Everything that would keep the broker from starting, or from being this broker.
+        """Find everything that prevents the broker from starting, or from being this broker.
 
-        ``metadata_log_dir``: the setting of that name, where the log of the cluster's metadata
-        is in none of the log directories.
+        ``metadata_log_dir``: the setting of that name, if the cluster metadata log is in none of
+        the log directories.
         """
-        metas = [(place, self._meta(place)) for place in self.dirs]
-        known = [(place, meta) for place, meta in metas if meta is not None]
+        metas = [(log_dir, self._meta(log_dir)) for log_dir in self.dirs]
+        known = [(log_dir, meta) for log_dir, meta in metas if meta is not None]
         if known:
             self.report.kind = KRAFT if known[0][1].version == 1 else ZOOKEEPER
             self._compare(known)
-        for place in self.dirs:
-            self._check_dir(place)
-        self._warn_of_lone_copies()
+        for log_dir in self.dirs:
+            self._check_dir(log_dir)
+        self._warn_of_orphaned_future_replicas()
         if self.report.kind == KRAFT:
             self._learn(metadata_log_dir, known[0][1])
 
-    def _meta(self, place: LogDir) -> MetaProperties | None:
+    def _meta(self, log_dir: LogDir) -> MetaProperties | None:
         try:
-            meta = read_meta_properties(self.files, place.path)
+            meta = read_meta_properties(self.files, log_dir.path)
         except CorruptFileError as error:
-            self.report.refuse(place.path, f"{error.reason}: the broker would not start")
+            self.report.refuse(log_dir.path, f"{error.reason}: the broker would not start")
             return None
         if meta is None:
             self.report.refuse(
-                place.path,
+                log_dir.path,
                 "no meta.properties: no broker has used this directory yet. Format it "
                 "(kafka-storage), start the broker, create the topics, stop it",
             )
@@ -90,14 +93,14 @@ class Broker:
     def _compare(self, known: list[tuple[LogDir, MetaProperties]]) -> None:
         first = known[0][1]
         self.node_id = first.node_id
-        for place, meta in known:
+        for log_dir, meta in known:
             if (meta.version, meta.cluster_id, meta.node_id) != (
                 first.version,
                 first.cluster_id,
                 first.node_id,
             ):
                 self.report.refuse(
-                    place.path,
+                    log_dir.path,
                     f"meta.properties is of node {meta.node_id} in cluster {meta.cluster_id}, "
                     f"{known[0][0].path} of node {first.node_id} in cluster {first.cluster_id}: "
                     "a broker takes only its own directories",
@@ -105,16 +108,16 @@ class Broker:
             if meta.directory_id is not None:
                 if meta.directory_id in self.directory_ids:
                     self.report.refuse(
-                        place.path,
+                        log_dir.path,
                         f"the directory.id {meta.directory_id} is that of "
                         f"{self.directory_ids[meta.directory_id].path}, too: one is a copy of the "
                         "other",
                     )
-                self.directory_ids[meta.directory_id] = place
+                self.directory_ids[meta.directory_id] = log_dir
 
     def _learn(self, metadata_log_dir: str | None, meta: MetaProperties) -> None:
-        """Read what the node knows of its cluster; where that cannot be, say so."""
-        paths = [place.path for place in self.dirs]
+        """Read the node's cluster metadata; warn if that fails."""
+        paths = [log_dir.path for log_dir in self.dirs]
         if metadata_log_dir is not None:
             paths = [os.path.abspath(metadata_log_dir)]
             self._compare_metadata_dir(paths[0], meta)
@@ -142,8 +145,8 @@ class Broker:
             self.report.refuse(path, "not of this node and cluster, by its meta.properties")
 
     def stray(self, key: tuple[str, int], topic_id: str | None) -> str | None:
-        """Why the broker would not serve a folder with this topic id; None where it would, or
-        where that is not known."""
+        """Why the broker would not serve a folder with this topic id; None if it would, or if
+        that is unknown."""
         known, topic = self.metadata, key[0]
         if known is None or topic_id is None:
             return None
@@ -172,17 +175,17 @@ class Broker:
         return self._elsewhere(replicas.directory_of(self.node_id))
 
     def _elsewhere(self, directory: str | None) -> str | None:
-        """A directory of its own that was not named: the partition may be there."""
+        """The partition may be in a directory of the broker that was not given."""
         if directory is None or is_reserved_uuid(directory) or directory in self.directory_ids:
             return None
         return (
             f"the partition is assigned to the directory with id {directory}, which is none of "
             "those given: name all log.dirs of the broker. Where that one is lost for good, start "
-            "the broker without it and stop it again: it then tells the cluster"
+            "the broker without it and stop it again: it then informs the cluster"
         )
 
-    def assigned_place(self, key: tuple[str, int]) -> LogDir | None:
-        """The directory that the cluster has a partition in, if that is told."""
+    def assigned_log_dir(self, key: tuple[str, int]) -> LogDir | None:
+        """The directory that the cluster metadata assigns a partition to, if known."""
         known = self.metadata
         if known is None or self.node_id is None:
             return None
@@ -190,43 +193,45 @@ class Broker:
         directory = None if replicas is None else replicas.directory_of(self.node_id)
         return None if directory is None else self.directory_ids.get(directory)
 
-    def half_over(self, folder: str) -> bool:
-        """Whether what is in a folder came only half over; a newer sign is refused."""
+    def is_incomplete(self, folder: str) -> bool:
+        """Whether a folder's copy is incomplete; refuses a marker of a newer format."""
         try:
-            return marker.is_there(self.files, os.path.join(folder, HANDOVER))
+            return marker.is_there(self.files, os.path.join(folder, filenames.HANDOVER))
         except (CorruptFileError, NewerFormatError) as error:
-            self.report.refuse(os.path.join(folder, HANDOVER), error.reason)
+            self.report.refuse(os.path.join(folder, filenames.HANDOVER), error.reason)
             return False
 
-    def _check_dir(self, place: LogDir) -> None:
-        report, contents = self.report, self.contents[place.path]
-        if self.files.probe(place.join(filenames.LOCK)):
-            report.refuse(place.path, ".lock is held: the broker (or a writer) runs; stop it first")
-        elif read_clean_shutdown(self.files, place.path) is None and contents.partitions:
+    def _check_dir(self, log_dir: LogDir) -> None:
+        report, contents = self.report, self.contents[log_dir.path]
+        if self.files.probe(log_dir.join(filenames.LOCK)):
             report.refuse(
-                place.path,
+                log_dir.path, ".lock is held: the broker (or a writer) runs; stop it first"
+            )
+        elif read_clean_shutdown(self.files, log_dir.path) is None and contents.partitions:
+            report.refuse(
+                log_dir.path,
                 "not closed cleanly: start the broker again, and stop it by SIGTERM",
             )
-        for name in contents.strangers:
+        for name in contents.unrecognized:
             report.refuse(
-                place.join(name),
+                log_dir.join(name),
                 "a folder that is no partition: a broker does not start beside it"
                 + (" (use a folder below the mount point)" if name == "lost+found" else ""),
             )
         for name in _CHECKPOINTS:
-            self._parses(place.join(name), lambda path: read_offsets(self.files, path))
+            self._parses(log_dir.join(name), lambda path: read_offsets(self.files, path))
         for found in contents.partitions:
             key = (found.topic, found.partition)
-            folder = place.join(filenames.partition_directory(*key))
+            folder = log_dir.join(filenames.partition_directory(*key))
             self._parses(
                 os.path.join(folder, filenames.LEADER_EPOCHS),
                 lambda path: LeaderEpochs.load(self.files, path),
             )
-            first = self.places.setdefault(key, place)
-            if first is not place:
+            first = self.partition_dirs.setdefault(key, log_dir)
+            if first is not log_dir:
                 report.refuse(folder, f"the same partition is in {first.path}: it would not start")
         for folder, retired in contents.retired.items():
-            self._tell_retired(place.join(folder), retired)
+            self._report_retired(log_dir.join(folder), retired)
 
     def _parses(self, path: str, read: Callable[[str], object]) -> None:
         try:
@@ -237,42 +242,46 @@ class Broker:
                 f"{error.reason}: a broker does not start with it, or takes the directory offline",
             )
 
-    def _warn_of_lone_copies(self) -> None:
-        """A move's unfinished copy without the partition itself; known once all dirs were seen."""
-        for place in self.dirs:
-            for folder, name in self.contents[place.path].retired.items():
-                if name.state == FUTURE and (name.topic, name.partition) not in self.places:
+    def _warn_of_orphaned_future_replicas(self) -> None:
+        """Warn of unfinished copies of moves whose partition is in none of the directories."""
+        for log_dir in self.dirs:
+            for folder, name in self.contents[log_dir.path].retired.items():
+                if (
+                    name.state == filenames.FUTURE
+                    and (name.topic, name.partition) not in self.partition_dirs
+                ):
                     self.report.warn(
-                        place.join(folder),
+                        log_dir.join(folder),
                         "a copy that a move had not finished, and the partition itself is not "
                         "here: a broker whose metadata has it in another directory begins an "
                         "empty one there, and empties this. Where it is all that is left, rename "
                         f"it to {filenames.partition_directory(name.topic, name.partition)}",
                     )
 
-    def _tell_retired(self, path: str, name: PartitionName) -> None:
+    def _report_retired(self, path: str, name: filenames.PartitionName) -> None:
         what = {
-            STRAY: "put aside by a broker that did not know it; never served, never removed",
-            FUTURE: "a move between directories that is not finished; the broker goes on with it",
-            DELETE: "waits for its deletion",
+            filenames.STRAY: "put aside by a broker that did not know it; never served, never "
+            "removed",
+            filenames.FUTURE: "an unfinished move between directories; the broker continues it",
+            filenames.DELETE: "waits for its deletion",
         }
         self.report.note(path, what[name.state])
 
     def folder(self, key: tuple[str, int]) -> str:
-        return self.places[key].join(filenames.partition_directory(*key))
+        return self.partition_dirs[key].join(filenames.partition_directory(*key))
 
     def topic_id(self, key: tuple[str, int]) -> str | None:
         return read_topic_id(self.files, self.folder(key))
 
     def warn_of_replicas(self, topics: Iterable[str] | None) -> None:
-        """What can be seen from here of other replicas: a high watermark below the log's end."""
+        """Warn of signs of other replicas: a high watermark below the log end offset."""
         seen = False
-        for key, place in sorted(self.places.items()):
+        for key, log_dir in sorted(self.partition_dirs.items()):
             if topics is not None and key[0] not in topics:
                 continue
-            folder = place.join(filenames.partition_directory(*key))
+            folder = log_dir.join(filenames.partition_directory(*key))
             try:
-                mark = read_offsets(self.files, place.join(filenames.HIGH_WATERMARKS)).get(key)
+                mark = read_offsets(self.files, log_dir.join(filenames.HIGH_WATERMARKS)).get(key)
                 end = peek_end_offset(self.files, folder, 0)
             except KStoreError:
                 continue  # was refused above
@@ -283,9 +292,9 @@ class Broker:
                     f"the high watermark {mark} is below the log end {end}: other replicas had "
                     "not got everything. " + _REPLICATED,
                 )
-        if not seen and self.places:
+        if not seen and self.partition_dirs:
             self.report.note(
-                ", ".join(place.path for place in self.dirs),
+                ", ".join(log_dir.path for log_dir in self.dirs),
                 "whether other brokers have replicas of these partitions cannot be seen from "
                 "here. If so: " + _REPLICATED,
             )

@@ -1,23 +1,27 @@
-"""Partitions on their way into a broker's folders."""
+"""Copies partitions into a broker's folders."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
-from kstore.checkpoint.identity import write_topic_id
-from kstore.checkpoint.log_dir import LogDir, LogState, absolute_paths
 from kstore.errors import HandoverError, StorageError
-from kstore.files import filenames
-from kstore.files.filenames import CLEANED_SUFFIX, HANDOVER
-from kstore.files.files import DISK, Files
-from kstore.files.marker import CONTENT
 from kstore.handover.plan import plan_handover
 from kstore.handover.report import REFUSED, HandoverReport, PartitionPlan
 from kstore.handover.source import end_open_transactions
-from kstore.handover.there import goes_over, have_same_bytes
+from kstore.handover.there import have_same_bytes, is_copied
+from kstore.partition_files import (
+    DISK,
+    Files,
+    LogDir,
+    LogState,
+    Paths,
+    absolute_paths,
+    filenames,
+    marker,
+    verify_partition,
+    write_topic_id,
+)
 from kstore.store.open_store import open as open_store
-from kstore.store.store import Paths
-from kstore.verify.partition import verify_partition
 
 Progress = Callable[[int, int, str], None]
 
@@ -33,12 +37,12 @@ def hand_over(
     progress: Progress | None = None,
     files: Files = DISK,
 ) -> HandoverReport:
-    """Copy partitions into a stopped broker's directories; the source stays as it is.
+    """Copy partitions into a stopped broker's directories; the source is not changed.
 
-    Everything is verified before it is copied and compared byte by byte after. A source that was
-    not closed cleanly is recovered first. Wherever it is interrupted, the same call goes on,
-    also where a broker ran in between: a partition is put in place when all of its files are
-    there and on disk, and until the last one is, a file in each folder says so.
+    Every partition is verified before the copy and compared byte by byte after it. A source that
+    was not closed cleanly is recovered first. After an interruption the same call continues, even
+    if a broker ran in between: a copy gets its final names when all of its files are on disk, and
+    a marker file in each folder stays until all partitions are copied.
 
     Parameters
     ----------
@@ -49,12 +53,11 @@ def hand_over(
     Raises
     ------
     HandoverError
-        Before anything is changed in the broker's directories, where :func:`plan_handover`
-        refuses.
+        If :func:`plan_handover` refuses; the broker's directories are unchanged.
     CorruptRecordError
-        The source is damaged.
+        The source is corrupt.
     StoreLockedError, StorageError
-        Somebody else has a directory open; a disk fails.
+        Another process has a directory open; a disk fails.
     """
     make_plan = partial(
         plan_handover,
@@ -65,7 +68,7 @@ def hand_over(
         metadata_log_dir=metadata_log_dir,
         files=files,
     )
-    open_store(source).close()  # recovers what is due, and sees that nobody writes here
+    open_store(source).close()  # recovers if necessary; raises if another process writes
     report = _unless_refused(make_plan(abort_open_transactions=abort_open_transactions))
     if abort_open_transactions:
         with open_store(source) as store:
@@ -76,7 +79,7 @@ def hand_over(
     try:
         for path in (*absolute_paths(source), *absolute_paths(broker)):
             locked.append(LogDir(files, path, writable=True))
-        by_path = {place.path: place for place in locked}
+        by_path = {log_dir.path: log_dir for log_dir in locked}
         total, done = sum(plan.size for plan in report.partitions), 0
         for plan in report.partitions:
             if not plan.is_there:
@@ -88,12 +91,12 @@ def hand_over(
                 _copy_partition(files, plan)
             _take_over(by_path, plan)
             done += plan.size
-        for plan in report.partitions:  # not before all are there
+        for plan in report.partitions:  # not before all are copied
             _finish(files, plan)
         report.executed = True
     finally:
-        for place in locked:
-            place.release()
+        for log_dir in locked:
+            log_dir.release()
     return report
 
 
@@ -105,7 +108,7 @@ def _unless_refused(report: HandoverReport) -> HandoverReport:
 
 
 def _take_over(by_path: Mapping[str, LogDir], plan: PartitionPlan) -> None:
-    """What the checkpoints of the broker's directory say of the partition from now on."""
+    """Write the partition into the checkpoints of the broker's directory."""
     key = (plan.topic, plan.partition)
     ours = by_path[os.path.dirname(plan.source)]
     theirs = by_path[os.path.dirname(plan.target)]
@@ -124,7 +127,7 @@ def _take_over(by_path: Mapping[str, LogDir], plan: PartitionPlan) -> None:
 
 
 def _finish(files: Files, plan: PartitionPlan) -> None:
-    """Remove the sign, and what an interrupted copy left under its first name."""
+    """Remove the marker and the temporary files of an interrupted copy."""
     left = [name for name in files.listdir(plan.target) if _is_left_over(name)]
     for name in left:
         files.remove(os.path.join(plan.target, name))
@@ -133,15 +136,15 @@ def _finish(files: Files, plan: PartitionPlan) -> None:
 
 
 def _is_left_over(name: str) -> bool:
-    made = name.removesuffix(CLEANED_SUFFIX)
-    return name == HANDOVER or (made != name and goes_over(made))
+    made = name.removesuffix(filenames.CLEANED_SUFFIX)
+    return name == filenames.HANDOVER or (made != name and is_copied(made))
 
 
 def _copy_partition(files: Files, plan: PartitionPlan) -> None:
-    """Put a partition's files into the broker's folder in place of its empty segment.
+    """Replace the empty segment in the broker's folder by a partition's files.
 
-    A log file comes after its indexes, and an older segment before a newer one: a broker that
-    starts in between finds the log up to some segment, and nothing that it takes for a lost index.
+    A log file is renamed after its indexes, and an older segment before a newer one: a broker
+    that starts in between finds the log up to some segment, with all indexes.
     """
     target = plan.target
     if files.kind(target) is None:
@@ -149,28 +152,29 @@ def _copy_partition(files: Files, plan: PartitionPlan) -> None:
         files.sync_directory(os.path.dirname(target))
     if plan.topic_id is not None:
         write_topic_id(files, target, plan.topic_id)
-    files.write_atomically(os.path.join(target, HANDOVER), CONTENT)
-    names = [name for name in files.listdir(plan.source) if goes_over(name)]
+    files.write_atomically(os.path.join(target, filenames.HANDOVER), marker.CONTENT)
+    names = [name for name in files.listdir(plan.source) if is_copied(name)]
     for name in names:
-        made = os.path.join(target, name + CLEANED_SUFFIX)  # left behind it is worthless to all
+        # A name that all programs ignore if it is left behind.
+        made = os.path.join(target, name + filenames.CLEANED_SUFFIX)
         ours = os.path.join(plan.source, name)
         size = files.size_of(ours)
         files.copy(ours, made, size)
         if files.size_of(made) != size or not have_same_bytes(files, ours, made, size):
-            raise StorageError("the copy is not what was copied", path=made)
-    coming = {name + CLEANED_SUFFIX for name in names}
+            raise StorageError("the copy differs from its source", path=made)
+    coming = {name + filenames.CLEANED_SUFFIX for name in names}
     for name in files.listdir(target):
-        if name not in coming and goes_over(name.removesuffix(CLEANED_SUFFIX)):
+        if name not in coming and is_copied(name.removesuffix(filenames.CLEANED_SUFFIX)):
             files.remove(os.path.join(target, name))
-    for name in sorted(names, key=_place_of):
+    for name in sorted(names, key=_copy_order):
         made = os.path.join(target, name)
-        files.rename(made + CLEANED_SUFFIX, made)
+        files.rename(made + filenames.CLEANED_SUFFIX, made)
         files.set_modified_ns(made, files.modified_ns(os.path.join(plan.source, name)))
     files.sync_directory(target)
 
 
-def _place_of(name: str) -> tuple[int, bool]:
-    """Leader epochs and snapshots first, then segment by segment, each log behind its indexes."""
+def _copy_order(name: str) -> tuple[int, bool]:
+    """The order of renames: leader epochs and snapshots, then each segment, its log file last."""
     found = filenames.parse(name)
     if found is None or found.kind == filenames.SNAPSHOT:
         return -1, False

@@ -1,22 +1,25 @@
-"""What handing over would do and what speaks against it; nothing is changed here."""
+"""Plans a handover and finds the reasons against it; changes nothing."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
-from kstore.checkpoint.identity import uuid_from_text
-from kstore.checkpoint.log_dir import LogDir, absolute_paths
 from kstore.errors import CorruptFileError
-from kstore.files import filenames
-from kstore.files.filenames import INTERNAL_TOPICS
-from kstore.files.files import DISK, Files
 from kstore.handover.broker import Broker
 from kstore.handover.report import KRAFT, ZOOKEEPER, HandoverReport, PartitionPlan
 from kstore.handover.source import check_transactions, warn_of_offsets
-from kstore.handover.there import There, compare_logs, goes_over
+from kstore.handover.there import TargetContents, compare_logs, is_copied
+from kstore.partition_files import (
+    DISK,
+    Files,
+    LogDir,
+    Paths,
+    absolute_paths,
+    filenames,
+    peek_end_offset,
+    uuid_from_text,
+)
 from kstore.store.open_store import open as open_store
-from kstore.store.partition_factory import peek_end_offset
-from kstore.store.store import Paths
 
 
 def plan_handover(
@@ -29,7 +32,7 @@ def plan_handover(
     abort_open_transactions: bool = False,
     files: Files = DISK,
 ) -> HandoverReport:
-    """What handing partitions of kstore's over to a stopped broker would do; nothing is changed.
+    """Plan the handover of partitions to a stopped broker; changes nothing.
 
     Parameters
     ----------
@@ -42,15 +45,15 @@ def plan_handover(
     topic_ids
         Ids (22 characters) that the broker knows topics by, for folders that it has lost.
     metadata_log_dir
-        The broker's setting, where it names none of its log directories. By the metadata of the
-        cluster that lies there, or in one of these, the ids are checked.
+        The broker's setting, if it is none of its log directories. The ids are checked against
+        the cluster metadata in it, or in one of the log directories.
     abort_open_transactions
-        What :func:`hand_over` is asked for: without it an open transaction is refused.
+        As for :func:`hand_over`: without it an open transaction is refused.
     """
     report = HandoverReport()
     there = Broker(files, broker, report)
     there.check(metadata_log_dir)
-    if not there.dirs:  # nothing to say but that
+    if not there.dirs:  # nothing else to report
         return report
     if set(absolute_paths(source)) & set(absolute_paths(broker)):
         where = ", ".join(absolute_paths(source))
@@ -62,8 +65,8 @@ def plan_handover(
         for name in names:
             if name not in store:
                 report.refuse(name, "there is no such topic in the source")
-            elif wanted is None and name in INTERNAL_TOPICS:
-                report.note(name, "left out: a broker keeps its own; name it to hand it over")
+            elif wanted is None and name in filenames.INTERNAL_TOPICS:
+                report.note(name, "skipped: a broker keeps its own; name it to hand it over")
             else:
                 for log in store[name]:
                     plan = PartitionPlan(
@@ -79,10 +82,10 @@ def plan_handover(
                     report.partitions.append(plan)
                     check_transactions(log, report, abort=abort_open_transactions)
         own = [LogDir(files, path, writable=False) for path in absolute_paths(source)]
-        places = [(place, store._manager.identities.is_same) for place in own]
-        # Readers of the broker's directory have theirs there.
-        places += [(place, partial(_is_same_topic, there)) for place in there.dirs]
-        warn_of_offsets(store, places, {plan.topic for plan in report.partitions}, report)
+        log_dirs = [(log_dir, store._manager.identities.is_same) for log_dir in own]
+        # Readers of the broker's directories have their offsets in these.
+        log_dirs += [(log_dir, partial(_is_same_topic, there)) for log_dir in there.dirs]
+        warn_of_offsets(store, log_dirs, {plan.topic for plan in report.partitions}, report)
     for plan in report.partitions:
         _check_partition(there, plan, topic_ids or {})
     _check_contents(there, report)
@@ -99,10 +102,10 @@ def plan_handover(
 
 
 def _target(there: Broker, key: tuple[str, int]) -> str:
-    place = there.places.get(key)
-    if place is None:
-        place = min(there.dirs, key=lambda each: each.partition_count)
-    return place.join(filenames.partition_directory(*key))
+    log_dir = there.partition_dirs.get(key)
+    if log_dir is None:
+        log_dir = min(there.dirs, key=lambda each: each.partition_count)
+    return log_dir.join(filenames.partition_directory(*key))
 
 
 def _check_partition(there: Broker, plan: PartitionPlan, topic_ids: Mapping[str, str]) -> None:
@@ -114,7 +117,7 @@ def _check_partition(there: Broker, plan: PartitionPlan, topic_ids: Mapping[str,
         except ValueError as error:
             report.refuse(plan.topic, str(error))
             return
-    if key not in there.places:
+    if key not in there.partition_dirs:
         _check_lost(there, plan, given)
         return
     try:
@@ -136,26 +139,27 @@ def _check_partition(there: Broker, plan: PartitionPlan, topic_ids: Mapping[str,
 
 
 def _check_contents(there: Broker, report: HandoverReport) -> None:
-    """Look at what is in the broker's folders: nothing, or what an earlier handover brought.
+    """Check that the broker's folders are empty or contain an earlier handover.
 
-    One that was interrupted leaves its sign in a folder, and the others as they were. A broker
-    that ran since may have appended to those that were whole.
+    An interrupted handover leaves its marker in a folder and does not change the others. A broker
+    that ran since may have appended to complete ones.
     """
-    begun = {plan.target for plan in report.partitions if there.half_over(plan.target)}
+    begun = {plan.target for plan in report.partitions if there.is_incomplete(plan.target)}
     for number, plan in enumerate(report.partitions):
-        if (plan.topic, plan.partition) not in there.places:
+        if (plan.topic, plan.partition) not in there.partition_dirs:
             continue
         found = compare_logs(there.files, plan.source, plan.target)
         end = peek_end_offset(there.files, plan.target, 0)
         if plan.target in begun and (
-            found in (There.NOTHING, There.PART)
-            or (found is There.WHOLE and not _has_all_files(there, plan))  # a crash lost names
+            found in (TargetContents.NOTHING, TargetContents.BEGINNING)
+            # A crash may have lost file names.
+            or (found is TargetContents.ALL and not _has_all_files(there, plan))
         ):
             continue
-        if found is There.NOTHING and end == 0:
+        if found is TargetContents.NOTHING and end == 0:
             continue
-        is_empty_too = found is There.NOTHING and plan.size == 0 and end == plan.end_offset
-        if found is There.WHOLE or is_empty_too or (found is There.MORE and begun):
+        is_empty_too = found is TargetContents.NOTHING and plan.size == 0 and end == plan.end_offset
+        if found is TargetContents.ALL or is_empty_too or (found is TargetContents.MORE and begun):
             report.partitions[number] = plan._replace(is_there=True)
             report.note(plan.target, f"has {found.value}: nothing is left to be copied")
             continue
@@ -163,7 +167,7 @@ def _check_contents(there: Broker, report: HandoverReport) -> None:
         report.refuse(
             plan.target,
             f"the broker's partition is not empty (its log ends at {end}, and has {found.value}"
-            f"{since}): its records would be lost. Delete and create the topic anew, or choose "
+            f"{since}): its records would be lost. Delete and recreate the topic, or choose "
             "another",
         )
 
@@ -186,8 +190,8 @@ def _check_lost(there: Broker, plan: PartitionPlan, given: str | None) -> None:
         elif given is None:
             report.refuse(
                 plan.target,
-                "the broker has lost the folder of this partition: start it, so that it makes the "
-                f"folder anew, and stop it; or make it here by --topic-id {plan.topic}={expected}",
+                "the broker has lost the folder of this partition: start it, so that it creates "
+                f"the folder, and stop it; or create it here by --topic-id {plan.topic}={expected}",
             )
         return
     report.refuse(
@@ -199,8 +203,8 @@ def _check_lost(there: Broker, plan: PartitionPlan, given: str | None) -> None:
 
 
 def _strays(there: Broker) -> Iterator[tuple[tuple[str, int], str]]:
-    """Folders of the broker's own that it would not serve, and why."""
-    for key in sorted(there.places):
+    """The broker's folders that it would not serve, with reasons."""
+    for key in sorted(there.partition_dirs):
         reason = there.stray(key, _quiet_id(there, key))
         if reason is not None:
             yield key, reason
@@ -208,13 +212,13 @@ def _strays(there: Broker) -> Iterator[tuple[tuple[str, int], str]]:
 
 def _is_same_topic(there: Broker, topic: str, known: str | None) -> bool:
     """Whether the broker has a topic of that name with that id."""
-    ids = [_quiet_id(there, key) for key in there.places if key[0] == topic]
+    ids = [_quiet_id(there, key) for key in there.partition_dirs if key[0] == topic]
     return bool(ids) and (known is None or known in ids)
 
 
 def _has_all_files(there: Broker, plan: PartitionPlan) -> bool:
     present = set(there.files.listdir(plan.target))
-    return present.issuperset(name for name in there.files.listdir(plan.source) if goes_over(name))
+    return present.issuperset(name for name in there.files.listdir(plan.source) if is_copied(name))
 
 
 def _check_counts(there: Broker, report: HandoverReport) -> None:
@@ -222,7 +226,7 @@ def _check_counts(there: Broker, report: HandoverReport) -> None:
     for plan in report.partitions:
         ours.setdefault(plan.topic, set()).add(plan.partition)
     for topic, numbers in ours.items():
-        theirs = {partition for name, partition in there.places if name == topic}
+        theirs = {partition for name, partition in there.partition_dirs if name == topic}
         ids = {found for n in theirs if (found := _quiet_id(there, (topic, n))) is not None}
         if len(ids) > 1:
             report.refuse(topic, f"its folders on the broker have different ids: {sorted(ids)}")
@@ -244,30 +248,30 @@ def _quiet_id(there: Broker, key: tuple[str, int]) -> str | None:
 def check_broker(
     broker: Paths, *, metadata_log_dir: str | None = None, files: Files = DISK
 ) -> HandoverReport:
-    """What to know before kstore writes in a stopped broker's directories; nothing is changed.
+    """Check a stopped broker's directories before kstore writes in them; changes nothing.
 
-    ``metadata_log_dir``: the broker's setting, where it names none of ``broker``.
+    ``metadata_log_dir``: the broker's setting, if it is none of ``broker``.
     """
     report = HandoverReport()
     there = Broker(files, broker, report)
     there.check(metadata_log_dir)
     if not there.dirs:
         return report
-    for key in sorted(there.places):
+    for key in sorted(there.partition_dirs):
         _check_for_kstore(there, key)
     for key, sentence in _strays(there):
         report.refuse(there.folder(key), sentence)
-    for place in there.dirs:
-        if files.kind(place.join(filenames.CLUSTER_METADATA)) is not None:
+    for log_dir in there.dirs:
+        if files.kind(log_dir.join(filenames.CLUSTER_METADATA)) is not None:
             report.note(
-                place.join(filenames.CLUSTER_METADATA),
+                log_dir.join(filenames.CLUSTER_METADATA),
                 "the cluster's metadata: kstore leaves it alone",
             )
-        names = there.contents[place.path].files
+        names = there.contents[log_dir.path].files
         loose = [name for name in names if name.startswith(filenames.OFFSETS_PREFIX)]
-        if loose and ("__consumer_offsets", 0) not in there.places:
+        if loose and ("__consumer_offsets", 0) not in there.partition_dirs:
             report.warn(
-                place.join(loose[0]),
+                log_dir.join(loose[0]),
                 "the next writer would make __consumer_offsets of it, a topic that the broker "
                 "does not know and would rename to -stray: remove the file",
             )
@@ -276,9 +280,9 @@ def check_broker(
 
 
 def _check_for_kstore(there: Broker, key: tuple[str, int]) -> None:
-    """A partition that kstore would write in, and the broker serve again."""
+    """Check a partition that kstore would write and the broker would serve again."""
     report, folder = there.report, there.folder(key)
-    if there.half_over(folder):
+    if there.is_incomplete(folder):
         report.refuse(
             folder,
             "it came only half over: do the same handover once more, which finishes it",
@@ -290,8 +294,8 @@ def _check_for_kstore(there: Broker, key: tuple[str, int]) -> None:
         return
     if found is None and report.kind == KRAFT:
         report.refuse(folder, "no partition.metadata: a KRaft broker renames the folder to -stray")
-    assigned = there.assigned_place(key)
-    if assigned is not None and assigned is not there.places[key]:
+    assigned = there.assigned_log_dir(key)
+    if assigned is not None and there.partition_dirs[key] is not assigned:
         report.note(
             folder,
             f"the cluster has it in {assigned.path}; the broker serves it from here and says so",

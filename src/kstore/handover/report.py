@@ -1,4 +1,4 @@
-"""What a look at directories found: findings, and what would be copied where."""
+"""The report of a handover: findings, and the plan of each partition."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -8,7 +8,7 @@ KRAFT, ZOOKEEPER = "KRaft", "ZooKeeper"
 
 
 class Finding(NamedTuple):
-    """Something that was seen. ``level``: refused (nothing is done), warning, or note."""
+    """A finding. ``level``: refused (nothing is done), warning, or note."""
 
     level: str
     where: str
@@ -16,9 +16,9 @@ class Finding(NamedTuple):
 
 
 class PartitionPlan(NamedTuple):
-    """A partition that is to be handed over. Offsets and bytes as they are in the source.
+    """A partition to hand over. Offsets and bytes are those of the source.
 
-    ``is_there``: an earlier handover, interrupted perhaps, has brought all of it over.
+    ``is_there``: an earlier handover has copied all of it.
     """
 
     topic: str
@@ -34,7 +34,7 @@ class PartitionPlan(NamedTuple):
 
 @dataclass(slots=True)
 class HandoverReport:
-    """What would be done, or was; ``ok``: nothing speaks against it."""
+    """A planned or executed handover; ``ok``: no finding refuses it."""
 
     kind: str = ""
     findings: list[Finding] = field(default_factory=list)

@@ -1,30 +1,32 @@
-"""What a broker would not know of a source: open transactions, and offsets of groups."""
+"""Finds state of a source that a broker would lose: open transactions, committed offsets."""
 
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from kstore.coordinator.group.messages import OffsetKey, decode_offset_key, decode_offset_value
-from kstore.coordinator.group.offsets import (
-    MAX_FILE_SIZE,
+from kstore.errors import CorruptFileError, CorruptRecordError, NewerFormatError
+from kstore.partition_files import (
+    MAX_GROUP_FILE_SIZE,
     OFFSETS_TOPIC,
     Commits,
     FiledOffsets,
     IsSameTopic,
-    newest,
-    parse,
+    OffsetKey,
+    ProducerEntry,
+    decode_offset_key,
+    decode_offset_value,
+    filenames,
+    newest_commits,
+    parse_group_file,
 )
-from kstore.errors import CorruptFileError, CorruptRecordError, NewerFormatError
-from kstore.files.filenames import OFFSETS_PREFIX
-from kstore.producer_state.snapshot import ProducerEntry
 from kstore.record import Record
 
 if TYPE_CHECKING:
-    from kstore.checkpoint.log_dir import LogDir
     from kstore.handover.report import HandoverReport
     from kstore.log.log import Log
+    from kstore.partition_files import LogDir
     from kstore.store.store import Store
 
-_NAMED = 20  # places of one group that a sentence lists
+_NAMED = 20  # offsets of one group that a message lists
 
 
 def open_transactions(log: "Log") -> list[ProducerEntry]:
@@ -35,7 +37,7 @@ def open_transactions(log: "Log") -> list[ProducerEntry]:
 
 
 def check_transactions(log: "Log", report: "HandoverReport", *, abort: bool) -> None:
-    """Name the transactions that no coordinator of the broker would ever end."""
+    """Report the transactions that no coordinator of the broker would end."""
     for entry in open_transactions(log):
         what = (
             f"the transaction of producer {entry.producer_id} is open from offset "
@@ -53,7 +55,7 @@ def check_transactions(log: "Log", report: "HandoverReport", *, abort: bool) -> 
 
 
 def end_open_transactions(log: "Log") -> None:
-    """Append an abort marker for each open transaction, and put them on disk."""
+    """Append an abort marker for each open transaction, and flush."""
     opened = open_transactions(log)
     for entry in opened:
         log.append_end_marker(
@@ -68,20 +70,20 @@ def end_open_transactions(log: "Log") -> None:
 
 def warn_of_offsets(
     store: "Store",
-    places: Iterable[tuple["LogDir", IsSameTopic]],
+    log_dirs: Iterable[tuple["LogDir", IsSameTopic]],
     topics: set[str],
     report: "HandoverReport",
 ) -> None:
-    """Name the committed offsets that do not go over, with the command that sets them there.
+    """Warn of committed offsets, which are not copied, with the command that sets them.
 
-    ``places``: where files of readers may be, and whether a topic is the one that they are of.
+    ``log_dirs``: directories with files of readers, each with a check of topic identities.
     """
     if OFFSETS_TOPIC in topics:
         return
     known = _committed(store, topics, report)
-    for place, is_same in places:
-        for filed in _committed_beside(place, report):
-            known[filed.group] = newest(known.get(filed.group, {}), filed.split(is_same)[0])
+    for log_dir, is_same in log_dirs:
+        for filed in _committed_beside(log_dir, report):
+            known[filed.group] = newest_commits(known.get(filed.group, {}), filed.split(is_same)[0])
     for group, commits in sorted(known.items()):
         offsets = [
             f"{topic}:{partition}={commit.offset}"
@@ -100,7 +102,7 @@ def warn_of_offsets(
 
 
 def _committed(store: "Store", topics: set[str], report: "HandoverReport") -> dict[str, Commits]:
-    """What the offsets topic has of some topics, by group; what does not decode is named.
+    """Committed offsets of some topics, by group; warns of records that do not decode.
 
     Only the latest value of each key is decoded.
     """
@@ -136,13 +138,13 @@ def _committed(store: "Store", topics: set[str], report: "HandoverReport") -> di
     return found
 
 
-def _committed_beside(place: "LogDir", report: "HandoverReport") -> Iterator[FiledOffsets]:
-    """The same of the files of readers; one that cannot be read is named."""
-    for name in place.scan().files:
-        if not name.startswith(OFFSETS_PREFIX):
+def _committed_beside(log_dir: "LogDir", report: "HandoverReport") -> Iterator[FiledOffsets]:
+    """Committed offsets in the files of readers; warns of unreadable files."""
+    for name in log_dir.scan().files:
+        if not name.startswith(filenames.OFFSETS_PREFIX):
             continue
-        path = place.join(name)
+        path = log_dir.join(name)
         try:
-            yield parse(place.files.read(path, MAX_FILE_SIZE), path)
+            yield parse_group_file(log_dir.files.read(path, MAX_GROUP_FILE_SIZE), path)
         except (CorruptFileError, NewerFormatError) as error:
             report.warn(path, f"committed offsets that cannot be read: {error.reason}")

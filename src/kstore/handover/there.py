@@ -1,35 +1,34 @@
-"""What is in a broker's folder, against the partition that is handed over to it."""
+"""Compares a broker's folder with the partition that is handed over to it."""
 
 import os
 from enum import Enum
 
-from kstore.files import filenames
-from kstore.files.files import Files
+from kstore.partition_files import Files, filenames
 
 _CHUNK = 1 << 20
 
 
-class There(Enum):
-    """What a folder has of a partition's log."""
+class TargetContents(Enum):
+    """How much of a partition's log a folder contains."""
 
     NOTHING = "no record"
-    PART = "the beginning of it"
-    WHOLE = "all of it"
+    BEGINNING = "the beginning of it"
+    ALL = "all of it"
     MORE = "all of it, and what the broker appended"
     OTHER = "other records"
 
 
-def goes_over(name: str) -> bool:
-    """Segments, their indexes, snapshots and leader epochs; neither ids nor kstore's own."""
+def is_copied(name: str) -> bool:
+    """Whether a file is copied: segments, indexes, snapshots and leader epochs are."""
     found = filenames.parse(name)
     return name == filenames.LEADER_EPOCHS or (found is not None and not found.suffix)
 
 
-def compare_logs(files: Files, source: str, target: str) -> There:
-    """Compare the segments in two folders byte by byte, the first difference ends it."""
+def compare_logs(files: Files, source: str, target: str) -> TargetContents:
+    """Compare the segments in two folders byte by byte, up to the first difference."""
     ours, theirs = _segments(files, source), _segments(files, target)
     if not any(theirs.values()):
-        return There.NOTHING
+        return TargetContents.NOTHING
     last = max((base for base, size in ours.items() if size), default=-1)
     longer = False
     for base, size in theirs.items():
@@ -37,14 +36,14 @@ def compare_logs(files: Files, source: str, target: str) -> There:
             longer = longer or size > 0
             continue
         if base not in ours or (size > ours[base] and base != last):
-            return There.OTHER
+            return TargetContents.OTHER
         longer = longer or size > ours[base]
         if not _same(files, source, target, base, min(size, ours[base])):
-            return There.OTHER
+            return TargetContents.OTHER
     missing = [base for base, size in ours.items() if theirs.get(base, 0) < size]
     if not missing:
-        return There.MORE if longer else There.WHOLE
-    return There.OTHER if longer else There.PART
+        return TargetContents.MORE if longer else TargetContents.ALL
+    return TargetContents.OTHER if longer else TargetContents.BEGINNING
 
 
 def _segments(files: Files, folder: str) -> dict[int, int]:

@@ -1,1 +1,42 @@
-"""One partition: appends, reads, and every change to its segments."""
+"""One partition: appends, reads, and every change to its segments.
+
+Modules:
+
+- active_segment: The active segment: opening its files, rolling to the next one, closing
+- append_split: Splits a batch that is larger than the topic allows, and appends it as several
+- delete_segments: Deleting a log's oldest segments, and raising its start (Kafka's
+  LocalLog.deleteSegments)
+- extend: ``Log.extend``: appends many records of one caller, in batches that the topic allows
+- flush: Flushing: what makes appends survive a power cut (docs/decisions/0004-durability.md)
+- follow: Follows a log as it grows, for ``for`` and ``async for``
+- group_commit: Group commit: appends continue during a sync, and one sync serves all that wait
+- import_segment: Imports a file of record batches that another program wrote: a rename makes it a
+  segment
+- log: A log: one partition, to append to and to read
+- parallel_scan: A scan in which threads read ahead, range by range and in order, with bounded
+  memory
+- read_committed: What read_committed needs: the last stable offset, and which transactions were
+  aborted
+- read_only_log: The log of another process: :class:`kstore.Log` on a reader of its files
+- reader: Reads a partition that another process may be writing: kstore or a Kafka broker
+- relocate: Moves an open log to another directory: the writer's side of a move
+- replace_segments: Replaces segments by compacted ones, as Kafka's replaceSegments
+- retention: Kafka's retention rules: which segments are to be deleted
+- rolled_segments: The rolled segments of a partition as a reader in another process lists them
+- segment_access: Reads of a writer's segments, while truncation, retention and compaction change
+  the log
+- skip_corrupt: Reads on behind corrupt batches: every valid batch of a log once
+- statistics: Statistics of a log: sizes, keys, codecs, offsets and times, of ranges that add up
+- time_lookup: Finds offsets by time, and collects the facts for retention
+- truncate: Moves a log's end: truncation, or a higher end offset
+- validator: The errors of Kafka's leader, as exceptions with Kafka's error code
+- view: A window of a log: iterated as records, scanned as columns, followed as it grows
+- writable_log: A log that is open for writing: :class:`kstore.Log` on a
+  :class:`kstore.log.writer.LogWriter`
+- writer: The writer of one partition: one state, and a component for each kind of change
+- writer_state: The shared state of a log's writer: its segments, its locks, and whether it may
+  write
+
+The steady append, with its sparse index entries, is native: ``_native/append`` (``log_end``,
+``record_appender``); so are reads: ``_native/read``.
+"""

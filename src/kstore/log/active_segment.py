@@ -1,11 +1,10 @@
-"""The active segment: its open files, what the append kernel asks for, rolling to the next one.
+"""The active segment: opening its files, rolling to the next one, closing.
 
-The append kernel (:mod:`kstore._native.append.record_appender`) does the steady state and calls
-back here when a decision is due: its files have to be opened, a segment has to be rolled, an index
-written.
+The append kernel (:mod:`kstore._native.append.record_appender`) handles most appends alone. It
+calls this module to open the files, to roll a segment, and after it wrote index entries.
 
-Every step leaves the log usable when it is interrupted: files of a segment that never was
-published are removed at once, or, where the disk refuses that too, before the next write.
+The log stays usable after an interruption at any step. Files of a segment that was not published
+are removed at once, or, where the disk refuses that too, before the next write.
 """
 
 import os
@@ -46,8 +45,8 @@ class ActiveSegment:
         self._jitter = jitter
         self.opened: segments_on_disk.WritableFiles | None = None
         self.on_open: Callable[[], None] | None = None
-        self._is_trimmed = False  # zeros were cut off the log file, perhaps not yet on disk
-        self._unfinished: int | None = None  # base offset of a segment that is being made
+        self._is_trimmed = False  # the log file's zeros were cut, perhaps not yet on disk
+        self._unfinished: int | None = None  # base offset of a segment that is being created
         appender = state.appender
         self._configure(appender, jitter)
         appender.prepare = self.prepare
@@ -64,14 +63,14 @@ class ActiveSegment:
     # --- settings ---------------------------------------------------------------------------
 
     def configure(self, config: LogConfig) -> None:
-        """Take other settings over, from the next append on."""
+        """Apply other settings, from the next append on."""
         state = self._state
         with state.lock:
             state.config = config
             state.producers.expiration_ms = config.producer_id_expiration_ms
             self._configure(state.appender, min(self._jitter, config.segment_jitter_ms))
             if self.opened is not None and self.opened.prewritten != config.preallocate:
-                state.appender.ready = False  # the active segment is to be opened another way
+                state.appender.ready = False  # the active segment has to be opened another way
             state.appender.flush_at = state.next_flush_offset()
 
     def _configure(self, appender: RecordAppender, jitter: int) -> None:
@@ -79,7 +78,7 @@ class ActiveSegment:
         if filenames.is_of_internal_topic(self._state.directory):
             config = replace(config, compression_type="producer")  # keep the coordinator's bytes
         segment_ms = config.segment_ms
-        if "compact" in config.cleanup_policy:  # what is to be compacted must not stay active
+        if "compact" in config.cleanup_policy:  # the cleaner skips the active segment
             segment_ms = min(segment_ms, config.max_compaction_lag_ms)
         appender.configure(
             segment_bytes=config.segment_bytes,
@@ -104,7 +103,7 @@ class ActiveSegment:
     # --- opening ----------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Make the appender ready. Undoes what an interrupted roll or append began."""
+        """Make the appender ready; undo what an interrupted roll or append began."""
         state, appender = self._state, self._state.appender
         state.check_usable()
         if appender.broken:
@@ -117,7 +116,7 @@ class ActiveSegment:
         state.check_usable()
         active = state.active
         self.discard_unfinished()
-        if appender.epochs_ahead:  # their file knows some of an append that failed, or more
+        if appender.epochs_ahead:  # the file may have epochs of an append that failed
             state.epochs.truncate_from_end(active.next_offset)
             state.save_epochs(True)
             appender.epochs_ahead = False
@@ -135,7 +134,7 @@ class ActiveSegment:
             self.on_open()
 
     def _open(self, active: SegmentView) -> segments_on_disk.WritableFiles:
-        """The active segment's files, opened as the settings want it."""
+        """The active segment's files, opened as the settings require."""
         state, opened = self._state, self.opened
         if opened is not None and self._is_opened_for(opened, active):
             return opened
@@ -165,9 +164,9 @@ class ActiveSegment:
     def check_in_place(self) -> None:
         """Take the log offline where the active segment's file is no longer at its name.
 
-        Whoever removed, moved or replaced the directory would lose what is appended: the open
-        descriptor goes on writing into a file without a name. Kafka notices at its next roll.
-        The next append or flush raises LogDirOfflineError.
+        An append after a removal, move or replacement of the directory would be lost: the open
+        descriptor writes into a file that has no name. Kafka notices at its next roll. The next
+        append or flush raises LogDirOfflineError.
         """
         state = self._state
         if state.failure is not None or state.pending_cut is not None:
@@ -184,28 +183,28 @@ class ActiveSegment:
         state.fail_directory_gone()
 
     def _on_index_write(self) -> None:
-        """Called by an append each time 64 index entries are written, so once in 256 KiB with the
-        default ``index.interval.bytes``: a look at each append would be a system call more.
+        """Check the file's name when an append has written 64 index entries, once in 256 KiB with
+        the default ``index.interval.bytes``: a check at each append would cost a system call.
 
-        The append that is under way has happened; the next one finds out, and raises.
+        The append in progress has succeeded; the next one runs :meth:`prepare`, which raises.
         """
         files, opened = self._state.files, self.opened
-        with suppress(StorageError):  # the next append asks again
+        with suppress(StorageError):  # the next append checks again
             found = files.identity_of(self._state.active.path)
             if opened is not None and opened.inode < 0:
                 opened.inode = files.stamp(opened.log_fd)[0]
             if opened is None or found is None or found[0] != opened.inode:
                 self._state.appender.detach()
 
-    # --- undoing what was interrupted -------------------------------------------------------
+    # --- undoing interrupted changes --------------------------------------------------------
 
     def finish_cut(self) -> None:
-        """Bring a truncation's files in line with the segments; again after an interrupt."""
+        """Make the files match the segments after a truncation; can be repeated."""
         state = self._state
         cut = state.pending_cut
         if cut is None:
             return
-        if cut.view is state.active:  # else it was interrupted before it counted
+        if cut.view is state.active:  # else the truncation was interrupted before it took effect
             state.directory_changes += 1
             with state.names_lock:
                 segments_on_disk.finish_cut(state.files, state.directory, cut, state.config)
@@ -214,20 +213,20 @@ class ActiveSegment:
         state.pending_cut = None
 
     def cut_unpublished(self) -> None:
-        """Cut bytes beyond the published end: an append was interrupted before it counted."""
+        """Truncate to the published end, after an append that was interrupted before that."""
         files, active = self._state.files, self._state.active
         size = files.size_of(active.path)
         if size < active.size:
             raise CorruptRecordError(
-                f"the file was cut by somebody else: {active.size} bytes were in it; "
-                "close the store, and open it again to recover what is there",
+                f"another process truncated the file: it had {active.size} bytes; "
+                "close the store and open it again to recover the rest",
                 path=active.path,
                 position=size,
             )
         if size > active.size:
             fd = files.open(active.path, os.O_WRONLY)
             try:
-                self._state.appender.ready = False  # it may count on zeros that are cut here
+                self._state.appender.ready = False  # it may rely on zeros that are cut here
                 files.truncate(fd, active.size)
             finally:
                 files.close(fd)
@@ -243,7 +242,7 @@ class ActiveSegment:
     # --- zeros written ahead (preallocate) --------------------------------------------------
 
     def allow_prewriting(self, is_allowed: bool) -> None:
-        """Whether zeros may be written ahead of the log end from now on."""
+        """Allow or forbid zeros ahead of the log end."""
         self._state.appender.prewrite = self._prewrite if is_allowed else None
 
     def _prewrite(self, start: int, end: int) -> bool:
@@ -258,10 +257,10 @@ class ActiveSegment:
             segments_on_disk.trim_log(self._state.files, self._state.active, opened)
 
     def _trim_and_sync(self, opened: segments_on_disk.WritableFiles) -> None:
-        """The same, on disk: a segment that others follow ends with its last batch.
+        """Trim, and sync: the last batch ends a segment that another one follows.
 
-        Else a power cut could leave zeros in front of later segments, which a loader must take
-        for damage, and Kafka's consumers stop at. A log that is not prewritten pays nothing.
+        Otherwise a power cut could leave zeros before the next segment. A loader reads them as
+        corruption, and Kafka's consumers stop at them. Without preallocation this costs nothing.
         """
         self._trim(opened)
         try:
@@ -281,8 +280,8 @@ class ActiveSegment:
     def _write_aborted(self) -> None:
         """Write the entry of a transaction that was just aborted.
 
-        A failure is not the append's: the entry stays in memory and is tried again, at the
-        latest when the segment is sealed.
+        A failure does not fail the append: the entry stays in memory and is written later, at the
+        latest when the segment is rolled.
         """
         with suppress(StorageError):
             self._state.directory_changes += self._state.producers.write_aborted()
@@ -290,7 +289,7 @@ class ActiveSegment:
     # --- rolling ----------------------------------------------------------------------------
 
     def roll(self) -> None:
-        """Seal the active segment and start a new one at the log end; nothing if it is empty."""
+        """Roll the active segment; nothing if it is empty."""
         state = self._state
         with state.lock:
             state.appender.make_ready()
@@ -302,18 +301,18 @@ class ActiveSegment:
         state = self._state
         base = max(first_offset, state.appender.next_offset)
         if base == state.active.base_offset:
-            return  # the active segment is empty and already stands there
+            return  # the active segment is empty and has this base offset
         self.begin(
             base,
             lambda: segments_on_disk.create(state.files, state.directory, base, state.config),
         )
 
     def begin(self, base: int, make: Callable[[], SegmentView]) -> None:
-        """Seal the active segment; the one that is made of base, behind it, is active then."""
+        """Roll to the segment with this base offset that ``make`` creates."""
         state = self._state
         old, old_files = state.active, self.opened
         assert old_files is not None
-        state.appender.ready = False  # until attached again, every path leads through prepare
+        state.appender.ready = False  # until it is attached, every append calls prepare
         self._unfinished = base
         view, opened = self._make_next(base, make, old_files)
         state.directory_changes += 1
@@ -337,9 +336,9 @@ class ActiveSegment:
         make: Callable[[], SegmentView],
         old_files: segments_on_disk.WritableFiles,
     ) -> tuple[SegmentView, segments_on_disk.WritableFiles]:
-        """The next segment with its files open, and the old one's indexes and producers on disk.
+        """Create the next segment, open its files, and write the old one's indexes and producers.
 
-        Nothing is published yet: where a step fails, the new files are removed.
+        Publishes nothing. After a failure the new files are removed.
         """
         state, old = self._state, self._state.active
         opened: segments_on_disk.WritableFiles | None = None
@@ -357,7 +356,7 @@ class ActiveSegment:
             state.producers.expire(state.now_ms())
             state.producers.take_snapshot(base)
         except BaseException:
-            # Now, not before the next write: what was made may have batches in it already.
+            # Now, not before the next write: the new files may have batches already.
             with suppress(StorageError):  # the first error is the one to report
                 self.discard_unfinished()
             if opened is not None:
@@ -369,7 +368,7 @@ class ActiveSegment:
     # --- closing ----------------------------------------------------------------------------
 
     def close_files(self) -> None:
-        """Trim the active indexes and close; the appender asks for them again when needed."""
+        """Trim the active indexes and close; the next append opens the files again."""
         state = self._state
         state.appender.ready = False
         if self.opened is not None and state.failure is None:
@@ -382,7 +381,7 @@ class ActiveSegment:
         self.drop_files()
 
     def drop_files(self) -> None:
-        """Close the files as they are."""
+        """Close the files without trimming them."""
         self._state.appender.detach()
         opened, self.opened = self.opened, None
         if opened is not None:
@@ -390,7 +389,7 @@ class ActiveSegment:
 
 
 def draw_jitter(config: LogConfig) -> int:
-    """By how many ms a segment rolls earlier than ``segment.ms`` says, lest all roll at once.
+    """How many ms before ``segment.ms`` a segment rolls, so that not all logs roll at once.
 
     Kafka's LogConfig.randomSegmentJitter: below ``segment.jitter.ms``, or ``segment.ms``.
     """
@@ -398,7 +397,7 @@ def draw_jitter(config: LogConfig) -> int:
 
 
 def _target_codec(compression_type: str) -> int:
-    """The codec that ``compression.type`` asks for; -1 for the producer's own."""
+    """The codec that ``compression.type`` names; -1 to keep the producer's."""
     if compression_type == "producer":
         return -1
     return codec.codec_id("none" if compression_type == "uncompressed" else compression_type)

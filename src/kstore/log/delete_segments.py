@@ -1,7 +1,7 @@
 """Deleting a log's oldest segments, and raising its start (Kafka's LocalLog.deleteSegments).
 
-Segments leave the log at once. Their files are renamed to ``.deleted`` and removed after
-``file.delete.delay.ms``, so that readers that know them by name still find them.
+Segments leave the log at once. Their files get the suffix ``.deleted`` and are removed after
+``file.delete.delay.ms``, so that readers which know their names can finish.
 """
 
 from heapq import heappop, heappush
@@ -21,7 +21,7 @@ class SegmentDeleter:
         self._active = active
 
     def raise_start(self, offset: int) -> None:
-        """Make offset the log start; segments wholly below it are dropped (Kafka's rule A)."""
+        """Make offset the log start; drop segments completely below it (Kafka's rule A)."""
         state = self._state
         with state.lock:
             state.check_usable()
@@ -35,7 +35,7 @@ class SegmentDeleter:
             self.drop_oldest(below)
 
     def drop_oldest(self, count: int) -> None:
-        """Retire the oldest segments: out of the log now, files gone after file.delete.delay.ms."""
+        """Drop the oldest segments now; remove their files after file.delete.delay.ms."""
         state = self._state
         with state.lock:
             if count == 0:
@@ -53,7 +53,7 @@ class SegmentDeleter:
             state.save_epochs(state.epochs.truncate_from_start(start))
             due = state.now_ms() + state.config.file_delete_delay_ms
             for number, view in enumerate(gone):
-                if number:  # a power cut may keep any of two renames: not the later one alone
+                if number:  # a power cut must not keep a later rename and lose an earlier one
                     state.files.sync_directory(state.directory)
                 heappush(state.retired, (due, view.base_offset))
                 with state.names_lock:
@@ -63,7 +63,7 @@ class SegmentDeleter:
             self.remove_retired()
 
     def remove_retired(self) -> None:
-        """Remove files of retired segments whose delay is over."""
+        """Remove files of dropped segments whose delay is over."""
         state = self._state
         with state.lock:
             now = state.now_ms()

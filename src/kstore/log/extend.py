@@ -1,8 +1,8 @@
-"""Many records of one caller appended in batches that the topic takes: ``Log.extend``.
+"""``Log.extend``: appends many records of one caller, in batches that the topic allows.
 
-A batch is bounded by ``batch.size``, ``max.message.bytes`` and ``segment.bytes`` before it is
-compressed. It may grow beyond them where its records do not compress, or are converted to an old
-format: then fewer are appended at once. Only a single item that does not fit is refused.
+``batch.size``, ``max.message.bytes`` and ``segment.bytes`` limit a batch before it is compressed.
+Where its records do not compress, or are converted to an old format, the batch can exceed them:
+then it is built of fewer records. Only a single item that does not fit is refused.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -21,23 +21,23 @@ _CHUNK = 1000  # values taken from an iterable at a time
 
 
 class DoesNotFitError(Exception):
-    """A single item is larger than the log takes; for the caller, who knows its index."""
+    """A single item is larger than the log allows; the caller adds its index."""
 
     def __init__(self, refusal: MessageTooLargeError | RecordListTooLargeError) -> None:
         super().__init__(refusal)
         self.refusal = refusal
 
     def describe(self, first: int, end: int) -> KStoreError:
-        """The error to raise, where offsets [first, end) were appended: one for each item."""
-        there = f"offsets {first} to {end - 1} were" if end > first else "nothing was"
+        """The error to raise, where offsets [first, end) were appended, one for each item."""
+        appended = f"offsets {first} to {end - 1} were" if end > first else "nothing was"
         return type(self.refusal)(
-            f"item {end - first} does not fit: {self.refusal.reason}; {there} appended",
+            f"item {end - first} does not fit: {self.refusal.reason}; {appended} appended",
             path=self.refusal.path,
         )
 
 
 def split_into_chunks(values: Iterable[Any]) -> Iterator[list[Any]]:
-    """The values in lists, as they are appended."""
+    """The values in lists of bounded length."""
     if isinstance(values, bytes | bytearray | memoryview | str):
         raise TypeError("extend takes many values, not one: use append, or put it in a list")
     if isinstance(values, list):
@@ -49,28 +49,28 @@ def split_into_chunks(values: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 def append_chunk(appender: "RecordAppender", chunk: list[Any], when: "Timestamp") -> None:
-    """Append a chunk of values, of Records, or of both, batch by batch; the lock is held.
+    """Append a chunk of values, of Records, or of both, in batches; the caller holds the lock.
 
-    Raises DoesNotFitError for a single item that the log does not take.
+    Raises DoesNotFitError for a single item that the log refuses.
     """
-    put = appender.append_records if holds_records(chunk) else appender.append_values
+    append = appender.append_records if holds_records(chunk) else appender.append_values
     done = 0
     while done < len(chunk):
         try:
-            done += put(chunk, done, when)
+            done += append(chunk, done, when)
         except (MessageTooLargeError, RecordListTooLargeError):
-            done += _put_fewer(appender, partial(put, chunk, done, when))
+            done += _append_fewer(appender, partial(append, chunk, done, when))
 
 
-def _put_fewer(appender: "RecordAppender", put: Callable[[], int]) -> int:
-    """Append fewer items at once: what does not compress, or an old format, takes more bytes."""
+def _append_fewer(appender: "RecordAppender", append: Callable[[], int]) -> int:
+    """Append with a smaller batch size, for records that grow in compression or conversion."""
     usual = limit = appender.batch_size
     try:
         while True:
             limit //= 2
-            appender.batch_size = limit  # with 0 a batch is of one record
+            appender.batch_size = limit  # 0: one record for each batch
             try:
-                return put()
+                return append()
             except (MessageTooLargeError, RecordListTooLargeError) as error:
                 if limit == 0:
                     raise DoesNotFitError(error) from None

@@ -17,7 +17,7 @@ _OPEN_AT_ONCE = 64  # files that are synced together
 
 
 class Flusher:
-    """Puts on disk what was appended, rolled and renamed; then seals what was rolled.
+    """Syncs what was appended, rolled and renamed, and writes checksums of rolled segments.
 
     Thread safe. Lock order: ``flush_lock``, then ``lock``.
     """
@@ -25,14 +25,14 @@ class Flusher:
     def __init__(self, state: WriterState, active: ActiveSegment) -> None:
         self._state = state
         self._active = active
-        self._has_removed_stale_seals = False  # those of segments that are gone
-        self._begun = (-1, 0)  # base offset, and how far the disk has begun to write it
+        self._has_removed_stale_checksums = False  # those of segments that left the log
+        self._begun = (-1, 0)  # base offset, and the size that the disk has begun to write
         state.appender.flush_due = self.flush
 
     def flush(self) -> None:
         """Return when everything appended before the call is on disk.
 
-        Concurrent calls share one sync. After a failed sync the log takes no more appends.
+        Concurrent calls share one sync. After a failed sync the log refuses appends.
         """
         state, active = self._state, self._active
         with state.flush_lock:
@@ -40,28 +40,28 @@ class Flusher:
                 active.check_in_place()
                 state.check_usable()
                 target = state.data_end
-                sealed = list(state.unsynced_segments)
+                rolled = list(state.unsynced_segments)
                 changes = state.directory_changes
                 dirty = changes != state.directory_synced or state.pending_cut is not None
-                if target <= state.recovery_point and not sealed and not dirty:
+                if target <= state.recovery_point and not rolled and not dirty:
                     return
                 state.appender.make_ready()
                 opened = active.opened
                 assert opened is not None
                 changes = state.directory_changes
-                # Appends go on meanwhile, and a roll closes its own descriptor.
+                # Appends continue during the sync, and a roll closes its own descriptor.
                 fd = state.files.duplicate(opened.log_fd)
                 base = opened.base_offset
             try:
                 self.sync(
-                    fd if target > base else -1, sealed, dirty or state.recovery_point <= base
+                    fd if target > base else -1, rolled, dirty or state.recovery_point <= base
                 )
             finally:
                 state.files.close(fd)
-            self._seal(sealed)
+            self._write_checksums(rolled)
             with state.lock:
-                if sealed:
-                    synced = frozenset(sealed)
+                if rolled:
+                    synced = frozenset(rolled)
                     state.unsynced_segments = [
                         view for view in state.unsynced_segments if view not in synced
                     ]
@@ -70,16 +70,16 @@ class Flusher:
                 state.appender.flush_at = state.next_flush_offset()
 
     def start_writing(self, least: int) -> int:
-        """Have the disk begin with what the active segment gained, if that is at least so much.
+        """Start writing the active segment's new bytes to disk, if there are at least ``least``.
 
-        Returns the size up to which the disk has begun. Nothing is durable by it, but the next
-        flush finds less to do: the disk works while appends go on.
+        Returns the size up to which the disk has begun. Makes nothing durable, but shortens the
+        next flush: the disk works while appends continue.
         """
         state = self._state
         with state.lock:
             opened, active = self._active.opened, state.active
             base, begun = self._begun
-            if base != active.base_offset or begun > active.size:  # rolled, or cut
+            if base != active.base_offset or begun > active.size:  # rolled or truncated
                 base, begun = active.base_offset, 0
             size = active.size - begun
             if opened is None or opened.base_offset != base or size < least:
@@ -92,10 +92,10 @@ class Flusher:
             state.files.close(fd)
         return begun + size
 
-    # --- seals ------------------------------------------------------------------------------
+    # --- header checksums -------------------------------------------------------------------
 
-    def _seal(self, synced: list[SegmentView]) -> None:
-        """Guard the headers of segments that are rolled and on disk; appends go on meanwhile."""
+    def _write_checksums(self, synced: list[SegmentView]) -> None:
+        """Write header checksums of rolled segments that are on disk; appends continue."""
         state = self._state
         for view in synced:
             base = view.base_offset
@@ -104,18 +104,18 @@ class Flusher:
             return
         with state.lock:
             segments = state.segments
-            if not self._has_removed_stale_seals:  # once: a broker leaves those of what it deletes
+            if not self._has_removed_stale_checksums:  # a broker leaves those of what it deletes
                 bases = [view.base_offset for view in segments.views]
                 header_checksums.remove_others(state.files, state.directory, bases)
-                self._has_removed_stale_seals = True
+                self._has_removed_stale_checksums = True
                 return
-            for view in synced:  # retention may have dropped some while they were read
+            for view in synced:  # retention may have dropped some meanwhile
                 slot = segments.floor(view.base_offset)
                 if slot < 0 or segments.views[slot].base_offset != view.base_offset:
                     header_checksums.remove_gone(state.files, state.directory, view.base_offset)
 
-    def seal_all(self) -> int:
-        """Seal every segment but the active one; returns how many have a seal then."""
+    def write_all_checksums(self) -> int:
+        """Write header checksums of every rolled segment; returns how many have them then."""
         self.flush()
         state = self._state
         with state.flush_lock:
@@ -128,7 +128,7 @@ class Flusher:
     def _following(self, base: int) -> int | None:
         """Base offset of the segment behind a rolled one, whose name is on disk.
 
-        None where the log does not have the rolled one any more.
+        None where the rolled one has left the log.
         """
         segments = self._state.segments
         slot = segments.floor(base)
@@ -138,15 +138,15 @@ class Flusher:
 
     # --- syncing ----------------------------------------------------------------------------
 
-    def sync(self, active_fd: int, sealed: list[SegmentView], directory: bool) -> None:
+    def sync(self, active_fd: int, rolled: list[SegmentView], directory: bool) -> None:
         """Sync these files and the directory; only a failed sync makes the log fail.
 
-        Few files are open at once, however many segments were rolled since the last sync; fewer
-        still where the process runs out of descriptors.
+        Opens few files at once, however many segments were rolled since the last sync, and fewer
+        where the process runs out of descriptors.
         """
         state = self._state
         active = [active_fd] if active_fd >= 0 else []
-        if not sealed and not state.producers.unsynced:  # most flushes
+        if not rolled and not state.producers.unsynced:  # most flushes
             self._sync_all(active, directory)
             return
         with state.lock:
@@ -155,7 +155,7 @@ class Flusher:
         try:
             for open_next in chain(
                 (partial(self._open_snapshot, offset) for offset in snapshots),
-                (partial(self._open_rolled, each) for each in _files_of(sealed)),
+                (partial(self._open_rolled, each) for each in _files_of(rolled)),
             ):
                 if len(opened) >= _OPEN_AT_ONCE:
                     self._sync_and_close(opened)
@@ -195,7 +195,7 @@ class Flusher:
         try:
             state.files.sync_all(fds, [state.directory] if directory else [], only_data=True)
         except OSError as error:
-            # Without a free descriptor nothing was asked of the disk: try again later.
+            # Without a free descriptor the disk was not asked to sync: a later flush can succeed.
             if not lacks_descriptors(error):
                 state.fail(error)
             raise
@@ -205,7 +205,7 @@ class Flusher:
             return self._state.producers.open_snapshot(offset)
 
     def _open_rolled(self, file: tuple[SegmentView, str]) -> int:
-        """One of a rolled segment's files; -1 where it has none, or retention dropped it."""
+        """Open a file of a rolled segment; -1 where it does not exist, or retention dropped it."""
         view, kind = file
         state = self._state
         path = os.path.join(state.directory, filenames.file_name(view.base_offset, kind))
@@ -214,10 +214,10 @@ class Flusher:
         except StorageError:
             if view in state.segments.views:
                 raise
-            return -1  # its files have other names by now
+            return -1  # retention renamed its files
 
 
-def _files_of(sealed: list[SegmentView]) -> Iterator[tuple[SegmentView, str]]:
-    """The kinds of files of rolled segments. Recovery starts at the recovery point and trusts
-    what lies below it, the indexes too: all are synced."""
-    return product(sealed, filenames.SEGMENT_KINDS)
+def _files_of(rolled: list[SegmentView]) -> Iterator[tuple[SegmentView, str]]:
+    """The kinds of files of rolled segments: all are synced, as recovery trusts everything below
+    the recovery point, the indexes too."""
+    return product(rolled, filenames.SEGMENT_KINDS)

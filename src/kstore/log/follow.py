@@ -1,4 +1,4 @@
-"""Following a log as it grows: records as they come, by ``for`` or ``async for``."""
+"""Follows a log as it grows, for ``for`` and ``async for``."""
 
 from collections.abc import AsyncIterator, Iterator
 from time import monotonic
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from kstore.log.log import Log
 
 _ASYNC_POLL = 0.005  # seconds
-_WINDOW = 1000  # offsets: after so many, whether the log was truncated is looked at again
+_WINDOW = 1000  # offsets to read before the next check for a truncation
 
 
 class Follower:
-    """Records as they come, by ``for`` or ``async for``. For one consumer at a time.
+    """Yields records as they are appended, by ``for`` or ``async for``. For one consumer at a time.
 
-    Ends with its log or after its timeout. Raises OffsetOutOfRangeError where the log is truncated
-    below what was returned, also where it has grown beyond that again: when segments were
-    replaced, the last record returned is read again. At most a thousand records that were read
-    before the truncation come after it.
+    Ends with its log or after its timeout. Raises OffsetOutOfRangeError where the log was truncated
+    below what was returned, even if it has grown beyond that again: when segments were replaced,
+    the last record returned is read again and compared. At most a thousand records that were read
+    before the truncation are returned after it.
     """
 
     def __init__(
@@ -34,11 +34,11 @@ class Follower:
         self.timeout = timeout
         self.isolation = isolation
         self._outcomes = Outcomes(log) if check_isolation(isolation) else None
-        self._seen = -1  # the log end at the last look
+        self._seen = -1  # the log end at the last refresh
         self._window_end = start
-        self._segments: SegmentList | None = None  # at the last look
-        self._last: Record | None = None  # that was returned
-        self._stable = -1  # where reading ends: there, or at the last stable offset
+        self._segments: SegmentList | None = None  # at the last refresh
+        self._last: Record | None = None  # the last one returned
+        self._stable = -1  # where reading ends: the log end, or the last stable offset
 
     def __iter__(self) -> Iterator[Record]:
         last = monotonic()
@@ -50,15 +50,15 @@ class Follower:
                 last = monotonic()
             if self._is_behind():
                 continue
-            # Only what is appended, if no more than a marker, moves the last stable offset.
+            # The last stable offset moves only by an append, if only of a marker.
             left = None if self.timeout is None else max(0.0, self.timeout - monotonic() + last)
             if not self.log.wait_beyond(max(self.next_offset, self._seen), left):
                 if not self.log.closed:
-                    self._look()
+                    self._refresh()
                 return
 
     def _next_view(self) -> LogView:
-        self._look()  # fixed first: what comes meanwhile is the next view's
+        self._refresh()  # fixes the end: later appends belong to the next view
         self._window_end = min(self.next_offset + _WINDOW, self._stable)
         return LogView(
             self.log,
@@ -69,18 +69,18 @@ class Follower:
         )
 
     def _is_behind(self) -> bool:
-        """Move on behind the window; whether there was more than it when it was read."""
+        """Advance to the end of the window; whether more records were appended behind it."""
         self.next_offset = max(self.next_offset, self._window_end)
         return self.next_offset < self._stable
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         segments = self.log.segments
         end = segments.end_offset
         self._stable = end if self._outcomes is None else min(end, self.log.last_stable_offset)
         if end < self._seen and end < self.next_offset:
             raise OffsetOutOfRangeError(
                 f"the log was truncated to offset {end} while it was followed: records that were "
-                "handed out are gone",
+                "returned are gone",
                 path=self.log.path,
                 offset=self.next_offset,
             )
@@ -95,7 +95,7 @@ class Follower:
         if last is None or last.offset < segments.start_offset:
             return
         found = next(iter(LogView(self.log, last.offset, last.offset + 1)), None)
-        if found is None:  # compaction removes records, and readers may not know the policy
+        if found is None:  # compaction may have removed it; a reader may not know the policy
             return
         is_same = (found.timestamp, found.key, found.value) == (
             last.timestamp,
@@ -105,13 +105,13 @@ class Follower:
         if not is_same:
             raise OffsetOutOfRangeError(
                 "the log was truncated while it was followed, and has grown again: records that "
-                f"were returned are gone, the one at offset {last.offset} among them",
+                f"were returned are gone, among them the one at offset {last.offset}",
                 path=self.log.path,
                 offset=last.offset,
             )
 
     async def __aiter__(self) -> AsyncIterator[Record]:
-        import asyncio  # costs tens of milliseconds, and only this needs it
+        import asyncio  # here, as it takes tens of milliseconds
 
         loop = asyncio.get_running_loop()
         last = loop.time()

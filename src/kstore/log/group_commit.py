@@ -1,4 +1,4 @@
-"""Group commit: appends go on while a sync runs, and one sync answers all who wait."""
+"""Group commit: appends continue during a sync, and one sync serves all that wait."""
 
 import threading
 from contextlib import suppress
@@ -12,17 +12,16 @@ if TYPE_CHECKING:
     from kstore.log.log import Log
 
 
-AHEAD = 1 << 19  # bytes, not yet on their way to the disk, that are worth a system call
+AHEAD = 1 << 19  # bytes worth a system call that starts writing them
 
 
 class Committer:
-    """Syncs one log from a thread of its own, again as soon as there is more to sync.
+    """Syncs one log from a thread of its own, as soon as there is something to sync.
 
-    An append is on disk at most one sync after it was made: while a sync runs the appends of
-    that time gather, and the next sync takes them all. ``wait(offset)`` returns when everything
-    below ``offset`` is durable, ``durable_offset`` tells how far that is. Whoever asks for a sync
-    of half a mebibyte or more has the disk begin with it, while the sync before still runs. Safe to
-    share between threads. An error of a sync ends the thread and is raised by every later call.
+    Appends that arrive during a sync are on disk after the next one. ``wait(offset)`` returns when
+    everything below ``offset`` is durable; ``durable_offset`` is how far that is. A request for
+    half a mebibyte or more starts the disk writing it while the previous sync still runs.
+    Thread safe. An error of a sync ends the thread, and every later call raises it.
     """
 
     NAME = "kstore-committer"
@@ -32,7 +31,7 @@ class Committer:
         self._changed = threading.Condition()
         self._wanted = 0
         self._error: BaseException | None = None
-        self._begun = 0  # bytes of the active segment that the disk was told to begin with
+        self._begun = 0  # bytes of the active segment that the disk has begun to write
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=self.NAME, daemon=True)
         self._thread.start()
@@ -43,23 +42,23 @@ class Committer:
         return self._log.recovery_point
 
     def request(self) -> int:
-        """Have what is appended by now synced soon; returns the offset to ``wait`` for."""
+        """Request a sync of everything appended so far; returns the offset to ``wait`` for."""
         end = self._log.end_offset
         if end != self._wanted:
             with self._changed:
                 self._check()
-                # A truncation takes the end back, and with it what is wanted.
+                # A truncation lowers the end, and with it the offset that is wanted.
                 self._wanted = min(max(self._wanted, end), self._log.end_offset)
                 self._changed.notify_all()
             if not 0 <= self._log.segments.views[-1].size - self._begun < AHEAD:
-                with suppress(KStoreError):  # advice: what fails here fails again in the sync
+                with suppress(KStoreError):  # optional: an error here fails the sync again
                     self._begun = self._log._require_writer().flusher.start_writing(AHEAD)
         return end
 
     def wait(self, offset: int | None = None, timeout: float | None = None) -> bool:
-        """Return True when everything below offset (None: the log end now) is on disk.
+        """Return True when everything below offset (None: the current log end) is on disk.
 
-        False when timeout seconds were not enough. Raises the StorageError of a failed sync.
+        False after timeout seconds. Raises the StorageError of a failed sync.
         """
         target = self.request()
         if offset is not None:
@@ -75,7 +74,7 @@ class Committer:
         return True
 
     def close(self) -> None:
-        """Sync what was asked for, and end the thread. Again is harmless."""
+        """Sync what was requested and end the thread. A second call does nothing."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

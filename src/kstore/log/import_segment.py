@@ -1,9 +1,8 @@
-"""A file of record batches that others wrote becomes a segment of a log by a rename.
+"""Imports a file of record batches that another program wrote: a rename makes it a segment.
 
-What a batch says of its place, base offset and leader epoch, lies outside its checksum: a file
-of whole batches is brought to where it will be by writing 16 bytes of each. Its data is not
-written again. Everything is on disk before the file gets its name, so there is no moment at
-which a loader could find a segment whose batches say other offsets.
+A batch's base offset and leader epoch lie outside its checksum, so 16 bytes of each batch are
+rewritten and its data is not. Everything is on disk before the file gets its name: a loader never
+finds a segment whose batches have other offsets.
 """
 
 import errno
@@ -24,21 +23,21 @@ from kstore.segment import segment as segments_on_disk
 from kstore.segment.index_entry import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from kstore.segment.scan import scan_segment
 
-_LARGE = 32 << 20  # bytes of a file that is worth a segment
+_LARGE = 32 << 20  # bytes of a file that becomes a segment whatever segment.bytes is
 _HEAD = batch_fields.V2_PRODUCER_EPOCH_POSITION  # bytes of a header up to its producer id
 _NO_PRODUCER = -1
-# Attributes of batches within a transaction, and of its markers.
+# Attributes of transactional batches and of control batches.
 _OF_TRANSACTIONS = batch_fields.TRANSACTIONAL_BIT | batch_fields.CONTROL_BIT
 
 
 def least_size(config: LogConfig) -> int:
-    """Bytes from which on a file of batches becomes a segment of its own, not copied into one."""
+    """Size from which a file of batches becomes a segment instead of being copied into one."""
     return min(_LARGE, config.segment_bytes // 4)
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedFile:
-    """A file whose batches say where they are going to be; all of it is on disk and checked."""
+    """A file whose batches have their final offsets; it is checked and on disk."""
 
     path: str
     base_offset: int
@@ -51,7 +50,7 @@ class PlacedFile:
     time_index: bytes
 
     def fits(self, config: LogConfig) -> bool:
-        """Whether the topic's rules would have let a segment grow to this (Kafka's shouldRoll)."""
+        """Whether the topic's settings allow a segment like this (Kafka's shouldRoll)."""
         roll_ms = config.segment_ms - config.segment_jitter_ms
         if "compact" in config.cleanup_policy:
             roll_ms = min(roll_ms, config.max_compaction_lag_ms)
@@ -65,10 +64,10 @@ class PlacedFile:
 
 
 def can_stand_beside(files: Files, path: str, other: str) -> bool:
-    """Whether a file may become a segment beside another one, as if the same program had made it.
+    """Whether a file may become a segment beside another one, as if the same program wrote both.
 
-    On the same file system, with the same owner, group and permissions: who may read and write
-    the log does not change. And without a second name, by which it could be changed later.
+    It has the same file system, owner, group and permissions, so access to the log does not
+    change, and no second name through which it could be changed later.
     """
     own, beside = files.about(path), files.about(other)
     return own.st_nlink == 1 and all(
@@ -80,11 +79,11 @@ def can_stand_beside(files: Files, path: str, other: str) -> bool:
 def place_file(
     files: Files, path: str, base_offset: int, leader_epoch: int, config: LogConfig
 ) -> PlacedFile:
-    """Give all batches of a file their offsets from base_offset on, and bring it to the disk.
+    """Give all batches of a file their offsets, from base_offset on, and sync the file.
 
-    Again is harmless. Every checksum is compared on the way. Raises CorruptRecordError for what
-    is not whole record batches v2, and for markers and batches of a producer's, whose states a
-    log would have to follow; StorageError.
+    Can be repeated. Compares every checksum. Raises CorruptRecordError for bytes that are not
+    complete record batches v2, for control batches, and for batches of a producer id, whose state
+    the log would have to track; StorageError.
     """
     fd = files.open(path, os.O_RDWR)
     try:
@@ -92,10 +91,10 @@ def place_file(
         files.fdatasync(fd)
     finally:
         files.close(fd)
-    scan = scan_segment(files, path, base_offset, config, mapped=False)  # others wrote it
+    scan = scan_segment(files, path, base_offset, config, mapped=False)  # not kstore's own file
     if scan.status != 0 or scan.valid_size != scan.file_size:
         raise CorruptRecordError(
-            f"this was to become a segment: {reason(scan.status)}",
+            f"this file cannot become a segment: {reason(scan.status)}",
             path=path,
             position=scan.valid_size,
             offset=scan.next_offset,
@@ -121,14 +120,14 @@ def _stamp(files: Files, fd: int, path: str, offset: int, leader_epoch: int) -> 
         is_v2 = len(head) == _HEAD and batch_fields.magic(head) == 2
         if not is_v2 or not _HEAD < size <= end - position:
             raise CorruptRecordError(
-                "this was to become a segment, and is no record batch v2",
+                "this file cannot become a segment: this is no record batch v2",
                 path=path,
                 position=position,
             )
         of_transaction = batch_fields.attributes(head) & _OF_TRANSACTIONS
         if of_transaction or batch_fields.producer_id(head) != _NO_PRODUCER:
             raise CorruptRecordError(
-                "this was to become a segment, and has a batch of a transaction or of an "
+                "this file cannot become a segment: it has a batch of a transaction or of an "
                 "idempotent producer, which no task stages",
                 path=path,
                 position=position,
@@ -142,17 +141,17 @@ def _stamp(files: Files, fd: int, path: str, offset: int, leader_epoch: int) -> 
 
 
 class SegmentImporter:
-    """Takes segments that come as whole files."""
+    """Adds complete files as segments."""
 
     def __init__(self, state: WriterState, active: ActiveSegment) -> None:
         self._state = state
         self._active = active
 
     def import_file(self, placed: PlacedFile) -> bool:
-        """Make a placed file the active segment, right behind the log end; published at once.
+        """Make a placed file the active segment, directly behind the log end, and publish it.
 
-        False, with nothing changed, where that cannot be: the log ends elsewhere, its active
-        segment is empty (it has that name already), or the file lies in another file system.
+        Returns False and changes nothing where the log end is another offset, the active segment
+        is empty (it has that name already), or the file is in another file system.
         """
         state, active = self._state, self._active
         with state.lock:
@@ -168,20 +167,20 @@ class SegmentImporter:
                 raise
             state.appender.rolling_timestamp = placed.first_timestamp
             assert active.opened is not None
-            # Now, not with the next append: a reader of another process looks places up in them.
+            # Now, not with the next append: readers of other processes use the index files.
             segments_on_disk.write_entries(state.files, state.active, active.opened)
             state.wake()
             return True
 
     def _take(self, placed: PlacedFile) -> SegmentView:
-        """The file under its new name, with what is known of it."""
+        """Rename the file to a segment's name; returns the segment."""
         state, base = self._state, placed.base_offset
         segments_on_disk.remove_files(state.files, state.directory, base)
         path = os.path.join(state.directory, filenames.log_name(base))
         state.files.rename(placed.path, path)
         view = SegmentView(base, path, size=placed.size, next_offset=placed.next_offset)
         view.load_entries(placed.index, placed.time_index)
-        view.entries_are_written(0, 0)  # they are in no file yet
+        view.entries_are_written(0, 0)  # no file has them yet
         view.note_timestamp(placed.max_timestamp, placed.max_timestamp_offset)
         view.is_largest_known = True
         return view

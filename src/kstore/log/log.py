@@ -1,4 +1,4 @@
-"""A log: one partition, the thing that is appended to and read.
+"""A log: one partition, to append to and to read.
 
 Offsets are labels: they never repeat and may have gaps, so a log has no length. Reading takes
 no lock; it sees an immutable list of segments and an end that was published after its bytes.
@@ -40,7 +40,7 @@ Timestamp = datetime | int | None
 
 
 class AppendInfo(NamedTuple):
-    """What an append of whole batches did. Offsets are inclusive; -1 for none. Immutable."""
+    """What an append of complete batches did. Offsets are inclusive; -1: none. Immutable."""
 
     first_offset: int
     last_offset: int
@@ -49,9 +49,9 @@ class AppendInfo(NamedTuple):
 
 
 class SegmentSource(Protocol):
-    """What has a log's segments while some of them leave it: its writer's, or its reader's part.
+    """Accesses segments while some of them leave the log: of its writer, or of its reader.
 
-    Methods raise StorageError for a segment that is not part of the log any more.
+    Methods raise StorageError for a segment that has left the log.
     """
 
     @property
@@ -60,15 +60,15 @@ class SegmentSource(Protocol):
         ...
 
     def on_current_segments(self, use: Callable[[SegmentList], Result]) -> Result:
-        """Call a function with the segments; again if it fails while the segments change."""
+        """Call a function with the segments; repeat it if it fails while the segments change."""
         ...
 
     def load_entries(self, view: SegmentView) -> None:
-        """Have the index entries of a segment in memory."""
+        """Load the index entries of a segment into memory."""
         ...
 
     def learn_times(self, view: SegmentView) -> None:
-        """Learn a segment's largest timestamp."""
+        """Find a segment's largest timestamp."""
         ...
 
     def read_segment(self, view: SegmentView, offset: int, max_bytes: int) -> Slice | None:
@@ -83,8 +83,8 @@ class SegmentSource(Protocol):
 class Log(metaclass=ABCMeta):
     """One partition of a topic, open for writing or, in another process's directory, for reading.
 
-    Thread safe. ``append``, ``extend`` and the other changes take the log's lock in turn;
-    reading takes none. Made by a :class:`kstore.Store`, not by hand.
+    Thread safe. ``append``, ``extend`` and other changes take the log's lock; reading takes none.
+    A :class:`kstore.Store` creates it.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Log(metaclass=ABCMeta):
             f"<kstore.Log {self.topic}-{self.partition} [{self.start_offset}, {self.end_offset})>"
         )
 
-    # --- where it begins and ends ----------------------------------------------------------
+    # --- start and end ---------------------------------------------------------------------
 
     @property
     def start_offset(self) -> int:
@@ -126,8 +126,8 @@ class Log(metaclass=ABCMeta):
     def last_stable_offset(self) -> int:
         """Where read_committed ends: first offset of the earliest open transaction, or the end.
 
-        The writer knows it. A reader walks the headers behind the newest producer snapshot the
-        first time, later only what was appended since.
+        The writer tracks it. A reader walks the headers behind the newest producer snapshot the
+        first time, and later only those of new batches.
         """
 
     @property
@@ -142,7 +142,7 @@ class Log(metaclass=ABCMeta):
 
     @property
     def size(self) -> int:
-        """Bytes of all segments' logs."""
+        """Bytes of all log files."""
         return sum(view.size for view in self.segments.views)
 
     @property
@@ -168,7 +168,7 @@ class Log(metaclass=ABCMeta):
     ) -> int:
         """Append one record as a batch of its own; return its offset.
 
-        Returns after the bytes were handed to the operating system: they survive the process,
+        Returns when the operating system has the bytes: they survive the process,
         and a power cut once :meth:`flush` has returned.
 
         Parameters
@@ -178,7 +178,7 @@ class Log(metaclass=ABCMeta):
         headers
             (name, value) pairs; a value may be None.
         timestamp
-            An aware datetime, or milliseconds since 1970; None: the clock's now.
+            An aware datetime, or milliseconds since 1970; None: the current time.
 
         Raises
         ------
@@ -197,9 +197,9 @@ class Log(metaclass=ABCMeta):
         """Append many records in batches of ``batch.size``; return their offsets, contiguous.
 
         Items are values (bytes-like or None) or Records, whose key, value, headers and timestamp
-        are taken. The log keeps its turn until the source is exhausted, so feed it from a fast
-        one; a source that appends to this log itself is refused. An error in the middle leaves
-        the batches before it in the log.
+        are used. The log stays locked until the source is exhausted, so it should be a fast one.
+        A source that appends to this log itself is refused. After an error in the middle the
+        batches before it are in the log.
 
         A single item beyond ``max.message.bytes`` or ``segment.bytes`` is refused with its index
         and the offsets that were appended (MessageTooLargeError, RecordListTooLargeError).
@@ -207,13 +207,13 @@ class Log(metaclass=ABCMeta):
 
     @abstractmethod
     def append_as_leader(self, batch: Any) -> AppendInfo:
-        """Append what a stranger sent, with every check that Kafka's leader makes.
+        """Append a client batch, with every check that Kafka's leader makes.
 
-        The log gives it offsets; the bytes are stored as they came but for offset and leader
+        The log assigns offsets. The bytes are stored as they came except for offset and leader
         epoch (and, where Kafka does so too, timestamp type and largest timestamp).
 
-        Of an idempotent or transactional producer's batch epoch and sequence are checked. One of
-        its last five batches, sent again, is answered with the offsets and timestamp it has in
+        For an idempotent or transactional producer, epoch and sequence are checked. A repeated
+        one of its last five batches is answered with its offsets and timestamp in
         the log and ``size`` 0: nothing is written. A transactional batch opens its producer's
         transaction in this log, which :meth:`append_end_marker` ends.
 
@@ -221,8 +221,8 @@ class Log(metaclass=ABCMeta):
         ----------
         batch
             A bytes-like object with exactly one record batch v2, base offset 0; or with messages
-            v0 or v1, any number of them plain or one compressed, where a cut one at the end is
-            left out. What the topic's ``message.format.version`` says is written.
+            v0 or v1, any number of uncompressed ones or a single compressed one. An incomplete
+            message at the end is skipped. The log has the format of ``message.format.version``.
 
         Raises
         ------
@@ -235,9 +235,9 @@ class Log(metaclass=ABCMeta):
 
     @abstractmethod
     def append_as_coordinator(self, batch: Any) -> AppendInfo:
-        """As :meth:`append_as_leader`, for a batch of this process's own coordinator.
+        """As :meth:`append_as_leader`, for a batch of a coordinator in this process.
 
-        Of a producer's batch only the epoch is checked: offsets committed within a transaction
+        For a producer's batch only the epoch is checked: offsets committed within a transaction
         carry no sequence (Kafka's AppendOrigin.COORDINATOR).
         """
 
@@ -252,22 +252,22 @@ class Log(metaclass=ABCMeta):
         transaction_version: int = 0,
         timestamp: int = -1,
     ) -> AppendInfo:
-        """End a producer's transaction in this log: append the control batch that says so.
+        """End a producer's transaction in this log: append the control batch.
 
-        As a transaction coordinator has it written (WriteTxnMarkers; KIP-98). An aborted
-        transaction goes into the transaction index of the marker's segment. Where the producer
-        has none open the marker is written all the same and changes only its epochs.
+        As for a transaction coordinator (WriteTxnMarkers; KIP-98). An aborted transaction goes
+        into the transaction index of the marker's segment. Where the producer has no open
+        transaction the marker is appended too and changes only its epochs.
 
         Parameters
         ----------
         producer_epoch
-            The producer's, or a higher one, with which its next transaction begins (KIP-890).
+            The producer's, or a higher one for its next transaction (KIP-890).
         coordinator_epoch
             Leader epoch of the coordinator's partition of ``__transaction_state``.
         transaction_version
-            From 2 on the epoch has to be higher than that of the records (KIP-1228).
+            From 2 on the epoch must be higher than that of the records (KIP-1228).
         timestamp
-            The marker's, in ms; -1 is now, which a log with LogAppendTime takes in any case.
+            The marker's, in ms; -1: now. A log with LogAppendTime always uses now.
 
         Raises
         ------
@@ -279,10 +279,10 @@ class Log(metaclass=ABCMeta):
 
     @abstractmethod
     def append_as_follower(self, batches: Any) -> AppendInfo:
-        """Append whole batches as they are: a leader has checked them and given them offsets.
+        """Append complete batches unchanged: a leader has checked them and assigned offsets.
 
-        Any message format. Checked here: structure, checksum, offsets at or beyond the log end
-        and increasing (gaps are fine). A cut batch at the end is left out.
+        Any message format. Checked: structure, checksum, offsets at or beyond the log end
+        and increasing (gaps are fine). An incomplete batch at the end is skipped.
 
         Raises
         ------
@@ -294,10 +294,10 @@ class Log(metaclass=ABCMeta):
 
     @abstractmethod
     def read(self, offset: int, max_bytes: int = 1 << 20) -> Slice | None:
-        """The one door out: file bytes from the batch that holds offset on, not copied.
+        """File bytes from the batch that holds offset on, not copied.
 
-        The slice may begin with records before offset and end in a cut batch, as a fetch from
-        Kafka does. Its first batch is whole even where it is larger than max_bytes. None at the
+        The slice may begin with records before offset and end in an incomplete batch, as a fetch
+        from Kafka does. Its first batch is complete even where it exceeds max_bytes. None at the
         log end, or where compaction removed everything from offset on.
 
         Raises
@@ -305,7 +305,7 @@ class Log(metaclass=ABCMeta):
         OffsetOutOfRangeError
             Below the log start or beyond the log end.
         CorruptRecordError
-            The batches on the way are not what the format allows.
+            A batch before the offset is invalid.
         """
 
     @overload
@@ -317,7 +317,7 @@ class Log(metaclass=ABCMeta):
         if isinstance(index, slice):
             return self.view()[index]
         if not hasattr(index, "__index__"):
-            raise TypeError(f"a record is asked for by its offset, not {type(index).__name__}")
+            raise TypeError(f"a record is read by its offset, not {type(index).__name__}")
         index = check_integer("offset", index)
         offset = index + self.end_offset if index < 0 else index
         for record in self.view(offset, min(offset + 1, INT64_MAX)):
@@ -341,7 +341,7 @@ class Log(metaclass=ABCMeta):
     ) -> "LogView":
         """A lazy window of offsets [start, stop); None: the log's start, or its end as it grows.
 
-        With ``isolation="read_committed"`` it ends at the last stable offset and leaves out the
+        With ``isolation="read_committed"`` it ends at the last stable offset and omits the
         records of aborted transactions, as Kafka's consumer does; the default shows both.
         """
         from kstore.log.view import LogView
@@ -351,27 +351,26 @@ class Log(metaclass=ABCMeta):
         return LogView(self, start, stop, isolation=isolation)
 
     def settled(self, start: int) -> "LogView":
-        """From start to the log end, without the records of transactions not committed by now.
+        """From start to the log end, without the records of transactions not committed so far.
 
-        Unlike read_committed it goes on behind open transactions: what becomes of them changes
-        what lies before the end of this view. For state that is kept by key, as Kafka's group
-        coordinator keeps its offsets.
+        Unlike read_committed it continues behind open transactions, so the same view can have
+        more records later. For state by key, such as the offsets of Kafka's group coordinator.
         """
         from kstore.log.view import LogView
 
         return LogView(self, start, self.end_offset, isolation=COMMITTED, beyond_stable=True)
 
     def since(self, when: datetime | int, *, isolation: str = UNCOMMITTED) -> "LogView":
-        """A view from the first record at or after a moment on (empty if there is none)."""
+        """A view from the first record at or after a time on (empty where none is)."""
         return self.view(self.offset_at(when), None, isolation=isolation)
 
     def offset_at(self, when: datetime | int, *, isolation: str = UNCOMMITTED) -> int:
         """Offset of the first record whose timestamp is at or after when; the end if none is.
 
-        What a scan of the whole log finds: transaction markers and records of aborted
+        Equals a scan of the entire log: transaction markers and records of aborted
         transactions count, as for Kafka's offsetsForTimes, and records without a timestamp never
         match. With ``isolation="read_committed"`` the end is the last stable offset. Raises
-        CorruptRecordError where damage may hide the answer.
+        CorruptRecordError where corrupt or lost records may be the answer.
         """
         end = self._end_at(isolation)
         ms = timestamp.to_milliseconds(when)
@@ -393,8 +392,8 @@ class Log(metaclass=ABCMeta):
         """Iterate records from start (default: the end) and wait for more.
 
         ``for`` and ``async for`` both work. Ends after timeout seconds without a new record;
-        None waits for ever, or until the log is closed. With ``isolation="read_committed"``
-        records of a transaction come when it is committed.
+        None waits until the log is closed. With ``isolation="read_committed"``
+        records of a transaction are returned when it is committed.
         """
         from kstore.log.follow import Follower
 
@@ -403,31 +402,31 @@ class Log(metaclass=ABCMeta):
 
     @abstractmethod
     def wait_beyond(self, offset: int, timeout: float | None = None) -> bool:
-        """Sleep until the log end lies beyond offset; False when the time is over first."""
+        """Wait until the log end lies beyond offset; False after timeout seconds."""
 
     # --- producers and transactions -----------------------------------------------------------
 
     @abstractmethod
     def producers(self) -> list[ProducerEntry]:
-        """What the log knows of each idempotent or transactional producer, in no order.
+        """The state of each idempotent or transactional producer, in no order.
 
-        A reader, in another process, sees the newest snapshot and what the log has behind it.
+        A reader derives it from the newest snapshot and the batches behind it.
         """
 
     @abstractmethod
     def aborted_transactions(self, start: int, stop: int) -> list[AbortedTransaction]:
         """Aborted transactions that may have records in [start, stop), oldest abort first.
 
-        What a broker adds to a fetch with read_committed: from the transaction indexes, as
-        Kafka's UnifiedLog.collectAbortedTransactions. An index that was lost is made anew from
-        the log; a reader, which changes no file, does so in memory.
+        What a broker adds to a read_committed fetch: from the transaction indexes, as
+        Kafka's UnifiedLog.collectAbortedTransactions. A lost index is rebuilt from the log, by a
+        reader, which changes no file, in memory.
         """
 
     @abstractmethod
     def expire_producers(self) -> int:
-        """Forget producers idle for ``producer.id.expiration.ms`` (a store does, by and by)."""
+        """Forget producers idle for ``producer.id.expiration.ms`` (a store does so regularly)."""
 
-    # --- upkeep ----------------------------------------------------------------------------
+    # --- maintenance -----------------------------------------------------------------------
 
     @abstractmethod
     def flush(self) -> None:
@@ -439,11 +438,11 @@ class Log(metaclass=ABCMeta):
 
     @abstractmethod
     def roll(self) -> None:
-        """Seal the active segment and start a new one; nothing if it is empty."""
+        """Roll the active segment; nothing if it is empty."""
 
     @abstractmethod
     def truncate_to(self, offset: int) -> None:
-        """Make offset the log end: whole batches from the one that holds it on are gone."""
+        """Make offset the log end. Removes the batch that holds it, and all later ones."""
 
     @abstractmethod
     def delete_records(self, before_offset: int) -> int:
@@ -454,17 +453,17 @@ class Log(metaclass=ABCMeta):
 
     @abstractmethod
     def apply_retention(self) -> int:
-        """Drop the oldest segments that ``retention.ms`` or ``retention.bytes`` lets go.
+        """Drop the oldest segments that exceed ``retention.ms`` or ``retention.bytes``.
 
-        Returns how many. Nothing where neither is set (kstore's default).
+        Returns how many. Drops nothing where neither is set (kstore's default).
         """
 
     @abstractmethod
     def compact(self, **options: Any) -> "CompactionReport":
-        """Keep of every key the latest record, in all segments but the active one.
+        """Keep the latest record of every key, in all segments but the active one.
 
-        Kafka's log cleaner, at once, while readers and appends go on. The options and errors are
-        those of :func:`kstore.compaction.cleaner.compact`.
+        Runs Kafka's log cleaner now; reads and appends continue. For options and errors see
+        :func:`kstore.compaction.cleaner.compact`.
         """
 
     @abstractmethod
@@ -482,21 +481,21 @@ class Log(metaclass=ABCMeta):
 
         Records keep offset, timestamp and headers; batches keep producer fields, transaction and
         message format; control batches do not change. Segments are replaced one by one as a
-        compaction does it: reads and appends continue, and a kill leaves the old or the new one.
-        A segment with damage stays as it was and is in the report's ``damages``.
+        compaction does: reads and appends continue, and a kill leaves the old or the new one.
+        A corrupt segment is not changed and is in the report's ``damages``.
 
         Parameters
         ----------
         compression, level
             Kafka's name of a codec, or none; level 1 to 9 of gzip, 1 to 22 of zstd.
         force
-            Use the codec also for batches that it makes larger.
+            Use the codec also for batches that grow by it.
         merge
             Merge neighbouring batches, up to ``max.message.bytes``.
         roll
             Roll the active segment first, so that every batch is rewritten.
         progress
-            Called with bytes done and bytes in all.
+            Called with bytes done and bytes in total.
 
         Raises
         ------
@@ -505,7 +504,7 @@ class Log(metaclass=ABCMeta):
         InvalidConfigError
             A level that the codec does not have. Nothing was changed.
         CompactionAbandonedError
-            The log was truncated or moved meanwhile. Segments replaced by then stay so.
+            The log was truncated or moved meanwhile. Segments already replaced stay so.
         """
 
     @abstractmethod
@@ -531,11 +530,11 @@ class Log(metaclass=ABCMeta):
     def reindex(self, *, progress: "Progress | None" = None) -> "ReindexReport":
         """Rebuild indexes, header checksums, producer snapshots and transaction indexes.
 
-        From the log alone, which is read and checked and does not change: what recovery makes of
-        a directory that lost them. Only files that differ are replaced. Reads continue; appends
-        wait while the active segment and the headers of producers' batches are read. A segment
-        with damage keeps its files and is in the report's ``damages``; so does the producer
-        state then. ``progress`` is called with bytes done and bytes in all.
+        Reads and checks the log, which does not change; the result is that of a recovery without
+        those files. Only files that differ are replaced. Reads continue; appends
+        wait while the active segment and the headers of producers' batches are read. A corrupt
+        segment keeps its files and is in the report's ``damages``; the producer state is kept
+        then, too. ``progress`` is called with bytes done and bytes in total.
 
         Raises CompactionAbandonedError where the log is moved meanwhile, StorageError.
         """
@@ -548,15 +547,15 @@ class Log(metaclass=ABCMeta):
 
     @abstractmethod
     def seal(self) -> int:
-        """Guard the headers of every rolled segment against flipped bits; returns how many.
+        """Write header checksums of every rolled segment; returns how many have them.
 
-        A log does so itself when what it rolled is synced; this is for segments that came
-        otherwise, from Kafka or a copy. Verify first: what is wrong now would be taken for right.
+        A log does so when it has synced rolled segments. This is for segments from Kafka or from
+        a copy. Verify first: a header that is corrupt now would count as valid.
         """
 
     @abstractmethod
     def configure(self, config: LogConfig) -> None:
-        """Take other settings over, from the next append on (a store keeps them)."""
+        """Apply other settings, from the next append on (a store saves them)."""
 
     @abstractmethod
     def remove_retired(self) -> None:
@@ -564,27 +563,27 @@ class Log(metaclass=ABCMeta):
 
     @abstractmethod
     def park(self) -> bool:
-        """Give files and mappings back until the next use (a store does this when it has many).
+        """Release descriptors and mappings until the next use (a store does so when it has many).
 
-        False where the log is busy; nothing has changed then.
+        False, with nothing changed, where the log is busy.
         """
 
     @abstractmethod
     def close(self) -> bool:
-        """Flush and close; again is harmless. Returns whether it was a clean stop."""
+        """Flush and close; a second call does nothing. Returns whether it was a clean stop."""
 
     # --- for the engine ----------------------------------------------------------------------
 
     @property
     @abstractmethod
     def _source(self) -> SegmentSource:
-        """What has the log's segments: its writer, or the reader of another process's files."""
+        """Accesses the segments: the writer's, or that of a reader of another process's files."""
 
     @abstractmethod
     def _read_whole(self, view: SegmentView) -> Slice:
-        """Everything of one of the log's segments, mapped where that is safe."""
+        """All bytes of a segment, mapped where that is safe."""
 
     @abstractmethod
     def _require_writer(self) -> "LogWriter":
-        """The log's writer. Raises ReadOnlyError where the log is open for reading, and what
-        keeps the writer from writing (ClosedError, ForkedError, LogFailedError)."""
+        """The log's writer. Raises ReadOnlyError where the log is open for reading, or the
+        reason why it cannot write (ClosedError, ForkedError, LogFailedError)."""

@@ -1,4 +1,4 @@
-"""A scan that several threads work ahead on, part by part, in order; what they hold is bounded."""
+"""A scan in which threads read ahead, range by range and in order, with bounded memory."""
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -9,29 +9,29 @@ from kstore._native.read.segment_view import Slice
 if TYPE_CHECKING:
     from kstore.record.columns import Columns
 
-FINE = 1 << 18  # bytes of log that a part has at least
-PART = 4 << 20  # bytes of log of one part at most: few blocks, whose memory is used again
-HELD = 8 << 20  # bytes of rows and decompressed batches of a part that is not asked for yet
+FINE = 1 << 18  # bytes of log that a range has at least
+LARGEST = 4 << 20  # bytes of log of one range at most: few blocks, whose memory is reused
+HELD = 8 << 20  # bytes of rows and decompressed batches that a range holds before it is read
 
 Found = Iterator[tuple["Columns", int]]
-# Scans (slice, start offset, begin, end) and tells how many bytes it has given out so far.
+# Scans (slice, start offset, begin, end) and reports how many bytes it has returned so far.
 Run = Callable[[Slice, int, int, int, Callable[[int], None]], Found]
 
 
-class _Part:
-    """Begun by a thread, which stops where it holds enough; the rest is left to the reader."""
+class _Range:
+    """A thread begins it and stops where it holds enough; the reader scans the rest."""
 
-    def __init__(self, run: Run, piece: Slice, offset: int, begin: int, end: int) -> None:
+    def __init__(self, run: Run, data: Slice, offset: int, begin: int, end: int) -> None:
         self.size = end - begin
         self.held = 0
         self.is_wanted = True
-        self._found = run(piece, offset, begin, end, self._hold)
+        self._found = run(data, offset, begin, end, self._hold)
         self._ready: list[tuple[Columns, int]] = []
 
     def _hold(self, size: int) -> None:
         self.held = size
 
-    def work(self) -> "_Part":
+    def work(self) -> "_Range":
         for each in self._found:
             self._ready.append(each)
             if self.held >= HELD or not self.is_wanted:
@@ -47,43 +47,43 @@ class _Part:
 def scan_in_parallel(run: Run, slices: Iterable[tuple[Slice, int]], threads: int) -> Found:
     """What ``run`` finds in all slices, in order, by so many threads.
 
-    A part is the smaller, the more the one before it grew by decompression and rows. Memory:
-    threads + 1 parts, each about ``HELD`` and a block, or one batch, more.
+    The more a range grew by decompression and rows, the smaller is the next one. Memory:
+    threads + 1 ranges, each about ``HELD`` and one block or batch more.
     """
     limit = FINE
 
-    def parts() -> Iterator[_Part]:
-        for piece, offset in slices:
+    def ranges() -> Iterator[_Range]:
+        for data, offset in slices:
             begin = 0
-            while begin < piece.size:
-                end = piece.part_end(begin, limit)
-                yield _Part(run, piece, offset, begin, end)
+            while begin < data.size:
+                end = data.part_end(begin, limit)
+                yield _Range(run, data, offset, begin, end)
                 begin = end
 
     pool = ThreadPoolExecutor(threads, thread_name_prefix="kstore-scan")
-    waiting: list[Future[_Part]] = []
-    begun: list[_Part] = []
+    waiting: list[Future[_Range]] = []
+    begun: list[_Range] = []
 
     def first() -> Found:
         nonlocal limit
-        part = waiting.pop(0).result()
-        yield from part
-        begun.remove(part)
-        limit = min(PART, max(FINE, part.size * HELD // max(part.held, 1)))
+        scanned = waiting.pop(0).result()
+        yield from scanned
+        begun.remove(scanned)
+        limit = min(LARGEST, max(FINE, scanned.size * HELD // max(scanned.held, 1)))
 
     try:
-        for part in parts():
-            begun.append(part)
-            waiting.append(pool.submit(part.work))
+        for each in ranges():
+            begun.append(each)
+            waiting.append(pool.submit(each.work))
             if len(waiting) > threads:
                 yield from first()
         while waiting:
             yield from first()
     except GeneratorExit:
-        # Perhaps the garbage collector's, amid code that holds the locks that shutdown takes:
-        # the threads end by themselves when they have no part left and the pool is gone.
-        for part in begun:
-            part.is_wanted = False
+        # Perhaps the garbage collector's, inside code that holds the locks that shutdown takes.
+        # The threads end by themselves when the queue is empty and the pool is collected.
+        for each in begun:
+            each.is_wanted = False
         raise
     except BaseException:
         pool.shutdown()

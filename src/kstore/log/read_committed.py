@@ -1,10 +1,10 @@
-"""What read_committed has to know: where the log is stable, and which transactions were aborted.
+"""What read_committed needs: the last stable offset, and which transactions were aborted.
 
-Kafka's consumer is told both by the broker, which keeps them in memory and in ``.txnindex``
-files. Here both come from the markers in the log itself: a lost or short ``.txnindex`` cannot
+A broker keeps both in memory and in ``.txnindex`` files and sends them to Kafka's consumer. Here
+both come from the markers in the log itself, so that a lost or short ``.txnindex`` cannot
 make a reader show aborted records. Only headers are walked, and only where a scan has met a
-transactional batch; a log without transactions is not walked at all by its writer, and by a
-reader from the newest producer snapshot on.
+transactional batch. The writer of a log without transactions walks none of it; a reader walks it
+from the newest producer snapshot on.
 
 Rules: Kafka's ProducerStateManager (first unstable offset), Fetcher (read_committed).
 """
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 UNCOMMITTED, COMMITTED = ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 _INT64_MAX = 2**63 - 1
-_PIECE = 8 << 20  # bytes of a segment that is read rather than mapped
+_READ = 8 << 20  # bytes of a segment to read at a time where it is not mapped
 _MAPPED = 1 << 40
 _SNAPSHOT_LIMIT = 1 << 30
 _CONTROL = 0x20
-_KEPT = 4096  # aborted transactions, before those behind the reader are let go
+_KEPT = 4096  # aborted transactions, before those behind the reader are dropped
 
 
 def check_isolation(level: object) -> bool:
-    """Whether a level is read_committed; InvalidConfigError for one that Kafka does not know."""
+    """Whether a level is read_committed; InvalidConfigError for an unknown one."""
     if level not in ISOLATION_LEVELS:
         raise InvalidConfigError(
             f"isolation.level must be one of {', '.join(ISOLATION_LEVELS)}, not {level!r}"
@@ -47,45 +47,45 @@ def check_isolation(level: object) -> bool:
 
 
 class _Walker:
-    """Walks the headers of a log forward, piece by piece, from an offset on."""
+    """Walks the headers of a log forward from an offset, slice by slice."""
 
     def __init__(
         self, log: "Log", offset: int, open_transactions: Mapping[int, int] | None = None
     ) -> None:
         self._log = log
-        self._piece: Slice | None = None
+        self._slice: Slice | None = None
         self._at = 0
         self.state = TransactionWalk(offset, open_transactions or {})
 
     def advance(self, stop: int, *, to_marker: bool = False) -> bool:
-        """Walk to stop, or only to behind the next marker; False where the log ends before."""
+        """Walk to stop, or only past the next marker; False where the log ends before."""
         state = self.state
-        size = _MAPPED if self._log.writable else _PIECE
+        size = _MAPPED if self._log.writable else _READ
         while state.next_offset < stop:
-            if self._piece is None:
-                self._piece, self._at = self._log.read(state.next_offset, size), 0
-                if self._piece is None:
+            if self._slice is None:
+                self._slice, self._at = self._log.read(state.next_offset, size), 0
+                if self._slice is None:
                     return False
-            piece, before = self._piece, self._at
-            self._at = state.walk(piece, before, stop, to_marker=to_marker)
-            state.unproven.clear()  # they count as aborted, and are in that list, too
+            data, before = self._slice, self._at
+            self._at = state.walk(data, before, stop, to_marker=to_marker)
+            state.unproven.clear()  # they are among the aborted ones, too
             if self._at < 0 or (self._at == before == 0 and state.next_offset < stop):
-                # Damage: nothing can be told of what lies behind it in this segment.
-                state.next_offset = max(piece.next_offset, state.next_offset)
-                self._piece = None
-            elif self._at == len(piece) or (self._at == before and state.next_offset < stop):
-                self._piece = None
+                # Corrupt: skip the rest of this segment.
+                state.next_offset = max(data.next_offset, state.next_offset)
+                self._slice = None
+            elif self._at == len(data) or (self._at == before and state.next_offset < stop):
+                self._slice = None
             if to_marker:
                 break
         return True
 
 
 class StableEnd:
-    """The last stable offset of a log, kept up to date by walking what was appended since.
+    """The last stable offset of a log, updated by walking the batches appended since.
 
-    For a log that another process writes: its state of producers cannot be seen from here.
-    Starts from the newest producer snapshot that can be read, else from the log start. Thread
-    safe. Memory: one entry for each open transaction, and a piece of the log while it is walked.
+    For a log of another process, whose producer state is out of reach.
+    Starts from the newest valid producer snapshot, else from the log start. Thread
+    safe. Memory: one entry for each open transaction, and a slice of the log during a walk.
     """
 
     def __init__(self, log: "Log", files: Files) -> None:
@@ -108,7 +108,7 @@ class StableEnd:
             return min(max(earliest, start), end)
 
     def _begin(self, start: int, end: int) -> _Walker:
-        """A walk from the newest snapshot on; without one everything is closed at the start."""
+        """A walk from the newest snapshot; without one no transaction is open at the start."""
         names = map(filenames.parse, self._files.listdir(self._log.path))
         offsets = (
             name.base_offset
@@ -119,15 +119,15 @@ class StableEnd:
             if not start <= offset <= end:
                 continue
             path = join(self._log.path, filenames.snapshot_name(offset))
-            with suppress(CorruptFileError, StorageError):  # gone meanwhile, or no good: an older
+            with suppress(CorruptFileError, StorageError):  # removed or corrupt: try an older one
                 entries = snapshot.parse(self._files.read(path, _SNAPSHOT_LIMIT))
                 opened = {
                     entry.producer_id: entry.current_transaction_first_offset
                     for entry in entries
                     if entry.current_transaction_first_offset >= 0
                 }
-                # From the earliest of them on: what a control batch without records has ended,
-                # the writer of the snapshot may have left open.
+                # From the earliest of them on: the snapshot's writer may have left open what a
+                # control batch without records has ended.
                 begin = max(start, min(opened.values(), default=offset))
                 before = {producer: at for producer, at in opened.items() if at < begin}
                 return _Walker(self._log, min(begin, offset), before)
@@ -135,22 +135,22 @@ class StableEnd:
 
 
 class Outcomes:
-    """Which transactions of a stretch of a log were aborted, found when it is asked for.
+    """Which transactions in a range of a log were aborted, found on request.
 
-    Goes on from where the last question ended, so that reading a log in small windows walks it
-    once. Thread safe. Memory: 24 bytes and a tuple for each transaction aborted in the stretch.
+    Continues where the last request ended, so that reading a log in small windows walks it
+    once. Thread safe. Memory: 24 bytes and a tuple for each transaction aborted in the range.
     """
 
     def __init__(self, log: "Log") -> None:
         self._log = log
         self._lock = threading.Lock()
         self._walker: _Walker | None = None
-        self._start = 0  # of what the walk has seen
+        self._start = 0  # of the range walked
 
     def aborted_within(self, first: int, stop: int) -> AbortedRanges:
         """The aborted transactions with batches in [first, stop).
 
-        One that is not closed where the log ends counts as aborted: it is not committed.
+        One that is still open at the log end counts as aborted: it is not committed.
         """
         with self._lock:
             walker = self._walker
@@ -175,20 +175,20 @@ class Outcomes:
 
 
 def began_after(log: "Log", entry: "ProducerEntry", when_ms: int) -> bool:
-    """Whether a producer's open transaction began after one that was decided had ended here.
+    """Whether a producer's open transaction began after the end of one decided at ``when_ms``.
 
     A marker has the time of its decision (where the log appends its own times: a later one), and
-    each decision of an id a later time than whatever came before it.
+    each decision of a transactional id has a later time than the one before.
     """
     offset = entry.current_transaction_first_offset
     return offset >= 0 and last_marker_time(log, entry.producer_id, offset) >= when_ms
 
 
 def last_marker_time(log: "Log", producer_id: int, before: int) -> int:
-    """When the last transaction of a producer below an offset was ended, ms; -1: not found.
+    """When a producer's last transaction below an offset ended, in ms; -1: not found.
 
-    That is the producer's last batch there, if it is a marker. Walks the headers of one segment
-    after the other, back to that batch. Not for a log that others write.
+    That is the time of the producer's last batch there, if it is a marker. Walks the headers of
+    the segments from the newest back to that batch. Not for a log of another process.
     """
     return log._source.on_current_segments(partial(_last_marker_time, log, producer_id, before))
 
@@ -198,7 +198,7 @@ def _last_marker_time(log: "Log", producer_id: int, before: int, segments: Segme
         if view.base_offset >= before:
             continue
         with log._read_whole(view).memory() as data:
-            found, position, size = None, 0, _PIECE
+            found, position, size = None, 0, _READ
             while position < len(data):
                 table = scan(data, position, min(position + size, len(data)), check_crc=False)
                 if not len(table):

@@ -1,4 +1,4 @@
-"""A log that another process may be writing: :class:`kstore.Log` on a reader of its files."""
+"""The log of another process: :class:`kstore.Log` on a reader of its files."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 class ReadOnlyLog(Log):
-    """One partition, as it looks from outside of its writer's process. Thread safe.
+    """One partition, as a process sees it that does not write it. Thread safe.
 
-    What would change the log raises ReadOnlyError.
+    Changes of the log raise ReadOnlyError.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class ReadOnlyLog(Log):
         self._stable_end = StableEnd(self, files)
         self._producer_state = ReaderProducerState(self, files)
 
-    # --- where it begins and ends ----------------------------------------------------------
+    # --- start and end ---------------------------------------------------------------------
 
     @property
     def segments(self) -> SegmentList:
@@ -95,7 +95,7 @@ class ReadOnlyLog(Log):
             )
         )
 
-    # --- upkeep ----------------------------------------------------------------------------
+    # --- maintenance -----------------------------------------------------------------------
 
     def park(self) -> bool:
         return self._reader.park()

@@ -1,11 +1,11 @@
-"""Reading a partition that another process may be writing: kstore or a Kafka broker.
+"""Reads a partition that another process may be writing: kstore or a Kafka broker.
 
-The writer's published end cannot be seen from here. For a reader the end is the last whole,
-valid batch that a walk from the last known one finds; an incomplete tail means *not there yet*.
-A batch below the recovery point was once on disk: if it is not valid it is damage, and counts.
-Files that their owner may still cut in place are read, never mapped: to touch a mapped page
-beyond a file's end kills the process. Sealed segments of kstore's own topics are never cut
-(a new file is renamed over the old one), so those are mapped.
+A reader cannot see the writer's published end. It takes the last complete, valid batch that a
+walk from the last known one finds; an incomplete tail means *not yet*. An invalid batch below the
+recovery point was once on disk: it is corrupt, and does not end the log. Files that their owner
+may still truncate are read, never mapped: access to a mapped page beyond a file's end kills the
+process. Rolled segments of kstore's own topics are never truncated (a new file is renamed over
+the old one), so those are mapped.
 """
 
 import logging
@@ -42,28 +42,28 @@ _LOGGER = logging.getLogger("kstore")
 Result = TypeVar("Result")
 _UNKNOWN = -(2**63)
 _STEP = 8 << 20  # bytes read at a time while walking to the end
-_POLL_FIRST, _POLL_MOST = 0.001, 0.05  # seconds between looks for more
+_POLL_FIRST, _POLL_MOST = 0.001, 0.05  # seconds between refreshes
 _LEAST_READ = 8192  # bytes: an index interval and some batches
 _HEADER = batch_fields.V2_HEADER_SIZE
-_ATTEMPTS = 3  # a file that vanished or changed is looked for again
+_ATTEMPTS = 3  # to find a file that vanished or changed
 
 
 class LogReader:
-    """The segments of a partition, seen from outside. Thread safe; takes no lock on disk.
+    """The segments of a partition of another process. Thread safe; takes no lock on disk.
 
     Parameters
     ----------
     own
-        The topic is kstore's own, so that its sealed segments may be mapped.
+        The topic is kstore's own, so that its rolled segments may be mapped.
     log_start_offset
-        From the checkpoint file, a callable because its owner may raise it.
+        From the checkpoint file; a callable, because the owner may raise it.
     recovery_point
-        Likewise; asked for only where the walk comes to something that is no valid batch.
+        Likewise; called only where the walk finds an invalid batch.
     condition
-        Whether the log directory is "owned" by a writer, or was left "clean" or "unclean"; asked
+        Whether the log directory is "owned" by a writer, or was left "clean" or "unclean"; called
         only where the log ends below the recovery point.
     moved
-        Where the directory is now, asked where it is no more: its owner may have moved it.
+        Where the directory is after its owner moved it; called where it does not exist any more.
     """
 
     def __init__(
@@ -87,8 +87,8 @@ class LogReader:
         self._condition = condition
         self._moved = moved
         self._warned = False  # of an end below the recovery point
-        self._durable: int | None = None  # the recovery point, once asked for since the last list
-        self._damage: CorruptRecordError | None = None  # behind the last batch that can be read
+        self._durable: int | None = None  # the recovery point, once read since the last listing
+        self._damage: CorruptRecordError | None = None  # behind the last valid batch
         self._lock = ReentrantLock()
         self._segments: SegmentList | None = None
         self._sealed = RolledSegments(files, maps, self._map)
@@ -97,18 +97,18 @@ class LogReader:
         self._listed_at = -1  # the directory's modification time when it was listed
         self._fd = -1  # the active log file
         self._file = OwnedDescriptor()  # which closes it with the reader
-        self._fence: PublishBarrier | None = None  # before what is not published yet
-        self._prewritten = False  # zeros stood behind the last batch at the last look
+        self._fence: PublishBarrier | None = None  # where unpublished batches begin
+        self._prewritten = False  # zeros followed the last batch at the last walk
         self._closed = False
         self._inode = -1  # the directory's; -1 where it has moved since
-        self._is_known = False  # whether the directory was looked at
-        self.topic_id: str | None = None  # of the topic that is read, where it has one
-        self._ended = False  # it belongs to a topic that was deleted
+        self._is_known = False  # the directory was read before
+        self.topic_id: str | None = None  # the topic's, where it has one
+        self._ended = False  # the directory's topic was deleted
         self.on_end: Callable[[], None] | None = None
-        self.opened: Callable[[], None] | None = None  # told when a file is opened (store's LRU)
+        self.opened: Callable[[], None] | None = None  # called when a file is opened (store's LRU)
 
     def refresh(self) -> SegmentList:
-        """The segments as they are now; two system calls where nothing changed."""
+        """The current segments; two system calls where nothing changed."""
         with self._lock:
             if self._closed:
                 raise ClosedError("the log is closed", path=self.directory)
@@ -120,7 +120,7 @@ class LogReader:
                 self._list()
                 self._listed_at = changed if is_settled(changed) else -1
             elif self._files.size(self._fd) < self._segments.views[-1].size:
-                self._list()  # cut in place by its owner
+                self._list()  # truncated by its owner
             elif self._fence is not None and not self._fence.stands(self._files):
                 self._list()
             while not self._walk():
@@ -129,9 +129,9 @@ class LogReader:
             return self._segments
 
     def _stamp(self) -> int:
-        """The directory's modification time, wherever it is by now.
+        """The directory's modification time, also where it was moved.
 
-        Another directory under the same name is another topic's, unless it has the same topic
+        A directory with another inode is another topic's, unless it has the same topic
         id: then a move has brought it back.
         """
         try:
@@ -150,7 +150,7 @@ class LogReader:
         return about.st_mtime_ns
 
     def end(self) -> None:
-        """The partition's topic was deleted: whoever reads on gets UnknownTopicIdError.
+        """Mark the topic as deleted: later reads raise UnknownTopicIdError.
 
         Waits for no lock.
         """
@@ -160,13 +160,13 @@ class LogReader:
 
     def _deleted(self) -> UnknownTopicIdError:
         return UnknownTopicIdError(
-            "the topic was deleted; a topic that was made again under its name has other logs: "
+            "the topic was deleted; a topic created again under its name has other logs: "
             "ask the store for the topic again",
             path=self.directory,
         )
 
     def _follow_move(self) -> bool:
-        """Whether the directory is somewhere else now; it is looked at there from now on."""
+        """Switch to the directory's new name after a move; whether there is one."""
         if self._moved is None or self._files.kind(self.directory) is not None:
             return False
         before, self.directory = self.directory, self._moved()
@@ -174,7 +174,7 @@ class LogReader:
         return self.directory != before
 
     def _list(self) -> None:
-        """List the directory anew. What vanishes while it is listed is listed once more."""
+        """List the directory; repeat it where a file vanishes meanwhile."""
         for attempt in range(10):
             try:
                 self._list_once()
@@ -190,9 +190,10 @@ class LogReader:
             pass
 
     def _list_before(self, fence: PublishBarrier | None) -> bool:
-        """List what is in front of a fence; False where another one has come up meanwhile.
+        """List what lies before a barrier; False where the barrier has changed meanwhile.
 
-        A fence is there before what it hides: so it is looked for after all else was seen.
+        A writer puts the barrier up before it writes what the barrier hides. So the barrier is
+        read last.
         """
         self._close_active()
         self._durable = self._damage = None
@@ -225,7 +226,7 @@ class LogReader:
         return True
 
     def _check_not_emptied(self) -> None:
-        """Whether a directory without segments held records when it was closed cleanly."""
+        """Report a directory that lost all its segments after it was closed cleanly."""
         assert self._segments is not None
         self._durable = self._recovery_point()
         if self._durable > self._log_start() and self._condition() == "clean":
@@ -233,9 +234,9 @@ class LogReader:
             self._note_damage(self._segments.views[0], sentence)
 
     def _in_front(self, active: SegmentView, size: int) -> int:
-        """How much of the last segment's bytes lies in front of the fence.
+        """How many of the last segment's bytes lie before the barrier.
 
-        All, where the fence stands in a later one, whose name a power cut took.
+        All of them where the barrier is in a later segment, whose name a power cut lost.
         """
         fence = self._fence
         if fence is None or fence.segment > active.base_offset:
@@ -243,11 +244,11 @@ class LogReader:
         return min(size, fence.position)
 
     def _walk(self) -> bool:
-        """Move the end over whole batches that were written since the last look.
+        """Move the end over complete batches that were written since the last walk.
 
-        False, and nothing is shown of what is new, where a fence has come up meanwhile. A fence
-        is looked for after the bytes were read: where zeros are written ahead, what it hides may
-        come within the size that was seen.
+        False, with no new batch shown, where a barrier came up meanwhile. The barrier is read
+        after the bytes: where zeros are written ahead, hidden batches may appear within the size
+        that was read.
         """
         assert self._segments is not None
         active = self._segments.views[-1]
@@ -257,10 +258,10 @@ class LogReader:
             if self._fence is not None:
                 left = self._in_front(active, left + active.size) - active.size
             if left <= 0 and self._durable is None:
-                self._durable = self._recovery_point()  # first: what is below it is there by now
+                self._durable = self._recovery_point()  # first: all below it is in the file now
                 continue
             if left <= 0:
-                if self._fence is None:  # else more was on disk once, and does not count
+                if self._fence is None:  # else the batches behind it do not count
                     self._check_end(active)
                 return True
             data = self._files.pread(self._fd, min(left, step), active.size)
@@ -272,10 +273,10 @@ class LogReader:
             at_entry = active.size > 0 and active.next_offset == active.base_offset
             indexed = active.last_indexed(active.size + left)[0] if at_entry else -1
             if at_entry and (size == 0 or following <= indexed):
-                active.publish(0, active.base_offset)  # it misled: the log decides
+                active.publish(0, active.base_offset)  # the index is wrong: walk the log
                 continue
             if size == 0 and self._durable is None:
-                self._durable = self._recovery_point()  # and the bytes once more, behind it
+                self._durable = self._recovery_point()  # and read the bytes after it once more
                 continue
             if size == 0:
                 self._prewritten = not any(data[:_HEADER])
@@ -289,9 +290,9 @@ class LogReader:
                 if size == 0:
                     self._note_damage(
                         active,
-                        "no batch can be read here, but below the recovery point, offset "
-                        f"{self._durable}, all was on disk: the log is damaged; `kstore repair` "
-                        "saves what is sound",
+                        "no valid batch begins here, but below the recovery point, offset "
+                        f"{self._durable}, all was on disk: the log is corrupt; `kstore repair` "
+                        "saves its valid batches",
                     )
                     return True
             if self._fence is None and read_barrier(self._files, self.directory) is not None:
@@ -304,10 +305,10 @@ class LogReader:
         return True
 
     def _ends_in_zeros(self, active: SegmentView, left: int) -> bool:
-        """Whether the zeros here are what a writer puts ahead of its end, so that the log ends.
+        """Whether these zeros are a writer's preallocated ones, so that the log ends here.
 
-        Above the recovery point they are; below it nobody but a writer who has just truncated the
-        log can have left nothing else.
+        Above the recovery point they are. Below it only a writer that is just truncating the log
+        leaves nothing but zeros.
         """
         assert self._durable is not None
         if active.next_offset >= self._durable:
@@ -317,10 +318,10 @@ class LogReader:
         )
 
     def _check_end(self, active: SegmentView) -> None:
-        """Whether the log has lost its end: it was on disk up to the recovery point once.
+        """Report a log that ends below its recovery point, up to which it was once on disk.
 
-        An owner may be about to change either, and a move or a roll begins another segment. One
-        who was killed may have been about to: that truncated the log, and no more is certain.
+        A running owner may change either; after a move or a roll another segment follows. An
+        owner that was killed may have been truncating the log: that is only a warning.
         """
         assert self._segments is not None
         end = max(active.next_offset, self._segments.start_offset)
@@ -329,12 +330,12 @@ class LogReader:
         condition = self._condition()
         if condition == "owned":
             return
-        self._durable = self._recovery_point()  # nobody changes it any more
+        self._durable = self._recovery_point()  # now it does not change any more
         if end >= self._durable or not self._is_last(active):
             return
         sentence = (
             f"the log ends here, but up to the recovery point, offset {self._durable}, all was on "
-            "disk: what followed is gone"
+            "disk: what followed is lost"
         )
         if condition == "clean":
             self._note_damage(active, sentence)
@@ -352,10 +353,10 @@ class LogReader:
         return max(find_live(self._files, self.directory, names)) == active.base_offset
 
     def _behind_damage(self, active: SegmentView, data: bytes, left: int) -> tuple[int, int]:
-        """Size of what is damaged behind the last batch, and the offset that follows; 0 if it is
-        not there yet: below the recovery point everything was on disk once.
+        """Size of the corrupt bytes behind the last batch, and the offset that follows; size 0 if
+        they are an append in progress. Below the recovery point everything was on disk once.
 
-        Nothing that a damaged header says is gone by, unless it is the very last one.
+        A corrupt header is trusted only if it is the last one.
         """
         assert self._durable is not None
         first = active.next_offset
@@ -374,7 +375,7 @@ class LogReader:
         return (size, min(following, self._durable)) if following > first else (0, first)
 
     def _note_damage(self, active: SegmentView, sentence: str) -> None:
-        """What stands behind the last batch is none, and the log goes on: so much was on disk."""
+        """Extend the log to the recovery point, over corrupt bytes behind the last batch."""
         if self._durable is not None and active.next_offset < self._durable:
             self._damage = CorruptRecordError(
                 sentence,
@@ -409,10 +410,10 @@ class LogReader:
         return self.on_current_segments(use)
 
     def on_current_segments(self, use: Callable[[SegmentList], Result]) -> Result:
-        """Call a function with the segments; again if it fails while the owner changes them.
+        """Call a function with the segments; repeat it if it fails while the owner changes them.
 
-        The owner may have removed or replaced a file since it was listed, a compaction one after
-        the other: only what fails again and again at one file, with nothing replaced, is wrong.
+        The owner may have removed or replaced a file since the listing, and a compaction does so
+        many times. An error is raised if it repeats at the same file and nothing was replaced.
         """
         failed, before, left = None, None, _ATTEMPTS
         while True:
@@ -427,10 +428,10 @@ class LogReader:
                     if left == 0:
                         raise
                     self._sealed.forget()
-                    self._listed_at = -1  # the next look lists the directory
+                    self._listed_at = -1  # the next refresh lists the directory
 
     def read_whole(self, view: SegmentView) -> Slice:
-        """All of a segment; behind damage that no batch follows, what stands there too."""
+        """All of a segment, including corrupt bytes at the end that no batch follows."""
         if view.sealed and self._own:
             return view.whole()
         fd = segments_on_disk.open_log(self._files, view)
@@ -449,11 +450,10 @@ class LogReader:
         return None
 
     def load_entries(self, view: SegmentView) -> None:
-        """Have the index entries of a segment in memory; StorageError where it was replaced."""
+        """Load the index entries of a segment; StorageError where it was replaced."""
         if view.sealed and view.index_count == view.time_index_count == 0:
-            fd = segments_on_disk.open_log(
-                self._files, view
-            )  # first: while the log has its name, so have its indexes
+            # Before the indexes: while the log has its name, they have theirs.
+            fd = segments_on_disk.open_log(self._files, view)
             try:
                 segments_on_disk.load_indexes(self._files, self.directory, view)
             finally:
@@ -461,7 +461,7 @@ class LogReader:
             self._maps.add(view)
 
     def learn_times(self, view: SegmentView) -> None:
-        """Learn a segment's largest timestamp; StorageError where it was replaced."""
+        """Find a segment's largest timestamp; StorageError where it was replaced."""
         if not view.is_largest_known:
             opened = segments_on_disk.open_times(self._files, self.directory, view)
             segments_on_disk.learn_times(self._files, view, *opened)
@@ -480,7 +480,7 @@ class LogReader:
         view.touched = True
         fd = segments_on_disk.open_log(self._files, view)
         try:
-            # Where the index misleads, or the log is damaged, the log alone decides.
+            # Where the index is wrong, or the log is corrupt, walk the log from its start.
             first = self._start_of_walk(fd, view, offset)
             starts = [first, min(first, view.floor_position(offset, 1))]
             for start in starts if 0 not in starts else starts[: starts.index(0)]:
@@ -491,7 +491,7 @@ class LogReader:
             self._files.close(fd)
 
     def _start_of_walk(self, fd: int, view: SegmentView, offset: int) -> int:
-        """Where the index leads to, if a batch that begins at or below the offset stands there."""
+        """The position from the index, if a batch at or below the offset begins there; else 0."""
         for back in (0, 1):  # a wrapper of v0 or v1 names its last offset
             position = view.floor_position(offset, back)
             if position == 0:
@@ -511,7 +511,7 @@ class LogReader:
         max_bytes: int,
         again: bool,
     ) -> Slice | None:
-        """Walk from a batch's position to the one that holds offset; None if all end before."""
+        """Walk from a batch's position to the one that holds offset; None if none reaches it."""
         while position < view.size:
             wanted = min(max(max_bytes, _LEAST_READ), view.size - position)
             data = self._files.pread(fd, wanted, position)
@@ -526,10 +526,10 @@ class LogReader:
                     error.reason, path=view.path, position=where, offset=offset
                 ) from None
             if size == 0:
-                if at == 0:  # not one whole batch in what was read
+                if at == 0:  # not one complete batch in what was read
                     max_bytes = max(wanted * 2, batch_fields.declared_size(data))
                 position += at
-                again = True  # what lies in front was seen
+                again = True  # the batches before this one were walked
                 continue
             end = min(at + max(max_bytes, size), view.size - position)
             if end > len(data):
@@ -549,7 +549,7 @@ class LogReader:
         return self._closed
 
     def wait_beyond(self, offset: int, timeout: float | None) -> bool:
-        """Look again, ever less often, until the end lies beyond offset or the time is over."""
+        """Refresh at growing intervals until the end lies beyond offset or the time is over."""
         until = None if timeout is None else time.monotonic() + timeout
         pause = _POLL_FIRST
         while True:
@@ -573,9 +573,9 @@ class LogReader:
         self._sealed.forget()
 
     def park(self) -> bool:
-        """Give the descriptor and mappings back; the next use lists the directory again.
+        """Release the descriptor and mappings; the next use lists the directory again.
 
-        False where the reader is busy: whoever asks may hold another one's lock.
+        False where the reader is busy: the caller may hold another reader's lock.
         """
         with self._lock.attempt() as idle:
             if idle:

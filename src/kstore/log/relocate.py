@@ -1,8 +1,8 @@
-"""A log changes its directory while it is open: what the writer does for a move.
+"""Moves an open log to another directory: the writer's side of a move.
 
-The move itself, files and names, is :mod:`kstore.store.future_replica`'s. Here no thread appends
-meanwhile, and then the log continues in the other directory. Readers that hold earlier segments
-keep what they have mapped; what they map later they find in the new directory, byte for byte.
+:mod:`kstore.store.future_replica` moves the files. During the switch no thread appends; then the
+log continues in the other directory. Readers that hold earlier segments keep their mappings, and
+map the rest from the new directory, which has the same bytes.
 """
 
 import os
@@ -19,7 +19,7 @@ from kstore.segment import segment as segments_on_disk
 
 
 class Relocator:
-    """Takes a log to another directory."""
+    """Switches a log to another directory."""
 
     def __init__(self, state: WriterState, access: SegmentAccess, active: ActiveSegment) -> None:
         self._state = state
@@ -28,9 +28,9 @@ class Relocator:
 
     @contextmanager
     def standstill(self) -> Iterator[None]:
-        """No append, flush or cut meanwhile; everything published is in the files.
+        """Stop appends, flushes and truncations; everything published is then in the files.
 
-        Not all of it on disk. The next append opens the files again, wherever they are then.
+        It is not all on disk. The next append opens the files again in the current directory.
         """
         state, active = self._state, self._active
         with state.flush_lock, state.lock:
@@ -42,7 +42,7 @@ class Relocator:
             yield
 
     def views_at(self, files: Files, found: str, directory: str) -> tuple[SegmentView, ...]:
-        """The log's segments as they will be in a directory, whose files are in ``found`` now."""
+        """The log's segments as they will be in ``directory``; their files are in ``found``."""
         views = []
         for old in self._state.segments.views:
             path = os.path.join(directory, filenames.log_name(old.base_offset))
@@ -58,7 +58,7 @@ class Relocator:
         return tuple(views)
 
     def relocate(self, files: Files, directory: str, views: tuple[SegmentView, ...]) -> None:
-        """Go on in another directory, which holds the log whole and on disk (at standstill)."""
+        """Continue in another directory, which has all of the log on disk (at standstill)."""
         state = self._state
         for old, new in zip(state.segments.views, views, strict=True):
             self._access.follow_move(old, new.path)

@@ -1,9 +1,9 @@
-"""Putting compacted segments in the place of the old ones, as Kafka's replaceSegments does.
+"""Replaces segments by compacted ones, as Kafka's replaceSegments.
 
-The order of renames is what a loader, Kafka's or kstore's, can finish or undo at every point:
-``.cleaned`` becomes ``.swap`` (all of a segment's files, synced: from here on it counts), the old
-files become ``.deleted``, ``.swap`` goes from the names. The directory is synced in between, so
-that no file system may bring the steps out of order.
+A loader, Kafka's or kstore's, can finish or undo the renames at every step: ``.cleaned`` becomes
+``.swap`` (all of a segment's files, synced: from here on it counts), the old files become
+``.deleted``, the suffix ``.swap`` is removed. The directory is synced in between, so
+that no file system can reorder the steps.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ from kstore.segment.cleaned_segment import CleanedSegment
 
 
 class SegmentReplacer:
-    """The swap at the end of a compaction. ``cleaning`` is held by who compacts the log."""
+    """The swap at the end of a compaction. The thread that compacts holds ``cleaning``."""
 
     def __init__(
         self,
@@ -35,13 +35,13 @@ class SegmentReplacer:
         self._access = access
         self._active = active
         self._deleter = deleter
-        self._is_paused = False  # no compaction may begin, and one under way ends
+        self._is_paused = False  # no compaction may begin, and a running one ends
 
     @contextmanager
     def without_cleaning(self) -> Iterator[None]:
-        """No compaction meanwhile: one under way is abandoned, none begins.
+        """Abandon a running compaction, and allow no other until the end of the block.
 
-        Kafka's LogCleanerManager.abortAndPauseCleaning. Not while holding other locks.
+        Kafka's LogCleanerManager.abortAndPauseCleaning. The caller holds no other lock.
         """
         try:
             self._is_paused = True
@@ -52,7 +52,7 @@ class SegmentReplacer:
             self._is_paused = False
 
     def check_cleaning(self) -> None:
-        """Raise where a compaction may not go on: the log fails, closes, or is moved."""
+        """Raise where a compaction must end: the log failed, closes, or is being moved."""
         state = self._state
         state.check_usable()
         if state.is_closing:
@@ -66,13 +66,13 @@ class SegmentReplacer:
     def replace_segments(
         self, new: Sequence[CleanedSegment], old: Sequence[SegmentView]
     ) -> tuple[SegmentView, ...]:
-        """Put finished segments in the place of sealed ones that lie side by side.
+        """Replace adjacent rolled segments by finished ones.
 
-        Returns the new segments' views; sealing them is the caller's. Readers that hold an old
-        view keep its file. Raises CompactionAbandonedError, with nothing changed, where the log
-        does not have the old segments any more. A disk that fails before the new ones count
-        leaves the log as it was; later, the log is read-only until it is reopened, which
-        finishes the swap.
+        Returns the new segments' views; the caller writes their header checksums. Readers that
+        hold an old view keep its file. Raises CompactionAbandonedError, with nothing changed,
+        where the old segments have left the log. If the disk fails before the new ones count, the
+        log does not change; if later, it is read-only until it is reopened, which finishes the
+        swap.
         """
         state = self._state
         with state.flush_lock, state.lock, state.names_lock:
@@ -83,7 +83,7 @@ class SegmentReplacer:
             assert len(views) == len(new)
             state.files.sync_directory(state.directory)
             try:
-                # From the last one down: while one is .cleaned, a loader undoes those behind it.
+                # From the last one to the first: a loader undoes all behind a .cleaned one.
                 for each in reversed(new):
                     each.rename(CLEANED_SUFFIX, SWAP_SUFFIX)
                     state.files.sync_directory(state.directory)
@@ -111,7 +111,7 @@ class SegmentReplacer:
         return tuple(views)
 
     def _find(self, old: Sequence[SegmentView]) -> int:
-        """Where the old segments stand among the log's; never the active one."""
+        """Index of the first old segment in the log; never that of the active one."""
         state = self._state
         views = state.segments.views
         first = max(0, state.segments.floor(old[0].base_offset))
@@ -125,10 +125,10 @@ class SegmentReplacer:
         return first
 
     def _undo(self, new: Sequence[CleanedSegment], error: BaseException) -> None:
-        """Remove the new files; where even that fails, a later loader would find them whole."""
+        """Remove the new files; where that fails, a later loader could find them complete."""
         state = self._state
         try:
-            if len(new) > 1:  # a crash meanwhile must not leave some of them whole
+            if len(new) > 1:  # a crash meanwhile must not leave some of them complete
                 new[0].rename(SWAP_SUFFIX, CLEANED_SUFFIX)
                 state.files.sync_directory(state.directory)
             for each in reversed(new):
@@ -144,15 +144,15 @@ class SegmentReplacer:
         for view in old:
             base = view.base_offset
             heappush(state.retired, (due, base))
-            # The producers' state before the new segment is what it was before the old one.
+            # The producer snapshot at the base offset is valid for the new segment, too.
             segments_on_disk.retire(state.files, state.directory, base, keep_snapshot=base in bases)
         state.files.sync_directory(state.directory)
-        for each in new:  # from the first one up: a loader puts the rest behind it
+        for each in new:  # from the first one to the last: a loader finishes the rest
             each.rename(SWAP_SUFFIX, "")
         state.files.sync_directory(state.directory)
 
     def abandon(self, cleaned: CleanedSegment) -> None:
-        """Remove an output that will not be swapped in, as far as the disk allows."""
+        """Remove an output that is not going to be swapped in, as far as the disk allows."""
         with suppress(StorageError):
             cleaned.close()
         if not (self._state.is_closed or self._state.is_forked):

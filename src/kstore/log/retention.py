@@ -1,11 +1,11 @@
-"""Which segments may go: Kafka's rules, decided here, carried out by the log.
+"""Kafka's retention rules: which segments are to be deleted.
 
-Pure functions over facts; nothing is touched and the clock is a parameter. With the settings off
-(``retention_ms`` and ``retention_bytes`` -1, kstore's defaults) only the log start offset decides,
-which moves only when somebody says so.
+Pure functions over facts; the clock is a parameter, and the log deletes the files. With the
+settings off (``retention_ms`` and ``retention_bytes`` -1, kstore's defaults) only the log start
+offset counts, which moves only on request.
 
 The rules are those of UnifiedLog.deleteOldSegments: by log start offset, then by size, then by
-time; each walks from the oldest segment and stops at the first that must stay.
+time. Each walks from the oldest segment and stops at the first one to keep.
 """
 
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ from kstore.config import LogConfig
 
 
 class SegmentFacts(NamedTuple):
-    """What a decision needs to know of one segment."""
+    """The facts about one segment that the rules use."""
 
     base_offset: int
     next_offset: int  # base offset of the next segment, or the log's end
     size: int  # bytes of the log file
     largest_timestamp: int  # ms, of its records; -1 where they have none
-    modified_ms: int  # of the log file, used where there is no timestamp
+    modified_ms: int  # of the log file, used where records have no timestamp
 
 
 class Doomed(NamedTuple):
@@ -39,21 +39,20 @@ def segments_to_delete(
     end_offset: int,
     now_ms: int,
 ) -> list[Doomed]:
-    """All segments that go, oldest first: always a run from the first segment on.
+    """All segments to delete, oldest first: always the first segments of the log.
 
     Parameters
     ----------
     segments
         All segments of a log by base offset; the last is the active one.
     end_offset
-        Up to where the log may be deleted: Kafka's high watermark, for a log of one process its
-        end.
+        The upper bound for deletion: Kafka's high watermark, or the log end of a single process.
     now_ms
         The wall clock, ms since 1970.
 
-    The active segment may be among them (by size or time, if it holds anything): the log must
-    roll first. Then it raises its start offset to the first survivor's base before it removes
-    a file. A log of compacted segments only (``cleanup.policy=compact``) loses nothing by size
+    The active segment may be among them (by size or time, if it is not empty): then the log
+    rolls first. It raises its start offset to the first remaining segment's base before it removes
+    a file. A log that is only compacted (``cleanup.policy=compact``) loses nothing by size
     and time.
     """
     doomed = [
@@ -76,7 +75,7 @@ def segments_to_delete(
 def by_log_start(
     segments: Sequence[SegmentFacts], log_start_offset: int, end_offset: int
 ) -> Sequence[SegmentFacts]:
-    """Segments wholly below the log start offset; never the active one."""
+    """Segments completely below the log start offset; never the active one."""
     count = 0
     while (
         count < len(segments) - 1
@@ -90,7 +89,7 @@ def by_log_start(
 def by_size(
     segments: Sequence[SegmentFacts], retention_bytes: int, end_offset: int
 ) -> Sequence[SegmentFacts]:
-    """The oldest segments without which the log still has retention_bytes; -1: none."""
+    """The oldest segments that the log can lose and still have retention_bytes; -1: none."""
     excess = sum(segment.size for segment in segments) - retention_bytes
     if retention_bytes < 0 or excess < 0:
         return ()
@@ -110,7 +109,7 @@ def by_time(
 ) -> Sequence[SegmentFacts]:
     """The oldest segments whose newest record is more than retention_ms old; -1: none.
 
-    A segment without timestamps is as old as its file. One record from the future keeps its
+    A segment without timestamps is as old as its file. A timestamp in the future keeps its
     segment and all later ones, as in Kafka.
     """
     if retention_ms < 0:
@@ -132,7 +131,7 @@ def _newest(segment: SegmentFacts) -> int:
 
 
 def _deletable(segments: Sequence[SegmentFacts], slot: int, end_offset: int) -> bool:
-    """Kafka's guard: nothing above the high watermark, and never an empty last segment."""
+    """Kafka's condition: nothing above the high watermark, and never an empty last segment."""
     segment = segments[slot]
     if slot == len(segments) - 1 and segment.size == 0:
         return False

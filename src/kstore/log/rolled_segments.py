@@ -1,4 +1,4 @@
-"""The sealed segments of a partition as a reader in another process lists them."""
+"""The rolled segments of a partition as a reader in another process lists them."""
 
 import itertools
 import os
@@ -16,7 +16,7 @@ Stamp = tuple[int, int, int]  # of a log file: inode, change time, size
 
 
 class _Listed(NamedTuple):
-    """A segment as it was listed: as long as its file is the same, so is its view."""
+    """A listed segment: its view is valid while its file is the same."""
 
     stamp: Stamp
     following: int  # base offset of the next segment
@@ -24,10 +24,10 @@ class _Listed(NamedTuple):
 
 
 class RolledSegments:
-    """Views of sealed segments, by path; of one whose file is the same, the view is kept.
+    """Views of rolled segments, by path; a view is kept while its file is the same.
 
-    So a roll, or a compaction of other segments, costs a reader neither the mappings nor what it
-    has learned. Not thread safe.
+    So after a roll, or a compaction of other segments, a reader keeps mappings and timestamps.
+    Not thread safe.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class RolledSegments:
         self._listed: dict[str, _Listed] = {}
 
     def list(self, directory: str, bases: list[int], suffixes: dict[int, str]) -> list[SegmentView]:
-        """The segments in front of the last base; StorageError where one is gone meanwhile."""
+        """The segments before the last base; StorageError where one was removed meanwhile."""
         listed = {}
         for base, following in itertools.pairwise(bases):
             name = filenames.file_name(base, LOG, suffixes[base])
@@ -58,11 +58,11 @@ class RolledSegments:
 
     @property
     def stamps(self) -> tuple[Stamp, ...]:
-        """What tells whether any segment was replaced."""
+        """Changes when any segment is replaced."""
         return tuple(each.stamp for each in self._listed.values())
 
     def forget(self) -> None:
-        """Keep no view, and let go of all mappings."""
+        """Drop all views and release their mappings."""
         self._keep({})
 
     def _keep(self, listed: dict[str, _Listed]) -> None:
@@ -76,9 +76,9 @@ class RolledSegments:
 def find_live(files: Files, directory: str, names: Iterable[str]) -> dict[int, str]:
     """Base offsets of the segments, and the suffix of each one's files.
 
-    A complete segment of a compaction may have no name of its own yet while those that it
-    replaces are gone already: for a moment, or for ever where its process was killed then.
-    ``names`` are from one listing: a segment must not be missed between two.
+    During a swap a complete compacted segment has no final name while the segments that it
+    replaces are gone already; after a kill that state lasts until the log is opened.
+    ``names`` are of one listing: between two a segment could be missed.
     """
     logs: dict[str, set[int]] = {"": set(), SWAP_SUFFIX: set(), CLEANED_SUFFIX: set()}
     for parsed in map(filenames.parse, names):
@@ -91,7 +91,7 @@ def find_live(files: Files, directory: str, names: Iterable[str]) -> dict[int, s
         before = max((each for each in live if each < base), default=None)
         if base >= min(unfinished, active):
             continue
-        # What one segment is to be split into does not count while that one has its name.
+        # Segments that one was split into do not count while that one has its name.
         if before is not None and _end_of(files, directory, before, base, live[before]) > base:
             continue
         end = _end_of(files, directory, base, active, SWAP_SUFFIX)
@@ -101,6 +101,6 @@ def find_live(files: Files, directory: str, names: Iterable[str]) -> dict[int, s
 
 
 def _end_of(files: Files, directory: str, base: int, following: int, suffix: str) -> int:
-    """Where a segment ends, as its log says."""
+    """The end offset of a segment according to its log."""
     view = segments_on_disk.sealed(files, directory, base, following, suffix)
     return segments_on_disk.walk_end(files, view, view.size)[1]

@@ -1,8 +1,8 @@
 """Reads of a writer's segments, while truncation, retention and compaction change the log.
 
-A segment that left the log may have lost its name to another one's file: so a file is opened by
-name under ``names_lock`` only, and never for a segment that is not in the log any more. A read
-that fails on such a segment is repeated with the segments of that moment.
+The name of a segment that left the log may belong to another one's file. So a file is opened by
+name under ``names_lock`` only, and never for a segment that has left the log. A read
+that fails on such a segment is repeated with the current segments.
 """
 
 import os
@@ -32,11 +32,11 @@ class SegmentAccess:
 
     @property
     def lost(self) -> LostRecords:
-        """Records that were gone when the log was opened."""
+        """Records that were lost when the log was opened."""
         return self._state.lost
 
     def map(self, view: SegmentView) -> None:
-        """Map a segment on its first read; where the log has just moved, from where it is now."""
+        """Map a segment on its first read; in the new directory where the log has just moved."""
         try:
             self._map_current(view)
         except StorageError:
@@ -45,9 +45,9 @@ class SegmentAccess:
             view.opener(view)
 
     def _map_current(self, view: SegmentView) -> None:
-        """Map a segment of the log; the active one with room to grow.
+        """Map a segment of the log; the active one with space to grow.
 
-        Not while a compaction swaps files: the name would lead an old view to a new file.
+        Not while a compaction swaps files: the name could lead an old view to a new file.
         """
         state = self._state
         with state.names_lock:
@@ -63,7 +63,7 @@ class SegmentAccess:
             state.maps.add(view)
 
     def follow_move(self, old: SegmentView, path: str) -> None:
-        """The log moves: a segment of the list from before it is mapped from ``path``."""
+        """The log moves: map a segment of the previous list from ``path``."""
         old.opener = partial(self._map_elsewhere, path)
         self._state.maps.forget(old)
 
@@ -75,7 +75,7 @@ class SegmentAccess:
         state.maps.add(view)
 
     def keep_mapped(self, view: SegmentView) -> None:
-        """Map a segment for as long as anybody holds its view: its name is about to go."""
+        """Map a segment while its view is in use: its name is about to be removed."""
         maps = self._state.maps
         while view.size > 0 and not view.holds_log:
             self.map(view)
@@ -83,14 +83,14 @@ class SegmentAccess:
         maps.release(view)
 
     def unmap_all(self) -> None:
-        """Give the mappings back; a segment is mapped again when it is read."""
+        """Release the mappings; a segment is mapped again when it is read."""
         for view in self._state.segments.views:
             self._state.maps.forget(view)
 
     def _check_current(self, view: SegmentView) -> None:
-        """Raise StorageError for a segment that left the log: its name may lead to another one.
+        """Raise StorageError for a segment that left the log: its name may be another one's.
 
-        For whoever holds ``names_lock``, under which segments leave.
+        The caller holds ``names_lock``, under which segments leave.
         """
         segments = self._state.segments
         if segments.views[max(segments.floor(view.base_offset), 0)] is not view:
@@ -101,7 +101,7 @@ class SegmentAccess:
     # --- reading ----------------------------------------------------------------------------
 
     def on_current_segments(self, use: Callable[[SegmentList], Result]) -> Result:
-        """Call a function with the segments; again if it fails while some leave the log."""
+        """Call a function with the segments; repeat it if it fails while some leave the log."""
         while True:
             segments = self._state.segments
             try:
@@ -111,7 +111,7 @@ class SegmentAccess:
                     raise
 
     def read_current(self, offset: int, max_bytes: int) -> Slice | None:
-        """As SegmentList.read, and again where it fails while segments leave the log.
+        """As SegmentList.read; repeated where it fails while segments leave the log.
 
         Raises OffsetOutOfRangeError outside the log.
         """
@@ -122,7 +122,7 @@ class SegmentAccess:
             raise segments_on_disk.out_of_range(state.directory, state.segments, offset) from None
 
     def load_entries(self, view: SegmentView) -> None:
-        """Have the index entries of a segment in memory; StorageError where it left the log."""
+        """Load the index entries of a segment; StorageError where it left the log."""
         if view.sealed and view.index_count == view.time_index_count == 0:
             state = self._state
             with state.names_lock:
@@ -131,7 +131,7 @@ class SegmentAccess:
                 state.maps.add(view)
 
     def learn_times(self, view: SegmentView) -> None:
-        """Learn a segment's largest timestamp; StorageError where it left the log."""
+        """Find a segment's largest timestamp; StorageError where it left the log."""
         if view.is_largest_known:
             return
         state = self._state
@@ -144,7 +144,7 @@ class SegmentAccess:
     def read_segment(self, view: SegmentView, offset: int, max_bytes: int) -> Slice | None:
         """As SegmentList.read, within one segment: its batches from the one that reaches offset.
 
-        A mapping is read even where the segment left the log; else StorageError is raised.
+        A mapped segment is read even after it left the log; otherwise StorageError is raised.
         """
         return SegmentList((view,), view.base_offset).read(
             max(view.base_offset, min(offset, view.next_offset)), max_bytes

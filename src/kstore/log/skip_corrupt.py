@@ -1,8 +1,8 @@
-"""Reading on behind damage: every sound batch of a log once, whatever the damaged ones say.
+"""Reads on behind corrupt batches: every valid batch of a log once.
 
-A damaged header says nothing that can be gone by: neither where the next batch begins nor what
-offset comes next. So a log is read as ever until damage is met; then its segment is salvaged as
-:mod:`kstore.segment.salvage` does for repair, and the reading goes on with the segment behind it.
+A corrupt header cannot be trusted: neither for the position of the next batch nor for its offset.
+A log is read normally until an error. Then :mod:`kstore.segment.salvage` finds the valid batches
+of that segment, as for repair, and reading continues normally with the next segment.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kstore._native.read.segment_view import SegmentList, Slice
 from kstore.errors import CorruptRecordError, UnsupportedCompressionTypeError
-from kstore.segment.salvage import LIVE, Source, landmarks_of, salvage
+from kstore.segment.salvage import LIVE, Source, known_boundaries, salvage
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
@@ -31,18 +31,18 @@ def read_past_corruption(
     read_sound: Callable[[Slice, int, int, int], Items[Item]],
     skipped: list[Any] | None,
 ) -> Iterator[Item]:
-    """What read(start) gives; from damage to the end of its segment, what of it is sound.
+    """The items of read(start); after an error, the valid batches of the rest of that segment.
 
     Parameters
     ----------
     read
-        Items from an offset to stop, each with the offset behind it; raises at damage.
+        Items from an offset to stop, each with the offset behind it; raises at corruption.
     read_sound
-        (whole segment, begin, end, offset): items of a run of sound batches, from offset on.
+        (complete segment, begin, end, offset): items of a range of valid batches, from offset on.
     skipped
-        Takes (path, position, size, offset, reason) of what is left out.
+        Takes (path, position, size, offset, reason) of what is skipped.
 
-    Memory, where damage was met: that segment, unless it can be mapped.
+    Memory, after an error: that segment, unless it can be mapped.
     """
     offset = start
     while offset < stop:
@@ -53,13 +53,13 @@ def read_past_corruption(
             return
         except DAMAGE as error:
             met = error
-        segments, number, whole = log._source.on_current_segments(
+        segments, number, data = log._source.on_current_segments(
             partial(_read_segment_of, log, offset)
         )
         following = (*segments.views[number + 1 :], None)[0]
         base = segments.views[number].base_offset
-        marks = partial(landmarks_of, log._files, Path(whole.path), base)
-        known = [Source(Path(whole.path), LIVE, base, memoryview(whole), landmarks=marks)]
+        marks = partial(known_boundaries, log._files, Path(data.path), base)
+        known = [Source(Path(data.path), LIVE, base, memoryview(data), boundaries=marks)]
         if following is not None:  # where this one has to end
             known.append(Source(Path(following.path), LIVE, following.base_offset))
         found = salvage(known)
@@ -69,13 +69,14 @@ def read_past_corruption(
                 for note in found.damages
                 if note.last_offset is None or note.last_offset >= start
             ]
-            if not notes and met.path == whole.path and following is None:
-                place = met.position or 0
-                notes = [(met.path, place, whole.size - place, _or(met.offset, -1), met.reason)]
+            if not notes and met.path == data.path and following is None:
+                position = met.position or 0
+                size = data.size - position
+                notes = [(met.path, position, size, _or(met.offset, -1), met.reason)]
             skipped.extend(notes)
-        for piece in found.pieces:
-            if piece.last_offset >= offset and offset < stop:
-                for item, after in read_sound(whole, piece.position, piece.end, offset):
+        for valid in found.ranges:
+            if valid.last_offset >= offset and offset < stop:
+                for item, after in read_sound(data, valid.position, valid.end, offset):
                     offset = after
                     yield item
         offset = stop if following is None else max(offset, following.base_offset)
@@ -84,7 +85,7 @@ def read_past_corruption(
 def _read_segment_of(
     log: "Log", offset: int, segments: SegmentList
 ) -> tuple[SegmentList, int, Slice]:
-    """The segments, the number of the one that holds an offset, and all of its bytes."""
+    """The segments, the index of the one that holds an offset, and all of its bytes."""
     number = max(segments.floor(offset), 0)
     return segments, number, log._read_whole(segments.views[number])
 

@@ -1,9 +1,9 @@
-"""What a log is made of: sizes, keys, codecs, offsets and times, in parts that add up.
+"""Statistics of a log: sizes, keys, codecs, offsets and times, of ranges that add up.
 
-A part is some segments that follow one another. Each is walked once by a native kernel
-(:mod:`kstore._native.spark.log_statistics`); what comes of it is small and adds up to what one walk
-of the whole would say, wherever the parts were walked. Files are told of, not a reader's window of
-them: records below the log start offset count as long as they are there.
+A range is some adjacent segments. A native kernel (:mod:`kstore._native.spark.log_statistics`)
+walks each once; the small results add up to those of one walk of the log, wherever the ranges were
+walked. The statistics are of the files, not of a reader's window: records below the log start
+offset count while they exist.
 """
 
 import math
@@ -20,22 +20,22 @@ from kstore.files import filenames
 from kstore.files.files import DISK, Files
 from kstore.log.log import Log
 from kstore.log.skip_corrupt import DAMAGE
-from kstore.maintenance.reindex import Damage
+from kstore.maintenance.reindex import SegmentDamage
 from kstore.maintenance.rewrite import damage_of
 from kstore.record.codec import NAMES, decompress
 from kstore.segment.index_sanity import used_size
-from kstore.segment.salvage import landmarks_of
+from kstore.segment.salvage import known_boundaries
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 WIDTHS = (HOUR_MS, *(DAY_MS * 32**n for n in range(6)))  # of a window; the last holds all times
-MOST_WINDOWS = 1 << 10  # of a partition: a driver holds all of them, some 200 KB each
+MOST_WINDOWS = 1 << 10  # of a partition: a Spark driver holds all of them, some 200 KB each
 MOST_DAMAGES = 1000  # kept of one partition; all are counted
 WINDOW = 1 << 20  # bytes read at a time
 REGISTERS = 1 << 14
 STANDARD_ERROR = 1.04 / math.sqrt(REGISTERS)  # of the number of keys
 _NO_LIMIT = 2**63 - 1
-_INDEXES = (  # and the size of an entry, of those that are made larger than they are
+_INDEXES = (  # and the size of an entry, of those that are preallocated
     (filenames.index_name, 8),
     (filenames.time_index_name, 12),
     (filenames.transaction_index_name, 0),
@@ -43,11 +43,11 @@ _INDEXES = (  # and the size of an entry, of those that are made larger than the
 _TALLIED = struct.Struct("<q")
 
 Registers = bytes
-Progress = Callable[[int], None]  # how many more bytes were looked at
+Progress = Callable[[int], None]  # takes how many more bytes were read
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class PlannedSegment:
     """A segment as it was when the walk was planned."""
 
     base_offset: int
@@ -57,45 +57,45 @@ class Segment:
     inode: int | None = None  # of its log file, where it is known
 
 
-def segments_of(log: Log, files: Files = DISK) -> list[Segment]:
+def segments_of(log: Log, files: Files = DISK) -> list[PlannedSegment]:
     """A log's segments as its readers see them now.
 
-    A partition whose log files are all gone has none.
+    A partition that lost all its log files has none.
     """
     views = log.segments.views
     found = []
     for view in views:
         identity = files.identity_of(Path(log.path) / filenames.log_name(view.base_offset))
         if identity is None and len(views) == 1 and view.size == 0:
-            continue  # nothing but a folder
+            continue  # an empty directory
         inode = None if identity is None else identity[0]
         last = view is views[-1]
-        found.append(Segment(view.base_offset, view.size, view.next_offset, last, inode))
+        found.append(PlannedSegment(view.base_offset, view.size, view.next_offset, last, inode))
     return found
 
 
-def was_replaced(planned: Sequence[Segment], directory: str, files: Files = DISK) -> bool:
-    """Whether a walk by this plan may have met a segment's records twice, or not at all.
+def was_replaced(planned: Sequence[PlannedSegment], directory: str, files: Files = DISK) -> bool:
+    """Whether a walk by this plan may have read a segment's records twice, or not at all.
 
-    So it is where another file stands under a segment's name (compaction has put the next ones
-    into it), or one is gone that had others in front of it. What retention removes does not count:
-    those go from the front.
+    That is so where a segment's name belongs to another file (compaction merged the next ones
+    into it), or where a segment is gone that follows an existing one. Retention does not count:
+    it removes the first ones.
     """
-    there = False
+    exists = False
     for segment in planned:
         path = Path(directory) / filenames.log_name(segment.base_offset)
         found = files.identity_of(path)
         if found is None:
-            if there:
+            if exists:
                 return True
             continue
-        there = True
+        exists = True
         if not _is_planned(segment, *found):
             return True
     return False
 
 
-def _is_planned(segment: Segment, inode: int, size: int) -> bool:
+def _is_planned(segment: PlannedSegment, inode: int, size: int) -> bool:
     if segment.inode is not None and inode != segment.inode:
         return False
     return size >= segment.size if segment.last else size == segment.size
@@ -103,7 +103,7 @@ def _is_planned(segment: Segment, inode: int, size: int) -> bool:
 
 @dataclass(slots=True)
 class Spread:
-    """Sizes that were met: exact but for where in its power of two a size lies.
+    """A distribution of sizes, exact up to the power of two.
 
     ``buckets[n]`` counts sizes of n bits: 0, 1, 2 to 3, 4 to 7, and so on.
     """
@@ -122,9 +122,9 @@ class Spread:
         return self.total / self.count if self.count else None
 
     def at_most(self, share: float) -> int | None:
-        """A size that this share of all sizes does not exceed, from the buckets: their upper end.
+        """A size that this share of all sizes does not exceed: the upper end of a bucket.
 
-        It is less than twice the percentile itself.
+        It is less than twice the exact percentile.
         """
         wanted, seen = math.ceil(share * self.count), 0
         for bits, count in enumerate(self.buckets):
@@ -145,7 +145,7 @@ class Spread:
 
 
 @dataclass(slots=True)
-class Kind:
+class BatchKind:
     """Batches of one codec or format, control batches too; sizes in bytes."""
 
     batches: int = 0
@@ -155,10 +155,10 @@ class Kind:
 
     @property
     def ratio(self) -> float | None:
-        """How many bytes became one."""
+        """Uncompressed bytes for each stored byte."""
         return self.bytes_uncompressed / self.bytes if self.bytes else None
 
-    def add(self, other: "Kind") -> None:
+    def add(self, other: "BatchKind") -> None:
         self.batches += other.batches
         self.records += other.records
         self.bytes += other.bytes
@@ -169,8 +169,8 @@ class Kind:
 class Rates:
     """Records, and bytes of their keys and values, by window of their timestamps.
 
-    A window is an hour; where there are more than ``MOST_WINDOWS``, a day, 32 days and so on: the
-    narrowest that fits, for parts as for the whole.
+    A window is an hour. Where that makes more than ``MOST_WINDOWS``, it is a day, 32 days and so
+    on: the narrowest that fits, for ranges as for the log.
     """
 
     width: int = HOUR_MS
@@ -199,7 +199,7 @@ class Rates:
             self.width = width
 
     def rows(self, width: int | None = None) -> list[tuple[int, int, int]]:
-        """When a window starts (ms), records and bytes, in order; of a wider window, if wanted."""
+        """(start in ms, records, bytes) of each window, in order; of wider windows on request."""
         shown = Rates(self.width, dict(self.windows))
         shown.widen(max(width or 0, self.width))
         return [(w * shown.width, *found) for w, found in sorted(shown.windows.items())]
@@ -207,15 +207,15 @@ class Rates:
 
 @dataclass(slots=True)
 class Stats:
-    """What a log is made of, or a part of it. Records are clients' unless it says otherwise."""
+    """Statistics of a log or of a range of it. Records are those of clients if not stated."""
 
     segments: int = 0
-    segments_gone: int = 0  # retention or compaction removed them before they were walked
-    segments_changed: int = 0  # another file stood under the name than when it was planned
+    segments_gone: int = 0  # retention or compaction removed them before the walk
+    segments_changed: int = 0  # the name belongs to another file than when it was planned
     bytes: int = 0  # of log files
-    index_bytes: int = 0  # of offset, time and transaction indexes, as far as they are used
+    index_bytes: int = 0  # used bytes of offset, time and transaction indexes
     batches: int = 0
-    empty_batches: int = 0  # compaction keeps them for their producers' sake
+    empty_batches: int = 0  # compaction keeps them for the producer state
     control_batches: int = 0
     transactional_batches: int = 0  # of clients
     idempotent_batches: int = 0  # of clients, transactional ones too
@@ -233,17 +233,17 @@ class Stats:
     header_bytes: int = 0  # of names and values
     without_timestamp: int = 0
     missing_offsets: int = 0  # between the first and the last record, control records too
-    gaps: int = 0  # places where they are
+    gaps: int = 0  # ranges of missing offsets
     damage_count: int = 0
-    damaged_bytes: int = 0  # of what was left out
+    damaged_bytes: int = 0  # of what was skipped
     first_offset: int | None = None  # of the first batch
     end_offset: int | None = None  # behind the last batch
     first_record: int | None = None  # offsets, of control records too
     last_record: int | None = None
     min_timestamp: int | None = None  # ms
     max_timestamp: int | None = None
-    formats: dict[str, Kind] = field(default_factory=dict)  # by magic
-    codecs: dict[str, Kind] = field(default_factory=dict)
+    formats: dict[str, BatchKind] = field(default_factory=dict)  # by magic
+    codecs: dict[str, BatchKind] = field(default_factory=dict)
     batch_sizes: Spread = field(default_factory=Spread)  # bytes as stored
     batch_records: Spread = field(default_factory=Spread)
     record_sizes: Spread = field(default_factory=Spread)  # bytes of key, value and headers
@@ -251,7 +251,7 @@ class Stats:
     value_sizes: Spread = field(default_factory=Spread)
     rates: Rates = field(default_factory=Rates)
     key_registers: Registers = b""  # HyperLogLog
-    damages: list[Damage] = field(default_factory=list)  # at most MOST_DAMAGES of them
+    damages: list[SegmentDamage] = field(default_factory=list)  # at most MOST_DAMAGES of them
 
     @property
     def ok(self) -> bool:
@@ -259,11 +259,11 @@ class Stats:
 
     @property
     def distinct_keys(self) -> int:
-        """An estimate of how many keys there are, null not counted; see STANDARD_ERROR."""
+        """An estimate of the number of keys that are not null; see STANDARD_ERROR."""
         return round(estimate(self.key_registers))
 
     def add(self, other: "Stats") -> None:
-        """Add what lies behind it in the same log; see :meth:`overlaps`."""
+        """Add the next range of the same log; see :meth:`overlaps`."""
         if self.last_record is not None and other.first_record is not None:
             between = other.first_record - self.last_record - 1
             self.missing_offsets += max(between, 0)
@@ -275,20 +275,20 @@ class Stats:
         self.last_record = _most(self.last_record, other.last_record)
 
     def overlaps(self, other: "Stats") -> bool:
-        """Whether another part of the same log begins before this one ends: they do not add up."""
+        """Whether another range of the log begins before this one ends: they do not add up."""
         if self.end_offset is None or other.first_offset is None:
             return False
         return other.first_offset < self.end_offset
 
     def add_log(self, other: "Stats") -> None:
-        """Add another log: its offsets are its own."""
+        """Add another log, whose offsets are separate."""
         for name in _COUNTS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.min_timestamp = _least(self.min_timestamp, other.min_timestamp)
         self.max_timestamp = _most(self.max_timestamp, other.max_timestamp)
         for mine, theirs in ((self.formats, other.formats), (self.codecs, other.codecs)):
             for name, kind in theirs.items():
-                mine.setdefault(name, Kind()).add(kind)
+                mine.setdefault(name, BatchKind()).add(kind)
         for name in SPREADS:
             getattr(self, name).add(getattr(other, name))
         self.rates.add(other.rates)
@@ -317,10 +317,10 @@ def _larger(a: bytes, b: bytes) -> bytes:
 
 
 def estimate(registers: bytes) -> float:
-    """How many different keys made these registers of HyperLogLog.
+    """How many distinct keys these HyperLogLog registers stand for.
 
-    By Otmar Ertl's "New cardinality estimation algorithms for HyperLogLog sketches" (2017): the
-    same formula for few and for many, without tables.
+    Otmar Ertl, "New cardinality estimation algorithms for HyperLogLog sketches" (2017): the
+    same formula for few and for many keys, without tables.
     """
     many = len(registers)
     if not any(registers):
@@ -364,15 +364,15 @@ def survey_log(files: Files, log: Log, *, progress: Progress | None = None) -> S
 def survey_part(
     files: Files,
     directory: str,
-    segments: Iterable[Segment],
+    segments: Iterable[PlannedSegment],
     *,
     progress: Progress | None = None,
 ) -> Stats:
-    """Walk segments that follow one another, as far as they were there when it was planned.
+    """Walk adjacent segments up to the sizes that were planned.
 
-    Every checksum is checked and every record read. What is damaged is left out whole, counted
-    and named, and the walk goes on behind it: at the next batch, else at the next place where an
-    index or a seal says that a batch begins. A segment that is gone is counted.
+    Checks every checksum and reads every record. Skips, counts and reports corrupt batches, and
+    continues at the next batch, else at the next position where an index or the header checksums
+    say that a batch begins. Counts segments that are gone.
 
     Raises StorageError where a disk fails. Memory: WINDOW, or one batch where it is larger, and 52
     bytes for each of its records. Changes nothing.
@@ -386,12 +386,12 @@ class _Walk:
         self.directory = Path(directory)
         self.progress = progress
         self.stats = Stats()
-        self.tally = Tally(bytes(16), HOUR_MS)  # without keys: nothing that anybody could choose
+        self.tally = Tally(bytes(16), HOUR_MS)  # without keys, so no hash flooding
         self.survey = Survey(self.tally, decompress)
         self.buffer = memoryview(bytearray(WINDOW))
-        self.landmarks: list[int] | None = None  # of the segment, where they were asked for
+        self.boundaries: list[int] | None = None  # of the segment, once they were needed
 
-    def run(self, segments: Iterable[Segment]) -> Stats:
+    def run(self, segments: Iterable[PlannedSegment]) -> Stats:
         for segment in segments:
             path = self.directory / filenames.log_name(segment.base_offset)
             try:
@@ -410,10 +410,10 @@ class _Walk:
         self._take_counts()
         return self.stats
 
-    def _segment(self, path: Path, fd: int, segment: Segment) -> None:
+    def _segment(self, path: Path, fd: int, segment: PlannedSegment) -> None:
         inode, _, size = self.files.stamp(fd)
         limit = segment.next_offset
-        if not _is_planned(segment, inode, size):  # compaction put another file here
+        if not _is_planned(segment, inode, size):  # compaction replaced the file
             self.stats.segments_changed += 1
             limit = _NO_LIMIT
         elif segment.last:
@@ -422,23 +422,23 @@ class _Walk:
         self.stats.bytes += size
         self.stats.index_bytes += self._index_bytes(segment)
         self.survey.begin_segment(str(path), segment.base_offset, limit)
-        self.landmarks = None
+        self.boundaries = None
         position = 0
         while position < size:
             got = min(len(self.buffer), size - position)
             got = self.files.preadv_into(fd, self.buffer[:got], position)
             if got == 0:
-                return  # cut meanwhile
+                return  # truncated meanwhile
             self.survey.attach(self.buffer[:got], position)
             ahead = self._through(path, position, got, size)
             self._pass(ahead - position)
             position = ahead
 
-    def _index_bytes(self, segment: Segment) -> int:
-        """Of a segment's indexes; of the last one's as far as there are entries.
+    def _index_bytes(self, segment: PlannedSegment) -> int:
+        """Bytes of a segment's indexes; of the last segment only the entries.
 
-        While it is written, its offset and time index are files of segment.index.bytes each, full
-        of zeros behind the last entry.
+        While a segment is written, its offset and time index are files of segment.index.bytes
+        each, with zeros behind the last entry.
         """
         total = 0
         for name, entry_size in _INDEXES:
@@ -452,7 +452,7 @@ class _Walk:
         return total
 
     def _through(self, path: Path, position: int, got: int, size: int) -> int:
-        """Walk what is in the buffer; where to go on."""
+        """Walk the buffer; returns where to continue."""
         while True:
             try:
                 self.survey.run()
@@ -470,21 +470,22 @@ class _Walk:
                 self.buffer = memoryview(bytearray(wanted))
                 return position
             ahead = self._behind(path, position, position, size)
-            reason = "a batch that is not there as a whole, or bytes that are none"
+            reason = "an incomplete batch, or bytes that are no batch"
             error_here = CorruptRecordError(reason, path=str(path), position=position)
             self._note(error_here, ahead - position)
             return ahead
 
     def _behind(self, path: Path, position: int, end: int, size: int) -> int:
-        """Where to go on behind damage at a position: at the end that it claims, or before.
+        """Where to continue behind corruption: at the end that its header claims, or before.
 
-        Nothing proves that claim, so a place between that an index or a seal names comes first.
+        The claim is not trusted: a boundary before it that an index or the header checksums name
+        is used first.
         """
-        if self.landmarks is None:
+        if self.boundaries is None:
             base = int(path.stem)
-            self.landmarks = landmarks_of(self.files, path, base)
-        following = bisect_right(self.landmarks, position)
-        ahead = (*self.landmarks[following : following + 1], size)[0]
+            self.boundaries = known_boundaries(self.files, path, base)
+        following = bisect_right(self.boundaries, position)
+        ahead = (*self.boundaries[following : following + 1], size)[0]
         return min(ahead, end if end > position else size, size)
 
     def _note(self, error: KStoreError, size: int) -> None:
@@ -500,7 +501,7 @@ class _Walk:
             self.progress(size)
 
     def _take_rates(self) -> None:
-        """Move what the tally has counted into the report."""
+        """Move the tally's counts into the statistics."""
         stats, layout = self.stats, self.tally.layout
         wanted = ("window", "count", "key_bytes", "value_bytes", "min_timestamp", "max_timestamp")
         with memoryview(self.tally) as groups:
@@ -537,5 +538,7 @@ class _Walk:
             stats.key_registers = survey.key_registers
 
 
-def _kinds(names: Sequence[str], found: Sequence[tuple[int, int, int, int]]) -> dict[str, Kind]:
-    return {name: Kind(*kind) for name, kind in zip(names, found, strict=True) if kind[0]}
+def _kinds(
+    names: Sequence[str], found: Sequence[tuple[int, int, int, int]]
+) -> dict[str, BatchKind]:
+    return {name: BatchKind(*kind) for name, kind in zip(names, found, strict=True) if kind[0]}

@@ -1,10 +1,10 @@
-"""Finding offsets by time, and what retention has to know of each segment.
+"""Finds offsets by time, and collects the facts for retention.
 
-What is found is what a scan of all records finds: the first offset at or above the log start whose
-record, or control record, has a timestamp at or above the one that is asked for. Kafka's
-UnifiedLog.fetchOffsetByTimestamp and LogSegment.findOffsetByTimestamp look into one segment only,
+The result is that of a scan of all records: the first offset at or above the log start whose
+record, or control record, has the given timestamp or a later one. Kafka's
+UnifiedLog.fetchOffsetByTimestamp and LogSegment.findOffsetByTimestamp search one segment only,
 the first whose largest timestamp (or modification time, where it has none) reaches the time, and
-find nothing where its records do not.
+return nothing where none of its records does.
 """
 
 from collections.abc import Iterator
@@ -28,15 +28,15 @@ from kstore.segment.largest_timestamp import known_timestamp
 if TYPE_CHECKING:
     from kstore.log.log import Log, SegmentSource
 
-_FIRST_READ, _LONGEST_READ = 8192, 1 << 20  # bytes; an index leads near
+_FIRST_READ, _LONGEST_READ = 8192, 1 << 20  # bytes; an index entry is near
 _Found = tuple[int, int]  # offset and timestamp of a record
 
 
 def offset_for_time(log: "Log", ms: int) -> int | None:
-    """Offset of the first record at or after ms, from 0 on; None if there is none.
+    """Offset of the first record at or after ms, from 0 on; None where none is.
 
-    Segments whose records are all older are passed over, by what their own headers say. Raises
-    CorruptRecordError where damage may hide the answer.
+    Skips segments whose records are all older, according to their own headers. Raises
+    CorruptRecordError where corrupt or lost records may be the answer.
     """
     found, lost = find_offset_for_time(log, ms)
     if lost is not None:
@@ -45,10 +45,10 @@ def offset_for_time(log: "Log", ms: int) -> int | None:
 
 
 def find_offset_for_time(log: "Log", ms: int) -> tuple[int | None, CorruptRecordError | None]:
-    """As :func:`offset_for_time` among the records that are left, and the error if some are lost.
+    """As :func:`offset_for_time` among the readable records, and the error if some are lost.
 
-    The error says which lost records may hide the answer; None if none may. Raises
-    CorruptRecordError for other damage.
+    The error names the lost records that may be the answer; None without any. Raises
+    CorruptRecordError for other corruption.
     """
     return log._source.on_current_segments(partial(_find_time, log._source, ms))
 
@@ -84,14 +84,14 @@ def _find_newest(source: "SegmentSource", segments: SegmentList) -> _Found | Non
         least = 0 if best is None else best[1] + 1
         if may_reach(source, view, least):
             found = _find_in_segment(source, view, start, max(least, view.max_timestamp))
-            # Else it is that of a record below the log start, or one that was compacted away.
+            # Else it is of a record below the log start, or of one that was compacted away.
             best = found or _find_newest_in_segment(source, view, start, least) or best
     source.check_lost(start, None, 0 if best is None else best[1] + 1)
     return best
 
 
 def may_reach(source: "SegmentSource", view: SegmentView, ms: int) -> bool:
-    """Whether a segment may have a record at or after ms; not known for sure behind damage."""
+    """Whether a segment may have a record at or after ms; True if corruption hides the answer."""
     if view.size == 0:
         return False
     if not view.is_largest_known:
@@ -107,11 +107,11 @@ def _find_in_segment(
         source.load_entries(view)
         timestamp, indexed = view.entry_before_time(ms)
         if indexed > offset:
-            piece = source.read_segment(view, indexed, _FIRST_READ)
-            if piece is not None and first_batch_timestamp(piece) == timestamp:
+            read = source.read_segment(view, indexed, _FIRST_READ)
+            if read is not None and first_batch_timestamp(read) == timestamp:
                 offset = indexed
-    for piece in _slices(source, view, offset):
-        for found in _find_in_slice(piece, start, ms):
+    for data in _slices(source, view, offset):
+        for found in _find_in_slice(data, start, ms):
             return found
     return None
 
@@ -120,10 +120,10 @@ def _find_newest_in_segment(
     source: "SegmentSource", view: SegmentView, start: int, least: int
 ) -> _Found | None:
     best: _Found | None = None
-    for piece in _slices(source, view, max(start, view.base_offset)):
+    for data in _slices(source, view, max(start, view.base_offset)):
         position = 0
-        while (batch := _find_batch(piece, position, least)) is not None:
-            for found in _records_of(piece, batch, start):
+        while (batch := _find_batch(data, position, least)) is not None:
+            for found in _records_of(data, batch, start):
                 if found[1] >= least:
                     best, least = found, found[1] + 1
             position = sum(batch)
@@ -131,49 +131,49 @@ def _find_newest_in_segment(
 
 
 def _slices(source: "SegmentSource", view: SegmentView, offset: int) -> Iterator[Slice]:
-    """Bytes of a segment from the batch that holds an offset on, ever more at a time."""
+    """Bytes of a segment from the batch that holds an offset on, in slices of growing size."""
     size = _FIRST_READ
     while offset < view.next_offset:
-        piece = source.read_segment(view, offset, size)
-        if piece is None:
+        data = source.read_segment(view, offset, size)
+        if data is None:
             return
-        yield piece
-        offset = max(offset + 1, find_end(piece, 0, offset, False)[1])
+        yield data
+        offset = max(offset + 1, find_end(data, 0, offset, False)[1])
         size = min(2 * size, _LONGEST_READ)
 
 
-def _find_in_slice(piece: Slice, start: int, ms: int) -> Iterator[_Found]:
+def _find_in_slice(data: Slice, start: int, ms: int) -> Iterator[_Found]:
     position = 0
-    while (batch := _find_batch(piece, position, ms)) is not None:
-        for found in _records_of(piece, batch, start):
+    while (batch := _find_batch(data, position, ms)) is not None:
+        for found in _records_of(data, batch, start):
             if found[1] >= ms:
                 yield found
         position = sum(batch)
 
 
-def _records_of(piece: Slice, batch: tuple[int, int], start: int) -> Iterator[_Found]:
-    """The records of a batch, by position and size: control records, too, which Kafka counts."""
+def _records_of(data: Slice, batch: tuple[int, int], start: int) -> Iterator[_Found]:
+    """The records of a batch, by position and size; with control records, as in Kafka."""
     position, size = batch
     for record in scan_records(
-        piece.memory()[position : position + size],
+        data.memory()[position : position + size],
         start_offset=start,
         control=True,
-        path=piece.path,
-        position_base=piece.position + position,
+        path=data.path,
+        position_base=data.position + position,
     ):
         yield record.offset, record.timestamp
 
 
-def _find_batch(piece: Slice, position: int, ms: int) -> tuple[int, int] | None:
+def _find_batch(data: Slice, position: int, ms: int) -> tuple[int, int] | None:
     try:
-        return find_time(piece, position, ms)
+        return find_time(data, position, ms)
     except CorruptRecordError as error:
-        where = piece.position + (error.position or 0)
-        raise CorruptRecordError(error.reason, path=piece.path, position=where) from None
+        where = data.position + (error.position or 0)
+        raise CorruptRecordError(error.reason, path=data.path, position=where) from None
 
 
 def segment_facts(log: "Log", files: Files) -> list[SegmentFacts]:
-    """What the rules of retention look at, oldest segment first."""
+    """The facts that the retention rules use, oldest segment first."""
     return [
         SegmentFacts(
             base_offset=view.base_offset,

@@ -1,6 +1,6 @@
-"""Truncating a log's end, or raising it.
+"""Moves a log's end: truncation, or a higher end offset.
 
-Published bytes are never cut in place: a truncated segment's first part is copied and renamed
+Published bytes are never truncated in place: the beginning of the segment is copied and renamed
 over it, so readers keep the old file.
 """
 
@@ -19,9 +19,9 @@ from kstore.segment import segment as segments_on_disk
 
 
 class Truncator:
-    """Moves the log end: back by truncation, forward where a leader has nothing up to there.
+    """Lowers the log end by truncation; raises it where a leader has no records up to there.
 
-    Thread safe. ``on_truncated`` is called when the recovery point went down, without a lock.
+    Thread safe. ``on_truncated`` is called without a lock when the recovery point was lowered.
     """
 
     def __init__(
@@ -31,18 +31,18 @@ class Truncator:
         self._access = access
         self._active = active
         self._flusher = flusher
-        self._unreported = 0  # truncations of which the checkpoint does not say anything yet
+        self._unreported = 0  # truncations that the checkpoint does not contain yet
         self.on_truncated: Callable[[], None] | None = None
 
     def truncate_to(self, offset: int) -> None:
-        """Make offset the log end; whole batches go, the one that holds offset included.
+        """Make offset the log end; removes complete batches, also the one that holds offset.
 
         Inside a batch an empty segment begins at offset, so that the log end is the same after
         reopening and for readers, and no offset below it is assigned again. Kafka keeps that end
-        in memory only. A log of which nothing is left begins at offset.
+        in memory only. A log that loses everything begins at offset.
 
-        Published bytes are never cut in place: the segment's first part is copied and renamed
-        over it, so readers keep the old file (Kafka: UnifiedLog.truncateTo, by whole batches).
+        Published bytes are never truncated in place: the segment's beginning is copied and renamed
+        over it, so readers keep the old file (Kafka: UnifiedLog.truncateTo, by complete batches).
         """
         state, active = self._state, self._active
         with state.flush_lock, state.lock:
@@ -54,12 +54,12 @@ class Truncator:
                 header_checksums.forget_following(
                     state.files, state.directory, boundary.base_offset
                 )
-            self._settle()  # syncs the directory
+            self._remove_unpublished()  # syncs the directory
             if offset >= state.segments.end_offset:
                 state.save_epochs(state.epochs.truncate_from_end(state.segments.end_offset))
                 return
             active.close_files()
-            # Until the checkpoint says so, zeros would lie below what it promises: damage.
+            # Zeros below the checkpoint's recovery point would count as corruption.
             self._unreported += 1
             active.allow_prewriting(False)
             state.recovery_point = min(state.recovery_point, offset)
@@ -84,10 +84,10 @@ class Truncator:
             if state.segments.end_offset == offset and state.data_end < offset:
                 self._begin_segment_at(offset)
 
-    def _settle(self) -> None:
-        """Take out of the files, on disk, what a failed append or roll left behind the log's end.
+    def _remove_unpublished(self) -> None:
+        """Remove from the files what a failed append or roll left behind the log end, and sync.
 
-        The next append would do it; a reader in another process and the next loader do not wait.
+        The next append would remove it, but a reader or loader in another process would see it.
         """
         self._active.finish_cut()
         self._active.discard_unfinished()
@@ -97,8 +97,8 @@ class Truncator:
     def skip_to(self, offset: int) -> None:
         """Make a higher offset the log end: the next segment begins there.
 
-        What a follower does whose leader has nothing between its end and there any more (Kafka's
-        truncateFullyAndStartAt, without dropping what the log has). An empty log begins at offset.
+        For a follower whose leader has no records left between its end and there (Kafka's
+        truncateFullyAndStartAt, but the log keeps its records). An empty log begins at offset.
         """
         state, active = self._state, self._active
         with state.flush_lock, state.lock:
@@ -112,7 +112,7 @@ class Truncator:
             self._begin_segment_at(offset)
 
     def _begin_segment_at(self, offset: int) -> None:
-        """Begin a segment at an offset beyond the last batch, and note the gap on disk."""
+        """Begin a segment at an offset beyond the last batch, and record the gap on disk."""
         state, active = self._state, self._active
         data_end = state.data_end
         if data_end < offset and (state.active.size > 0 or len(state.segments.views) > 1):
@@ -160,7 +160,7 @@ class Truncator:
             min(offset, boundary.next_offset), 0
         )
         copy = None
-        if found is None:  # the segment stays whole
+        if found is None:  # no batch of the segment is removed
             view = load_active(state.files, state.directory, boundary.base_offset)
         else:
             view = segments_on_disk.beginning(boundary, found)
@@ -175,7 +175,7 @@ class Truncator:
     def _replace_last(
         self, cut: segments_on_disk.Cut, kept: int, start: int, data_end: int
     ) -> None:
-        """The log ends with the cut's view from now on; its files follow in ``finish_cut``."""
+        """The log ends with the cut's view now; ``finish_cut`` changes the files."""
         state = self._state
         views = state.segments.views
         state.producers.stale = True

@@ -1,7 +1,7 @@
-"""What a leader refuses, as an exception with Kafka's error code.
+"""The errors of Kafka's leader, as exceptions with Kafka's error code.
 
-The checks themselves are native (:mod:`kstore._native.append.validate_batch`); this module gives a
-refusal its words. Rules: Kafka's LogValidator and UnifiedLog.analyzeAndValidateRecords.
+The checks are native (:mod:`kstore._native.append.validate_batch`); this module writes the
+messages. Rules: Kafka's LogValidator and UnifiedLog.analyzeAndValidateRecords.
 """
 
 import struct
@@ -41,11 +41,11 @@ def refuse(
     bad_record: int,
     producer_id: int,
 ) -> None:
-    """Raise the error for a batch that a leader does not take. The arguments are the kernel's."""
+    """Raise the error for a batch that a leader refuses. The kernel passes the arguments."""
     name = native_status.name(status)
     if name == "OK":
         raise InvalidRecordError(
-            f"exactly one batch is taken at a time: it has {declared_size} bytes, the buffer {size}"
+            f"an append takes exactly one batch: it has {declared_size} bytes, the buffer {size}"
         )
     kind: type[KStoreError] = InvalidRecordError
     sentence = native_status.reason(status)
@@ -67,25 +67,24 @@ def refuse(
 def refuse_producer(
     verdict: int, producer_id: int, epoch: int, sequence: int, known_epoch: int, known: int
 ) -> None:
-    """Raise the error for a producer's batch, or a marker, that does not fit what is known of it.
+    """Raise the error for a producer's batch, or a marker, that contradicts the producer state.
 
-    The arguments are the kernel's: its verdict, what the batch says, what the log knows.
+    The kernel passes its verdict, the batch's values and those of the log.
     """
     if verdict == _OUT_OF_ORDER:
         last = f"{known}, epoch {known_epoch}" if known >= 0 else f"none, epoch {known_epoch}"
         raise OutOfOrderSequenceError(
             f"producer {producer_id}: sequence {sequence} of epoch {epoch} does not follow the "
-            f"last one in the log ({last}); batches are missing, or are sent twice"
+            f"last one in the log ({last}); batches are missing or were sent twice"
         )
     if verdict == _OLD_EPOCH:
         raise InvalidProducerEpochError(
-            f"producer {producer_id}: epoch {epoch} is over, the log has seen {known_epoch}; "
+            f"producer {producer_id}: epoch {epoch} is old, the log has seen {known_epoch}; "
             "another instance of the producer took over, or a marker came late"
         )
     if verdict == _FENCED:
         raise TransactionCoordinatorFencedError(
-            f"producer {producer_id}: coordinator epoch {sequence} is over, "
-            f"the log has seen {known}"
+            f"producer {producer_id}: coordinator epoch {sequence} is old, the log has seen {known}"
         )
     raise InvalidTxnStateError(
         f"producer {producer_id}: a batch outside a transaction while its transaction is open"
@@ -93,30 +92,30 @@ def refuse_producer(
 
 
 def refuse_own(what: str, value: int, limit: int) -> None:
-    """Raise the error for a record of this process that the log does not take."""
+    """Raise the error for a record of this process that the log refuses."""
     if what == "batch":
         raise MessageTooLargeError(
             f"a batch of {value} bytes is more than max.message.bytes ({limit}): "
-            "raise that setting, or append smaller records"
+            "raise the setting, or append smaller records"
         )
     if what == "segment":
         raise RecordListTooLargeError(
             f"an append of {value} bytes is more than segment.bytes ({limit}): "
-            "raise that setting, or append smaller records"
+            "raise the setting, or append smaller records"
         )
     if what == "offset":
         raise OffsetOutOfRangeError(
-            f"the log has come to its last offsets: it takes no append beyond {limit}", offset=value
+            f"the log has reached its last offsets: no append beyond {limit}", offset=value
         )
     if what == "within":
         raise PolicyViolationError(
-            "another append to this log is under way in the same thread, which a signal handler "
-            "or a finalizer interrupted: append from outside of it"
+            "another append to this log is running in the same thread, interrupted by a signal "
+            "handler or a finalizer: append outside of that handler"
         )
     if what == "key":
         raise InvalidRecordError(
-            "a topic that is compacted takes no record without a key: compaction would drop it; "
-            "give it a key, or take 'compact' out of the topic's cleanup.policy"
+            "a compacted topic takes no record without a key: compaction would drop it; "
+            "add a key, or remove 'compact' from the topic's cleanup.policy"
         )
     if what == "age":
         raise InvalidTimestampError(
@@ -127,7 +126,7 @@ def refuse_own(what: str, value: int, limit: int) -> None:
 
 
 def recompress(header: Any, records: Any, codec_id: int) -> bytes:
-    """The same batch with its (plain) records in another codec; the checksum made anew."""
+    """The same batch, its uncompressed records in another codec, with a new checksum."""
     body = codec.compress(codec_id, 2, records) if codec_id else bytes(records)
     out = bytearray(header)
     size = len(header) + len(body) - batch_fields.LOG_OVERHEAD

@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from kstore.log.log import Log
     from kstore.record.columns import Columns
 
-_PIECE = 8 << 20  # bytes of a segment that is read rather than mapped
-_MAPPED = 1 << 40  # a mapped segment comes whole
+_READ = 8 << 20  # bytes of a segment to read at a time where it is not mapped
+_MAPPED = 1 << 40  # more than any mapped segment
 
 
 class LogView:
-    """Offsets [start, stop) of a log; nothing is read until it is iterated. Immutable.
+    """Offsets [start, stop) of a log; reads nothing until it is iterated. Immutable.
 
-    With ``stop`` None the window ends at the log end of the moment an iteration begins.
-    Offsets below the log start are skipped over; an iteration that retention overtakes raises
-    OffsetOutOfRangeError, rather than leave a gap unsaid. Thread safe: iterations stand alone.
+    With ``stop`` None the window ends at the log end when an iteration begins.
+    Skips offsets below the log start. An iteration that retention overtakes raises
+    OffsetOutOfRangeError, not to hide the gap. Thread safe: iterations are independent.
 
-    With ``isolation="read_committed"`` the window ends at the last stable offset, and records of
-    aborted transactions are left out by batch, before their records are looked at.
+    With ``isolation="read_committed"`` the window ends at the last stable offset. Batches of
+    aborted transactions are skipped before their records are read.
     """
 
     __slots__ = ("_beyond_stable", "_outcomes", "_start", "_stop", "isolation", "log")
@@ -71,9 +71,9 @@ class LogView:
         return end if self._stop is None else min(self._stop, end)
 
     def __getitem__(self, window: slice) -> "LogView":
-        """A narrower view, by offsets; negative ones count back from this view's stop."""
+        """A narrower view, by offsets; negative ones count from this view's stop."""
         if not isinstance(window, slice):
-            raise TypeError("a view is sliced by offsets; take one record from the log itself")
+            raise TypeError("a view is sliced by offsets; read one record from the log itself")
         if window.step not in (None, 1):
             raise ValueError("a view of a log has no step")
         start = None if window.start is None else check_integer("start", window.start)
@@ -96,38 +96,38 @@ class LogView:
         )
 
     def slices(self) -> Iterator[tuple[Slice, int]]:
-        """File bytes of the window, piece by piece, each with the offset it was asked for.
+        """File bytes of the window in slices, each with the offset that it was read for.
 
-        With read_committed too: aborted records are among them.
+        With read_committed, too, they contain aborted records.
         """
         return self._slices(self.start, self.stop)
 
     def _slices(self, offset: int, stop: int) -> Iterator[tuple[Slice, int]]:
-        size = _MAPPED if self.log.writable else _PIECE
+        size = _MAPPED if self.log.writable else _READ
         while offset < stop:
-            piece = self.log.read(offset, size)
-            if piece is None:
+            data = self.log.read(offset, size)
+            if data is None:
                 return
-            yield piece, offset
+            yield data, offset
             if self.log.writable:
-                offset = piece.next_offset
+                offset = data.next_offset
             else:
-                # A damaged header may name any offset: not one beyond its own segment's.
-                end = min(find_end(piece, 0, offset, False)[1], piece.next_offset)
+                # A corrupt header may contain any offset: stay within its segment.
+                end = min(find_end(data, 0, offset, False)[1], data.next_offset)
                 offset = max(offset + 1, end)
 
     def __iter__(self) -> Iterator[Record]:
-        """Records in order of their offsets; control batches never show. Checks every CRC.
+        """Records in order of their offsets, without control batches. Checks every CRC.
 
-        Raises CorruptRecordError with file, position and offset on damage; :meth:`records` can
-        be told to go on. Memory: about a thousand records, or one batch, at a time.
+        Raises CorruptRecordError with file, position and offset; :meth:`records` can skip
+        corrupt batches. Memory: about a thousand records, or one batch, at a time.
         """
         return self.records()
 
     def records(
         self, *, check_crc: bool = True, on_damage: str = "raise", skipped: list[Any] | None = None
     ) -> Iterator[Record]:
-        """As iterating the view, with a say about damage; the options are :meth:`scan`'s."""
+        """As iterating the view, with options for corrupt batches; they are :meth:`scan`'s."""
         stop = self.stop
         if on_damage == "raise":
             return self._records(self.start, stop, check_crc)
@@ -137,49 +137,49 @@ class LogView:
                 yield record, record.offset + 1
 
         def read_sound(
-            piece: Slice, begin: int, end: int, offset: int
+            data: Slice, begin: int, end: int, offset: int
         ) -> Iterator[tuple[Record, int]]:
-            options = self._options(piece, offset, stop, check_crc, on_damage)
+            options = self._options(data, offset, stop, check_crc, on_damage)
             notes: list[Any] = []
-            for record in scan_records(piece, start=begin, end=end, skipped=notes, **options):
+            for record in scan_records(data, start=begin, end=end, skipped=notes, **options):
                 yield record, record.offset + 1
             if skipped is not None:
-                skipped.extend((piece.path, *note) for note in notes)
+                skipped.extend((data.path, *note) for note in notes)
 
         check_on_damage(on_damage)
         return read_past_corruption(self.log, self.start, stop, read, read_sound, skipped)
 
     def _records(self, start: int, stop: int, check_crc: bool) -> Iterator[Record]:
-        for piece, offset in self._slices(start, stop):
-            yield from scan_records(piece, **self._options(piece, offset, stop, check_crc))
+        for data, offset in self._slices(start, stop):
+            yield from scan_records(data, **self._options(data, offset, stop, check_crc))
 
     def _options(
-        self, piece: Slice, offset: int, stop: int, check_crc: bool, on_damage: str = "raise"
+        self, data: Slice, offset: int, stop: int, check_crc: bool, on_damage: str = "raise"
     ) -> dict[str, Any]:
-        """What a scan of a piece has to know."""
+        """Arguments for a scan of a slice."""
         return {
             "start_offset": offset,
             "stop_offset": stop,
             "check_crc": check_crc,
-            "next_offset": piece.next_offset,
+            "next_offset": data.next_offset,
             "on_damage": on_damage,
-            "path": piece.path,
-            "position_base": piece.position,
+            "path": data.path,
+            "position_base": data.position,
             "on_tail": self._on_tail,
-            "find_aborted": self._find_aborted(piece, offset, stop),
+            "find_aborted": self._find_aborted(data, offset, stop),
         }
 
     def _find_aborted(
-        self, piece: Slice, offset: int, stop: int
+        self, data: Slice, offset: int, stop: int
     ) -> Callable[[], AbortedRanges] | None:
-        """What a scan of a piece calls when it meets a transaction; None if all are shown."""
+        """A function that a scan calls at a transaction; None if all records are returned."""
         if self._outcomes is None:
             return None
-        return partial(self._outcomes.aborted_within, offset, min(stop, piece.next_offset))
+        return partial(self._outcomes.aborted_within, offset, min(stop, data.next_offset))
 
     @property
     def _on_tail(self) -> str:
-        """What a cut batch at the end of a piece is: a writer's pieces end where batches do."""
+        """How to treat an incomplete batch at a slice's end: a writer's slices have none."""
         return "damage" if self.log.writable else "stop"
 
     def scan(
@@ -193,10 +193,9 @@ class LogView:
     ) -> Iterator["Columns"]:
         """Columns of many records at a time: NumPy arrays, values as views of the file.
 
-        Memory: 52 bytes a record for some ten thousand records at a time (decompressed batches
-        add their bytes, about 8 MiB at a time, three times while they are put together); with n
-        threads n + 1 parts are under way, each with about so much. Columns keep the mapping of
-        their segment as long as they live.
+        Memory: 52 bytes a record for some ten thousand records at a time, and three buffers of
+        about 8 MiB for decompressed data; with n threads n + 1 ranges, each with about as much.
+        Columns keep the mapping of their segment as long as they live.
 
         Parameters
         ----------
@@ -205,11 +204,11 @@ class LogView:
             ``row.value`` ...), compiled by Numba and fused into one loop over the columns;
             see :func:`kstore.jit.compile_predicate`. Only records it accepts are returned.
         threads
-            How many cores may work ahead. The order of the result does not depend on it.
+            How many threads scan. The order of the result does not depend on it.
         on_damage
-            ``"raise"`` (the default), or ``"skip"``: a damaged batch is left out and noted in
-            ``skipped`` as (path, position, size, offset, reason); every sound batch is shown once,
-            whatever the damaged one says of itself. Behind damage checksums are always looked at.
+            ``"raise"`` (the default), or ``"skip"``: corrupt batches are skipped and added to
+            ``skipped`` as (path, position, size, offset, reason); every valid batch is returned
+            once. Behind a corrupt batch checksums are always checked.
         """
         from kstore.record.columns import ColumnScan  # brings numpy
 
@@ -218,34 +217,34 @@ class LogView:
         predicate = None if where is None else _compile(where)
 
         def run(
-            piece: Slice,
+            data: Slice,
             offset: int,
             begin: int,
             end: int,
-            tell: Callable[[int], None] = lambda size: None,
+            on_progress: Callable[[int], None] = lambda size: None,
             on_damage: str = "raise",
         ) -> Iterator[tuple["Columns", int]]:
-            options = self._options(piece, offset, stop, check_crc, on_damage)
-            found = ColumnScan(piece, begin, end, **options)
+            options = self._options(data, offset, stop, check_crc, on_damage)
+            found = ColumnScan(data, begin, end, **options)
             for columns in found:
-                tell(found.size)
+                on_progress(found.size)
                 kept = columns if predicate is None else columns[predicate.rows(columns)]
                 yield kept, int(columns.offsets[-1]) + 1
             if skipped is not None:
-                skipped.extend((piece.path, *note) for note in found.skipped)
+                skipped.extend((data.path, *note) for note in found.skipped)
 
         def read(offset: int) -> Iterator[tuple["Columns", int]]:
             slices = self._slices(offset, stop)
             if threads > 1:
                 yield from scan_in_parallel(run, slices, threads)
                 return
-            for piece, start in slices:
-                yield from run(piece, start, 0, piece.size)
+            for data, start in slices:
+                yield from run(data, start, 0, data.size)
 
         def read_sound(
-            piece: Slice, begin: int, end: int, offset: int
+            data: Slice, begin: int, end: int, offset: int
         ) -> Iterator[tuple["Columns", int]]:
-            return run(piece, offset, begin, end, on_damage=on_damage)
+            return run(data, offset, begin, end, on_damage=on_damage)
 
         check_on_damage(on_damage)
         found: Iterator[Columns]
@@ -256,10 +255,10 @@ class LogView:
         yield from (columns for columns in found if len(columns))
 
     def to_arrow(self) -> "pa.Table":
-        """The window as a pyarrow.Table; keys and values are not copied where they lie plain.
+        """The window as a pyarrow.Table; keys and values of uncompressed batches are not copied.
 
         Columns: offset, timestamp (ms, UTC), key, value, headers. Needs pyarrow
-        (``pip install 'kstore[arrow]'``). Memory: about 80 bytes a record for the whole window,
+        (``pip install 'kstore[arrow]'``). Memory: about 80 bytes a record for the entire window,
         and the bytes of compressed batches.
         """
         from kstore.record.arrow import to_table
@@ -267,7 +266,7 @@ class LogView:
         return to_table(list(self.scan()))
 
     def follow(self, *, timeout: float | None = None) -> "Follower":
-        """Records from the view's start on, waiting for more; see Log.follow."""
+        """Records from the view's start on, and new ones as they come; see Log.follow."""
         return self.log.follow(start=self.start, timeout=timeout, isolation=self.isolation)
 
 

@@ -1,7 +1,7 @@
 """A log that is open for writing: :class:`kstore.Log` on a :class:`kstore.log.writer.LogWriter`.
 
 The append methods are functions of the append kernel
-(:mod:`kstore._native.append.record_appender`), without a frame of Python in between
+(:mod:`kstore._native.append.record_appender`), without a Python frame in between
 (docs/decisions/0025-log-and-writer.md).
 """
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class WritableLog(Log):
-    """One partition, as the process sees it that writes it. Thread safe."""
+    """One partition in the process that writes it. Thread safe."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class WritableLog(Log):
         writer.state.appender.answer_with(AppendInfo)
         self._appender = writer.state.appender
 
-    # --- where it begins and ends ----------------------------------------------------------
+    # --- start and end ---------------------------------------------------------------------
 
     @property
     def segments(self) -> SegmentList:
@@ -128,7 +128,7 @@ class WritableLog(Log):
             return self.read(*numbers)
         except LookupError:
             raise out_of_range(self.path, self.segments, offset) from None
-        except (StorageError, CorruptRecordError):  # of a segment that just left the log?
+        except (StorageError, CorruptRecordError):  # perhaps of a segment that left the log
             return self._writer.access.read_current(offset, max_bytes)
 
     def wait_beyond(self, offset: int, timeout: float | None = None) -> bool:
@@ -152,7 +152,7 @@ class WritableLog(Log):
         with state.lock:
             return state.producers.expire(state.now_ms())
 
-    # --- upkeep ----------------------------------------------------------------------------
+    # --- maintenance -----------------------------------------------------------------------
 
     def flush(self) -> None:
         self._require_writer().flusher.flush()
@@ -185,7 +185,7 @@ class WritableLog(Log):
 
     def apply_retention(self) -> int:
         writer = self._require_writer()
-        with writer.state.cleaning.attempt() as idle:  # if it is being compacted: next time
+        with writer.state.cleaning.attempt() as idle:  # during a compaction: next time
             return self._delete_expired(writer) if idle else 0
 
     def _delete_expired(self, writer: LogWriter) -> int:
@@ -215,9 +215,9 @@ class WritableLog(Log):
         roll: bool = False,
         progress: "Progress | None" = None,
     ) -> "RewriteReport":
-        from kstore.maintenance.rewrite import Target, rewrite_log
+        from kstore.maintenance.rewrite import RewriteTarget, rewrite_log
 
-        target = Target(compression, level, force=force, merge=merge)
+        target = RewriteTarget(compression, level, force=force, merge=merge)
         return rewrite_log(self, target, files=self._state.files, roll=roll, progress=progress)
 
     def convert(
@@ -241,7 +241,7 @@ class WritableLog(Log):
         return reindex_log(self, progress)
 
     def seal(self) -> int:
-        return self._require_writer().flusher.seal_all()
+        return self._require_writer().flusher.write_all_checksums()
 
     def configure(self, config: LogConfig) -> None:
         self._require_writer().active_segment.configure(config)

@@ -1,6 +1,6 @@
 """The writer of one partition: one state, and a component for each kind of change.
 
-An append does not come by here: :class:`kstore.log.writable_log.WritableLog` hands it to the
+Appends bypass it: :class:`kstore.log.writable_log.WritableLog` calls the
 append kernel (:mod:`kstore._native.append.record_appender`), which calls :class:`ActiveSegment`
 when its files have to be opened or a segment has to be rolled.
 """
@@ -34,7 +34,7 @@ class LogWriter:
     active_segment
         Opens, rolls and closes the segment that is appended to.
     flusher, truncator, deleter, replacer, relocator, importer
-        What their names say, each with the rules of its order of steps on disk.
+        What their names say, each with the order of its steps on disk.
     """
 
     def __init__(
@@ -60,12 +60,12 @@ class LogWriter:
         self.relocator = Relocator(self.state, self.access, self.active_segment)
         self.importer = SegmentImporter(self.state, self.active_segment)
         self.state.appender.epochs_ahead = loaded.epochs_changed
-        self._is_clean = False  # closed, and all is on disk
+        self._is_clean = False  # closed, with everything on disk
 
     def park(self) -> bool:
-        """Give descriptors and mappings back until the next append or read.
+        """Release descriptors and mappings until the next append or read.
 
-        False where the log is busy: whoever asks may hold another log's lock and must not wait.
+        False where the log is busy: the caller may hold another log's lock and must not wait.
         """
         state = self.state
         with state.flush_lock.attempt() as unflushed, state.lock.attempt() as unused:
@@ -77,13 +77,13 @@ class LogWriter:
             return idle
 
     def close(self) -> bool:
-        """Flush, trim and close. Returns whether all is on disk, so that it is a clean stop.
+        """Flush, trim and close. Returns whether it was a clean stop, with everything on disk.
 
-        Raises LogDirOfflineError, once, where the log's files were taken away with records that
-        were not flushed.
+        Raises LogDirOfflineError, once, where the log's files were removed while records were not
+        flushed.
         """
         state = self.state
-        state.is_closing = True  # a compaction under way ends soon
+        state.is_closing = True  # ends a running compaction soon
         with state.cleaning, state.flush_lock:
             if state.is_closed:
                 return self._is_clean
@@ -93,7 +93,7 @@ class LogWriter:
             clean = False
             try:
                 if state.failure is None and not state.appender.broken:
-                    self._put_all_on_disk()
+                    self._write_all()
                     clean = True
             finally:
                 with state.lock:
@@ -106,8 +106,8 @@ class LogWriter:
                 raise state.directory_gone
             return self._is_clean
 
-    def _put_all_on_disk(self) -> None:
-        """Flush, write the producers' state, trim the indexes, and sync those, too."""
+    def _write_all(self) -> None:
+        """Flush, write the producer state, trim the indexes, and sync them, too."""
         state, active = self.state, self.active_segment
         with state.lock:
             active.finish_cut()
@@ -120,7 +120,7 @@ class LogWriter:
             self.flusher.sync(-1, [state.active], dirty)
 
     def _save_producers(self) -> None:
-        """Take a snapshot of the producers, so that who opens the log need not replay it."""
+        """Write a producer snapshot, so that the next start need not replay the log."""
         state = self.state
         state.producers.refresh(state.segments, state.now_ms())
         state.directory_changes += state.producers.take_snapshot(state.segments.end_offset)

@@ -1,11 +1,11 @@
-"""What the parts of a log's writer share: its segments, its locks, and whether it may write.
+"""The shared state of a log's writer: its segments, its locks, and whether it may write.
 
-:class:`kstore.log.writer.LogWriter` makes one of these and gives it to every component. The
-appender is the kernel (:mod:`kstore._native.append.record_appender`) that does the steady state of
-an append.
+:class:`kstore.log.writer.LogWriter` creates it and passes it to every component. The
+appender is the kernel (:mod:`kstore._native.append.record_appender`), which handles most appends
+alone.
 
-Every change of a log leaves it usable when it is interrupted: a segment counts from the moment
-the :class:`SegmentList` with it is assigned to ``segments``.
+The log stays usable when any change of it is interrupted: a segment counts from the moment
+a :class:`SegmentList` with it is assigned to ``segments``.
 """
 
 import os
@@ -48,25 +48,25 @@ class WriterState:
     Attributes
     ----------
     segments
-        The published segments: assigned whole, never changed.
+        The published segments; replaced as a list, never changed.
     lost
-        Records that were gone when the log was opened.
+        Records that were lost when the log was opened.
     recovery_point
         Everything below this offset is on disk.
     flush_lock
-        Held by whoever syncs, truncates or replaces segments; appends go on meanwhile.
+        Held for a sync, a truncation or a replacement of segments; appends continue.
     names_lock
-        Held while files of sealed segments change their names.
+        Held while files of rolled segments change their names.
     cleaning
         Held while the log is compacted.
     directory_changes, directory_synced
-        Names that were made, renamed or removed, and how many of them are on disk.
+        How many names were created, changed or removed, and how many of those are on disk.
     unsynced_segments
-        Rolled, and not on disk yet.
+        Rolled segments that are not on disk yet.
     pending_cut
-        A truncation whose files do not follow the segments yet.
+        A truncation whose files are not changed yet.
     retired
-        A heap of (when the files may go, base offset).
+        A heap of (time after which the files are removed, base offset).
     """
 
     def __init__(
@@ -98,12 +98,12 @@ class WriterState:
         self.directory_synced = 0
         self.pending_cut: Cut | None = None
         self.retired: list[tuple[int, int]] = []
-        self.is_closing = False  # a compaction under way ends soon
+        self.is_closing = False  # ends a running compaction soon
         self.is_closed = False
         self.is_forked = False
         self.failure: BaseException | None = None
         self.directory_gone: LogDirOfflineError | None = None
-        # (offset after the last batch, log end), where nothing was appended since they differed.
+        # (offset after the last batch, log end), if nothing was appended since they differed.
         self._gap = (loaded.data_end, self.segments.end_offset)
         self._wakers = threading.Condition(self.lock)  # type: ignore[arg-type]  # an RLock to it
         self.appender = RecordAppender(self.lock, files, timestamp.to_record_timestamp, directory)
@@ -122,7 +122,7 @@ class WriterState:
     # --- whether it may write ---------------------------------------------------------------
 
     def check_usable(self) -> None:
-        """Raise if nothing may be written: closed, forked, or failed."""
+        """Raise if the log must not be written: it is closed, forked, or failed."""
         if self.is_forked:
             raise ForkedError(
                 "this store was opened before the process forked; open a new one in the child",
@@ -137,22 +137,22 @@ class WriterState:
         if self.failure is not None:
             raise LogFailedError(
                 f"the log failed ({self.failure}) and is read-only until it is reopened: "
-                "nobody knows what is on disk",
+                "it is unknown what is on disk",
                 path=self.directory,
             ) from self.failure
 
     def fail(self, error: BaseException) -> None:
-        """Take no more appends until the log is reopened: its files cannot be trusted."""
+        """Refuse appends until the log is reopened: its files cannot be trusted."""
         note_failed_sync(self.files, self.directory)
         with self.lock:
-            if not isinstance(self.failure, LogDirOfflineError):  # which says more
+            if not isinstance(self.failure, LogDirOfflineError):  # which is more specific
                 self.failure = error
             self.appender.detach()
 
     def go_offline(self, error: LogDirOfflineError) -> None:
-        """The disk of the directory failed: refuse from the next append on.
+        """The disk of the directory failed: refuse appends from the next one on.
 
-        Takes no lock: whoever sees a disk fail may hold any.
+        Takes no lock: the caller may hold any.
         """
         if self.failure is None:
             self.failure = error
@@ -161,10 +161,10 @@ class WriterState:
     def fail_directory_gone(self) -> None:
         """Take the log offline: the active segment's file is not at its name any more."""
         self.directory_gone = LogDirOfflineError(
-            "the file of the active segment is no longer at its name: somebody removed, moved or "
-            "replaced the directory of the log while it was open. Nothing more is appended, and "
-            f"records from offset {self.recovery_point} on, which were not flushed, may be lost: "
-            "close the store, restore the directory, and open it again",
+            "the file of the active segment is no longer at its name: another process removed, "
+            "moved or replaced the directory of the log while it was open. Appends are refused, "
+            f"and records from offset {self.recovery_point} on, which were not flushed, may be "
+            "lost: close the store, restore the directory, and open it again",
             errno=ENOENT,
             path=self.active.path,
         )
@@ -174,9 +174,9 @@ class WriterState:
 
     @property
     def data_end(self) -> int:
-        """The offset after the last batch, which truncating and deleting may leave below the end.
+        """The offset after the last batch: after truncation or deletion perhaps below the end.
 
-        A recovery point beyond it would make the torn append of a kill look like lost data.
+        A recovery point beyond it would make an append that a kill interrupted look like lost data.
         """
         data_end, end = self._gap
         now = self.segments.end_offset
@@ -187,7 +187,7 @@ class WriterState:
         self._gap = (data_end, end)
 
     def next_flush_offset(self) -> int:
-        """The log end at which ``flush.messages`` asks for a flush."""
+        """The log end at which ``flush.messages`` requires a flush."""
         every = self.config.flush_messages
         return INT64_MAX if every == INT64_MAX else min(self.recovery_point + every, INT64_MAX)
 
@@ -207,8 +207,8 @@ class WriterState:
             self._wakers.notify_all()
 
     def wait_beyond(self, offset: int, timeout: float | None) -> bool:
-        """Sleep until the log end lies beyond offset, which is returned; or until the time is
-        over, the log closes, or its end goes back."""
+        """Wait until the log end lies beyond offset; False when the time is over, the log closes,
+        or its end is lowered."""
         if self.is_forked:
             self.check_usable()
         with self._wakers:
@@ -224,7 +224,7 @@ class WriterState:
                 self.appender.waiters -= 1
 
     def after_fork(self) -> None:
-        """In a forked child: refuse everything, and free the lock another thread may have held."""
+        """In a forked child: refuse everything, and free locks that other threads may have held."""
         self.is_forked = True
         self.lock._at_fork_reinit()
         self.flush_lock = ReentrantLock()

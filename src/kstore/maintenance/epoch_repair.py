@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from kstore._native.format import batch_fields
 from kstore._native.recovery.salvage import epoch_runs
 from kstore.checkpoint.leader_epochs import LeaderEpochs
-from kstore.segment.salvage import Piece, Source
+from kstore.segment.salvage import Source, ValidRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class EpochFix:
 class _Run:
     """Batches in a row with one leader epoch."""
 
-    piece: Piece
+    piece: ValidRange
     position: int
     end: int
     batches: int
@@ -36,7 +36,7 @@ class _Run:
     first_offset: int
 
 
-def find_fixes(pieces: list[Piece], known: LeaderEpochs | None) -> list[EpochFix]:
+def find_fixes(pieces: list[ValidRange], known: LeaderEpochs | None) -> list[EpochFix]:
     """The batches whose epoch is wrong; pieces are by offset.
 
     Wrong is what is not in the heaviest chain of epochs that never fall, counted in batches, or
@@ -72,7 +72,7 @@ def find_fixes(pieces: list[Piece], known: LeaderEpochs | None) -> list[EpochFix
     return fixes
 
 
-def _runs(piece: Piece) -> list[_Run]:
+def _runs(piece: ValidRange) -> list[_Run]:
     data = piece.source.data
     found = epoch_runs(data, piece.position, piece.end)
     ends = [position for position, _, _ in found[1:]] + [piece.end] * bool(found)

@@ -26,7 +26,7 @@ from kstore.files.staging_area import StagingArea, remove_staged, staged_path
 from kstore.producer_state.state import ProducerState, UncleanStop
 from kstore.recovery.loader import base_offsets, load_active
 from kstore.segment import header_checksums, segment
-from kstore.segment.scan import Tell, scan_segment
+from kstore.segment.scan import OnProgress, scan_segment
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
@@ -36,7 +36,7 @@ _LARGEST = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Damage:
+class SegmentDamage:
     """Why a segment's files stay as they are."""
 
     path: str
@@ -62,7 +62,7 @@ class IndexedSegment:
     next_offset: int
     producer_batches: int  # of idempotent and transactional producers
     staging: Staging
-    damage: Damage | None
+    damage: SegmentDamage | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class ReindexReport:
     bytes: int
     written: tuple[str, ...]
     removed: tuple[str, ...]
-    damages: tuple[Damage, ...]
+    damages: tuple[SegmentDamage, ...]
 
     @property
     def ok(self) -> bool:
@@ -96,7 +96,7 @@ def index_segment(
     config: LogConfig,
     *,
     last: bool,
-    tell: Tell | None = None,
+    on_progress: OnProgress | None = None,
 ) -> IndexedSegment:
     """Check a segment and stage its offset index, time index and seal (``last``: no seal).
 
@@ -105,15 +105,15 @@ def index_segment(
     """
     staged = StagingArea(files, directory)
     path = os.path.join(directory, filenames.log_name(base_offset))
-    scan = scan_segment(files, path, base_offset, config, tell)
+    scan = scan_segment(files, path, base_offset, config, on_progress)
     damage = None
     sealed = None
     if scan.status != 0:
-        damage = Damage(path, scan.valid_size, scan.next_offset, reason(scan.status))
+        damage = SegmentDamage(path, scan.valid_size, scan.next_offset, reason(scan.status))
     elif not last:
         sealed, broken = header_checksums.renew(files, directory, base_offset)
         if broken is not None:
-            damage = Damage(
+            damage = SegmentDamage(
                 path,
                 broken,
                 base_offset,
@@ -140,12 +140,12 @@ def index_segment(
     )
 
 
-def find_overlap(directory: str, segments: Sequence[IndexedSegment]) -> Damage | None:
+def find_overlap(directory: str, segments: Sequence[IndexedSegment]) -> SegmentDamage | None:
     """Two segments of which the first goes on beyond where the second begins, if there are such."""
     for one, other in itertools.pairwise(segments):
         if one.next_offset > other.base_offset:
             path = os.path.join(directory, filenames.log_name(one.base_offset))
-            return Damage(
+            return SegmentDamage(
                 path,
                 one.size,
                 one.next_offset,
@@ -315,7 +315,7 @@ class _OpenLog:
                 view.base_offset,
                 self._log.config,
                 last=last,
-                tell=self._count,
+                on_progress=self._count,
             )
         except StorageError:
             if any(view is each for each in self._log.segments.views):

@@ -44,10 +44,10 @@ from kstore.segment.salvage import (
     MISNAMED,
     SWAP,
     Damage,
-    Piece,
     Salvaged,
     Source,
-    landmarks_of,
+    ValidRange,
+    known_boundaries,
     open_source,
     salvage,
 )
@@ -302,7 +302,7 @@ class _Repair:
         state = self.states.read(path)  # before the files are listed
         sources, copied = self._sources(name, path, result)
         found = salvage(sources)
-        pieces = found.pieces
+        pieces = found.ranges
         result.damages += found.damages
         result.batches = sum(piece.batches for piece in pieces)
         result.bytes = sum(piece.end - piece.position for piece in pieces)
@@ -395,7 +395,7 @@ class _Repair:
         try:
             source = open_source(self.files, path, rank, base_offset, tell)
             if rank == LIVE and base_offset is not None:
-                source.landmarks = partial(landmarks_of, self.files, path, base_offset)
+                source.boundaries = partial(known_boundaries, self.files, path, base_offset)
             return source
         except StorageError as error:
             result.damages.append(
@@ -430,7 +430,7 @@ class _Repair:
     def _write(
         self,
         target: Path,
-        segments: list[tuple[int, list[Piece]]],
+        segments: list[tuple[int, list[ValidRange]]],
         copied: list[str],
         epochs: bytes | None,
         path: Path,
@@ -499,11 +499,11 @@ class _Repair:
             self._copy(source, output / name, self.report.notes)
 
 
-def _segments(found: Salvaged, sources: list[Source]) -> list[tuple[int, list[Piece]]]:
+def _segments(found: Salvaged, sources: list[Source]) -> list[tuple[int, list[ValidRange]]]:
     """Share the pieces out among segments: those that were there, where their names can stay."""
-    segments: list[tuple[int, list[Piece]]] = []
+    segments: list[tuple[int, list[ValidRange]]] = []
     end, size = 0, 0
-    for piece in found.pieces:
+    for piece in found.ranges:
         source, length = piece.source, piece.end - piece.position
         last = segments[-1] if segments else None
         joins = (
@@ -533,11 +533,11 @@ def _segments(found: Salvaged, sources: list[Source]) -> list[tuple[int, list[Pi
     return segments
 
 
-def _is_legacy(piece: Piece) -> bool:
+def _is_legacy(piece: ValidRange) -> bool:
     return batch_fields.magic(piece.source.data, piece.position) < 2
 
 
-def _parts(pieces: list[Piece], fixes: list[EpochFix]) -> Iterator[memoryview | bytes]:
+def _parts(pieces: list[ValidRange], fixes: list[EpochFix]) -> Iterator[memoryview | bytes]:
     """The bytes of pieces, in parts of a size for writing; wrong leader epochs as they were."""
     for piece in pieces:
         start = piece.position

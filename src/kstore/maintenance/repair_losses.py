@@ -16,7 +16,7 @@ from kstore.files.files import Files
 from kstore.recovery.gap_reasons import find_cut
 from kstore.recovery.lost_segments import LostRange, read_lost
 from kstore.segment import header_checksums
-from kstore.segment.salvage import LIVE, SWAP, Piece, Source
+from kstore.segment.salvage import LIVE, SWAP, Source, ValidRange
 from kstore.verify.log_dir_state import PartitionState
 from kstore.verify.losses import (
     Layout,
@@ -32,7 +32,7 @@ def find_missing(
     state: PartitionState | None,
     path: Path,
     sources: Sequence[Source],
-    kept: Sequence[Piece],
+    kept: Sequence[ValidRange],
 ) -> list[Loss]:
     """What is gone of a partition, and in none of the pieces that are kept.
 

@@ -35,7 +35,7 @@ from kstore.errors import (
 from kstore.files import filenames
 from kstore.files.files import Files
 from kstore.integers import check_integer
-from kstore.maintenance.reindex import Damage
+from kstore.maintenance.reindex import SegmentDamage
 from kstore.record.codec import codec_id
 from kstore.record.convert import convert, merge, recompress
 from kstore.segment import header_checksums, transaction_index
@@ -55,7 +55,7 @@ _CODEC_BITS, _CONTROL_BIT = 7, 32  # of a batch's attributes
 Progress = Callable[[int, int], None]
 
 # What keeps a segment as it is, and lets the others go on.
-REFUSED = (
+REWRITE_ERRORS = (
     CorruptFileError,
     CorruptRecordError,
     InvalidRecordError,
@@ -66,7 +66,7 @@ REFUSED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RewriteTarget:
     """What batches are to become: ``compression`` by Kafka's name, None keeps each batch's;
     ``magic`` 2 makes batches v2 of messages v0 and v1, None keeps the format of each.
 
@@ -101,7 +101,7 @@ class Target:
 
 def conversion(
     message_format_version: str, compression: str | None, level: int | None, *, force: bool = False
-) -> Target:
+) -> RewriteTarget:
     """The target of a conversion to the message format of a Kafka version.
 
     Raises InvalidConfigError for what is no version, UnsupportedForMessageFormatError for one
@@ -114,7 +114,7 @@ def conversion(
             "v2 only (0.11.0 or later). For an old format, create a topic with that "
             "message.format.version and append the records to it"
         )
-    return Target(compression, level, magic=2, force=force)
+    return RewriteTarget(compression, level, magic=2, force=force)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class RewriteReport:
     bytes_after: int = 0
     kept_batches: int = 0  # that stay as they are since they would grow
     merged_batches: int = 0  # that became part of the one before them
-    damages: list[Damage] = field(default_factory=list)
+    damages: list[SegmentDamage] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -176,7 +176,7 @@ def rewrite_segment(
     out_directory: str,
     base_offset: int,
     next_offset: int,
-    target: Target,
+    target: RewriteTarget,
     config: LogConfig,
     on_position: Callable[[int], None] = lambda position: None,
 ) -> RewrittenSegment:
@@ -331,7 +331,7 @@ def _check_seal(groups: list[tuple[int, int]], path: str) -> None:
 class _Conversion:
     """The batches of a segment, piece after piece, as the target wants them."""
 
-    def __init__(self, target: Target, path: str, most: int) -> None:
+    def __init__(self, target: RewriteTarget, path: str, most: int) -> None:
         self._target = target
         self._path = path
         self._most = most
@@ -447,7 +447,7 @@ def swap_in(
         raise
 
 
-def plan_rewrite(log: "Log", target: Target, *, roll: bool = False) -> RewritePlan:
+def plan_rewrite(log: "Log", target: RewriteTarget, *, roll: bool = False) -> RewritePlan:
     """Read the headers of all batches that would be rewritten; changes nothing.
 
     The log may be open for reading. A batch that would grow counts as one to change, and with
@@ -469,7 +469,7 @@ def _views_of(log: "Log", *, roll: bool) -> Sequence[SegmentView]:
     return views if roll else views[:-1]
 
 
-def _has_work(log: "Log", view: SegmentView, target: Target) -> bool:
+def _has_work(log: "Log", view: SegmentView, target: RewriteTarget) -> bool:
     """Whether a batch of a segment is to change; headers that cannot be read end the search."""
     codec = None if target.compression is None else codec_id(target.compression)
     data, position, found = log._read_whole(view), 0, target.merge
@@ -501,7 +501,7 @@ def _has_work(log: "Log", view: SegmentView, target: Target) -> bool:
 
 def rewrite_log(
     log: "Log",
-    target: Target,
+    target: RewriteTarget,
     *,
     files: Files,
     roll: bool = False,
@@ -524,7 +524,7 @@ def rewrite_log(
     Raises
     ------
     InvalidConfigError, UnsupportedCompressionTypeError
-        What :meth:`Target.check` and :func:`plan_rewrite` raise; nothing was changed.
+        What :meth:`RewriteTarget.check` and :func:`plan_rewrite` raise; nothing was changed.
     CompactionAbandonedError
         The log was truncated meanwhile, or is being moved to another directory.
     StorageError
@@ -557,7 +557,7 @@ def rewrite_log(
             except StorageError as error:
                 _check_it_is_there(log, view, error)
                 raise
-            except REFUSED as error:
+            except REWRITE_ERRORS as error:
                 _check_it_is_there(log, view, error)
                 report.damages.append(damage_of(error, view.path))
             else:
@@ -579,9 +579,9 @@ def _check_it_is_there(log: "Log", view: SegmentView, error: KStoreError) -> Non
         ) from error
 
 
-def damage_of(error: KStoreError, path: str) -> Damage:
+def damage_of(error: KStoreError, path: str) -> SegmentDamage:
     """An error as a report says it."""
-    return Damage(
+    return SegmentDamage(
         error.path or path,
         -1 if error.position is None else error.position,
         -1 if error.offset is None else error.offset,

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from kstore._native.format.batch_table import scan
 from kstore.config import LogConfig
 from kstore.errors import (
     CorruptRecordError,
@@ -31,6 +30,7 @@ from kstore.mirror.answers import (
     TopicDescription,
 )
 from kstore.mirror.endings import End, Endings, Undecided
+from kstore.partition_files import batch_table
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
@@ -557,7 +557,7 @@ def _done(copy: _Copy) -> int:
 
 def _row(data: object, *, last: bool) -> tuple[int, ...] | None:
     """(first, last offset, leader epoch, producer, its epoch, sequence, records, checksum)."""
-    table = scan(data, check_crc=False)  # type: ignore[arg-type]
+    table = batch_table.scan(data, check_crc=False)  # type: ignore[arg-type]
     if len(table) == 0:
         return None
     n = len(table) - 1 if last else 0

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from kstore.checkpoint.identity import uuid_to_text
 from kstore.errors import KStoreError, SourceError, UnknownTopicOrPartitionError
 from kstore.mirror.answers import PASSING, Fetched, Position, TopicDescription
 from kstore.mirror.settings import of_the_client
+from kstore.partition_files import uuid_to_text
 
 try:
     import kafka.errors

@@ -82,10 +82,10 @@ def metadata_record(data: bytes) -> tuple[str, int, bytes]:
 
 def _varint(data: bytes) -> tuple[int, bytes]:
     value = 0
-    for place, byte in enumerate(data[:5]):
-        value |= (byte & 0x7F) << 7 * place
+    for index, byte in enumerate(data[:5]):
+        value |= (byte & 0x7F) << 7 * index
         if byte < 0x80:
-            return value, data[place + 1 :]
+            return value, data[index + 1 :]
     raise CorruptRecordError("a variable-length number does not end")
 
 

@@ -1,4 +1,18 @@
-"""What a record is: objects, columns, batches, codecs, times."""
+"""What a record is: objects, columns, batches, codecs, times.
+
+Modules:
+
+- arrow: Columns as Arrow: values and keys are views into the log's own bytes, not copies
+- builder: Records in, one complete batch of bytes out
+- codec: The codecs of Kafka's batches by their ids: gzip 1, snappy 2, lz4 3, zstd 4
+- columns: Records as columns: NumPy views of a run of records, keys and values left where they are
+- convert: Batches of one message format turned into another: v0, v1 and v2, up and down
+- scan: From file bytes to records, batch after batch, decompressing where needed
+- split: A batch v2 as several smaller ones, where it is larger than a topic takes
+- timestamp: Aware datetimes at the edge, milliseconds since 1970 (UTC) inside
+
+Records are parsed and encoded by ``_native/format``, ``_native/read`` and ``_native/append``.
+"""
 
 from collections.abc import Sequence
 

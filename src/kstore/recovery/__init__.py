@@ -1,1 +1,19 @@
-"""From the files of a partition, as a crash left them, to what a log needs to start."""
+"""From the files of a partition, as a crash left them, to what a log needs to start.
+
+Modules:
+
+- apply: The changes of a recovery on disk: truncates, quarantines, rewrites indexes and epochs
+- gap_reasons: Reasons for offsets between two segments that no record has; recovery reports other
+  gaps
+- loader: Loads a partition directory for a writer: segments, epochs, recovery point
+- lost_segments: ``kstore.lost``: offsets whose segments disappeared while no program had the log
+  open
+- plan: Recovers a partition directory before a writer opens it: Kafka's LogLoader
+- report: Reports of a recovery: immutable values that :mod:`kstore.recovery.plan` creates
+- swap_files: Finishes or undoes an interrupted compaction, split or deletion in a partition
+  directory
+- unsynced: ``kstore.unsynced``: a sync of a partition's files failed, so the disk may lack what
+  reads show
+
+The scan of a segment is native: ``_native/recovery/segment_scan``.
+"""

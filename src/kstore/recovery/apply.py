@@ -1,7 +1,7 @@
-"""What recovery changes on disk: cut, put aside, write indexes and epochs anew.
+"""The changes of a recovery on disk: truncates, quarantines, rewrites indexes and epochs.
 
-Nothing that was in a log is deleted: bytes that leave it are first made durable beside it, as
-``kstore.cut.*``. Every step may be interrupted and is then done again by the next recovery.
+Recovery deletes nothing that was in a log: bytes that leave it are first made durable beside it,
+as ``kstore.cut.*``. The next recovery repeats any step that was interrupted.
 """
 
 import os
@@ -25,28 +25,28 @@ from kstore.files.filenames import (
 )
 from kstore.files.files import Files
 from kstore.segment import transaction_index
-from kstore.segment.scan import PIECE, scan_segment
+from kstore.segment.scan import READ_SIZE, scan_segment
 from kstore.segment.transaction_index import ENTRY_SIZE
 
 
 @dataclass(slots=True)
 class Plan:
-    """Everything found, before anything of a segment is changed, and then what was done."""
+    """What was found before any segment is changed, and then what was done."""
 
     directory: Path
     sizes: dict[int, int]  # base offset to size of the log file
     names: set[str] = field(default_factory=set)  # of everything in the directory
     scans: dict[int, SegmentScan] = field(default_factory=dict)
     dropped: list[int] = field(default_factory=list)  # segments behind a torn one
-    torn: int | None = None  # base offset of the segment to be cut, where the log will end
-    gapped: list[int] = field(default_factory=list)  # to be cut, and later segments stay
+    torn: int | None = None  # base offset of the segment to truncate, which becomes the last one
+    gapped: list[int] = field(default_factory=list)  # to truncate; later segments stay
     sync: bool = True
-    faults: dict[str, list[str]] = field(default_factory=dict)  # sentence: files it is true of
-    notes: list[str] = field(default_factory=list)  # what was wrong, in sentences
-    remarks: list[str] = field(default_factory=list)  # what need not be wrong
+    faults: dict[str, list[str]] = field(default_factory=dict)  # sentence: files it applies to
+    notes: list[str] = field(default_factory=list)  # sentences about faults
+    remarks: list[str] = field(default_factory=list)  # sentences about possible faults
     kept_in: str | None = None  # path of the file with the cut bytes
-    kept: list[str] = field(default_factory=list)  # names of files put aside
-    rebuilt: list[str] = field(default_factory=list)  # names of side files written anew
+    kept: list[str] = field(default_factory=list)  # names of quarantined files
+    rebuilt: list[str] = field(default_factory=list)  # names of rebuilt side files
 
     @property
     def to_cut(self) -> set[int]:
@@ -55,14 +55,14 @@ class Plan:
 
     @property
     def end_offset(self) -> int | None:
-        """The log's end where it will be cut, else None."""
+        """The log end after the truncation; None if no segment is truncated."""
         return None if self.torn is None else self.scans[self.torn].next_offset
 
 
 def put_aside(files: Files, plan: Plan) -> list[str]:
-    """Take the segments behind a cut one out of the log; returns names of the files removed.
+    """Remove the segments behind a truncated one from the log; returns names of removed files.
 
-    A log that holds bytes is renamed to ``kstore.cut.*``, its side files go.
+    A log file with bytes is renamed to ``kstore.cut.*``, its side files are removed.
     """
     dropped = set(plan.dropped)
     gone = [
@@ -86,7 +86,7 @@ def put_aside(files: Files, plan: Plan) -> list[str]:
 
 
 def apply(files: Files, plan: Plan) -> None:
-    """Cut the torn segment and write the indexes of all that were scanned."""
+    """Truncate the torn segment and write the indexes of all segments that were scanned."""
     to_cut = plan.to_cut
     last = max(plan.sizes, default=-1)
     for base, scan in plan.scans.items():
@@ -104,11 +104,11 @@ def apply(files: Files, plan: Plan) -> None:
 
 
 def _cut(files: Files, plan: Plan, scan: SegmentScan, *, is_last: bool) -> None:
-    """Take the torn tail from the log file; its bytes are safe elsewhere before they go.
+    """Remove the torn tail from the log file; its bytes are first saved in another file.
 
-    The last segment is cut in place: no reader maps it. One that had others behind it may be
-    mapped by a reader in another process, which to touch a page beyond the file's end would
-    kill: a copy of its beginning takes its place, as in a truncation.
+    The last segment is truncated in place: no reader maps it. A reader in another process may
+    have mapped a segment with others behind it, and access to a page beyond a file's end kills
+    the process: so a copy of its beginning replaces it, as in a truncation.
     """
     path = plan.directory / filenames.log_name(scan.base_offset)
     fd = files.open(path, os.O_RDWR)
@@ -121,7 +121,7 @@ def _cut(files: Files, plan: Plan, scan: SegmentScan, *, is_last: bool) -> None:
     finally:
         files.close(fd)
     if not is_last:
-        copy = Path(f"{path}{CLEANED_SUFFIX}")  # which every loader takes for unfinished
+        copy = Path(f"{path}{CLEANED_SUFFIX}")  # which every loader removes as unfinished
         files.copy(path, copy, scan.valid_size)
         files.rename(copy, path)
         if plan.sync:
@@ -130,16 +130,16 @@ def _cut(files: Files, plan: Plan, scan: SegmentScan, *, is_last: bool) -> None:
 
 def _keep_tail(files: Files, fd: int, plan: Plan, scan: SegmentScan) -> None:
     if files.only_zeros(fd, scan.valid_size, scan.file_size):
-        return  # only zeros: preallocated, or extended just before a power cut
+        return  # preallocated, or extended just before a power cut
     name = free_name(plan.names, scan.base_offset, scan.valid_size)
     plan.names.add(name)
     path = plan.directory / name
     temporary = Path(f"{path}{TEMPORARY_SUFFIX}")
     kept = files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
     try:
-        for position in range(scan.valid_size, scan.file_size, PIECE):
-            piece = files.pread(fd, min(PIECE, scan.file_size - position), position)
-            files.write(kept, piece)
+        for position in range(scan.valid_size, scan.file_size, READ_SIZE):
+            chunk = files.pread(fd, min(READ_SIZE, scan.file_size - position), position)
+            files.write(kept, chunk)
         files.fsync(kept)
     finally:
         files.close(kept)
@@ -166,20 +166,20 @@ def _replace(files: Files, path: Path, data: bytes, sync: bool) -> bool:
 
 
 def _cut_transactions(files: Files, plan: Plan, base: int, end_offset: int) -> None:
-    """Forget aborted transactions of a segment that end behind the cut."""
+    """Remove aborted transactions of a segment that end behind the truncation."""
     path = plan.directory / filenames.transaction_index_name(base)
     if not files.exists(path):
         return
     entries, fault = transaction_index.load(files, path)
     kept = [entry for entry in entries if entry.last_offset < end_offset]
     if fault is not None and len(kept) == len(entries):
-        files.remove(path)  # made anew from the markers, as a lost one is
+        files.remove(path)  # rebuilt from the markers, as a lost one is
     elif files.size_of(path) != len(kept) * ENTRY_SIZE:
         files.write_atomically(path, transaction_index.encode(kept))
 
 
 def _cut_snapshots(files: Files, plan: Plan, end_offset: int) -> None:
-    """Forget producer states behind the log's end."""
+    """Remove producer snapshots behind the log's end."""
     for name in files.listdir(plan.directory):
         found = filenames.parse(name)
         if found is not None and found.kind == SNAPSHOT and found.base_offset > end_offset:
@@ -190,11 +190,11 @@ def _cut_snapshots(files: Files, plan: Plan, end_offset: int) -> None:
 
 
 def recover_epochs(files: Files, plan: Plan, config: LogConfig) -> LeaderEpochs:
-    """Epochs from the file, with those the scans found and without those behind a cut.
+    """Epochs from the file, plus those of the scans, without those behind a truncation.
 
-    A file that is missing or does not parse is written anew from the batches: Kafka takes a
-    missing one for an empty one, and does not start on one that does not parse. The unreadable
-    one is kept aside.
+    A file that is missing or does not parse is rebuilt from the batches: Kafka treats a
+    missing one as empty, and does not start on one that does not parse. The unreadable
+    one is quarantined.
     """
     path = plan.directory / LEADER_EPOCHS
     lost = not files.exists(path) and any(plan.sizes.values())
@@ -206,7 +206,7 @@ def recover_epochs(files: Files, plan: Plan, config: LogConfig) -> LeaderEpochs:
         plan.notes.append(f"{LEADER_EPOCHS} does not parse ({error.reason})")
         plan.kept.append(keep_unreadable(files, plan.directory, LEADER_EPOCHS))
     changed = lost
-    for epoch, start_offset in _epochs_in_log(files, plan, config, whole=lost):
+    for epoch, start_offset in _epochs_in_log(files, plan, config, entire=lost):
         if epochs.latest is None or epoch > epochs.latest.epoch:
             changed |= epochs.assign(epoch, start_offset)
     if plan.end_offset is not None:
@@ -215,20 +215,20 @@ def recover_epochs(files: Files, plan: Plan, config: LogConfig) -> LeaderEpochs:
         epochs.save(files, path)
         plan.rebuilt.append(LEADER_EPOCHS)
         if lost and len(epochs):
-            plan.notes.append(f"{LEADER_EPOCHS} was lost and made from the batches")
+            plan.notes.append(f"{LEADER_EPOCHS} was lost and rebuilt from the batches")
     return epochs
 
 
 def _epochs_in_log(
-    files: Files, plan: Plan, config: LogConfig, *, whole: bool
+    files: Files, plan: Plan, config: LogConfig, *, entire: bool
 ) -> list[tuple[int, int]]:
-    """(epoch, offset) where epochs may begin: in the scanned segments, or in the whole log.
+    """(epoch, offset) where epochs may begin: in the scanned segments, or in the entire log.
 
-    Epochs never go back, so a segment that begins with the one the next begins with holds no
-    other: of those only the first batch is looked at.
+    Epochs never decrease, so a segment that begins with the same epoch as the next one has no
+    other: of such a segment only the first batch is read.
     """
     bases = [base for base in sorted(plan.sizes) if base not in plan.dropped]
-    if not whole:
+    if not entire:
         return [entry for base in bases if base in plan.scans for entry in plan.scans[base].epochs]
     firsts = [_first_epoch(files, plan, base) for base in bases]
     found: list[tuple[int, int]] = []

@@ -1,6 +1,6 @@
-"""Why offsets between two segments are in no record: what recovery asks before it reports a gap.
+"""Reasons for offsets between two segments that no record has; recovery reports other gaps.
 
-The same as an audit (:mod:`kstore.verify.losses`) goes by, except the topic's policy, and
+The reasons are those of an audit (:mod:`kstore.verify.losses`), except the topic's policy, and
 records that are missing within segments, for which recovery would have to read more.
 """
 
@@ -23,32 +23,32 @@ Cut = tuple[int, int]  # a segment's base offset, and the position from which it
 
 
 def find_cut(names: Iterable[str]) -> frozenset[Cut]:
-    """What recovery cut from segments, and kept; position 0: a whole segment."""
+    """The bytes that recovery cut from segments and kept; position 0: an entire segment."""
     parsed = map(filenames.parse_cut_name, names)
     return frozenset(found[:2] for found in parsed if found is not None)
 
 
 class CutBytes:
-    """Answers which gaps are explained by what recovery cut. Immutable."""
+    """Gaps that are explained by the bytes that recovery cut. Immutable."""
 
     def __init__(self, cut: Iterable[Cut]) -> None:
         self._last = dict(sorted(cut))  # base offset: position of the last cut
-        self._whole = sorted(base for base, position in cut if position == 0)
+        self._entire = sorted(base for base, position in cut if position == 0)
 
     def explains(self, base: int, size: int, end: int) -> bool:
         """Whether offsets behind a segment, up to the base ``end`` of the next one, were cut.
 
-        Not by a cut in front of bytes that the segment has: it went on there.
+        A cut before bytes that the segment has does not count: the segment continued there.
         """
-        slot = bisect_right(self._whole, base)
-        is_whole = slot < len(self._whole) and self._whole[slot] < end
-        return is_whole or self._last.get(base, -1) >= size
+        slot = bisect_right(self._entire, base)
+        is_entire = slot < len(self._entire) and self._entire[slot] < end
+        return is_entire or self._last.get(base, -1) >= size
 
 
 class GapReasons:
-    """Looks for the reason of a gap. The files that know are read when there is a first gap.
+    """Finds the reason of a gap. The files with reasons are read at the first gap.
 
-    ``names`` is a listing of the directory, ``lost`` what is reported as lost already.
+    ``names`` is a listing of the directory, ``lost`` are the losses that are reported already.
     """
 
     def __init__(
@@ -69,9 +69,9 @@ class GapReasons:
         self._lost = lost
 
     def is_explained(self, base: int, size: int, first: int, end: int) -> bool:
-        """Whether it is known why no record has the offsets from first up to end.
+        """Whether the reason is known why no record has the offsets from first up to end.
 
-        ``base`` and ``size`` are those of the segment in front of the gap, without a torn tail.
+        ``base`` and ``size`` are those of the segment before the gap, without a torn tail.
         """
         return (
             end <= self._log_start
@@ -87,7 +87,7 @@ class GapReasons:
             gaps = read_known_gaps(self._files, self._directory)
             return merge_ranges(sorted([*gaps, *(each[:2] for each in self._lost)]))
         except (CorruptFileError, NewerFormatError) as error:
-            _LOGGER.warning("%s", error)  # the gaps are reported then
+            _LOGGER.warning("%s", error)  # then the gaps are reported
             return []
 
     @cached_property
@@ -95,7 +95,7 @@ class GapReasons:
         return CutBytes(find_cut(self._names))
 
     def _following(self, base: int) -> int | None:
-        """The segment that followed when this one was sealed, by a seal of the file there."""
+        """The next segment when this one was rolled, by header checksums of the present file."""
         if filenames.seal_name(base) not in self._names:
             return None
         try:

@@ -1,7 +1,7 @@
-"""From a partition directory to what a log needs to start: segments, epochs, recovery point.
+"""Loads a partition directory for a writer: segments, epochs, recovery point.
 
-For a writer. The order is Kafka's LogLoader: finish what was interrupted, open the segments,
-recover what may be torn, make the first segment if there is none. What differs is said in
+The order is Kafka's LogLoader: finish interrupted changes, open the segments,
+recover what may be torn, create the first segment where none exists. For the differences see
 :mod:`kstore.recovery.plan`: nothing is cut below the recovery point, and cut bytes are kept.
 """
 
@@ -23,14 +23,14 @@ from kstore.recovery.plan import recover_partition, unflushed_from
 from kstore.recovery.report import Recovered, RecoveryReport
 from kstore.recovery.unsynced import has_failed_sync, write_again
 from kstore.segment import segment as segments_on_disk
-from kstore.segment.scan import Tell
+from kstore.segment.scan import OnProgress
 
 _LOGGER = logging.getLogger("kstore")
 
 
 @dataclass(slots=True)
 class LoadedLog:
-    """A partition as it was found, ready for a writer."""
+    """A loaded partition, ready for a writer."""
 
     segments: SegmentList
     epochs: LeaderEpochs
@@ -38,8 +38,8 @@ class LoadedLog:
     recovery: RecoveryReport
     producers: ProducerState
     data_end: int  # the offset after the last batch; the log start may lie beyond
-    lost: tuple[LostRange, ...]  # records that were gone before it was opened
-    epochs_changed: bool  # their file says more: to be written before the first append
+    lost: tuple[LostRange, ...]  # records that were lost before it was opened
+    epochs_changed: bool  # their file is to be written before the first append
 
 
 def load(
@@ -51,7 +51,7 @@ def load(
     recovery_point: Callable[[], int] = lambda: 0,
     log_start_offset: int = 0,
     mode: str = "careful",
-    tell: Tell | None = None,
+    on_progress: OnProgress | None = None,
     clock: Callable[[], int] | None = None,
     cleaned_below: Callable[[], int] = lambda: 0,
 ) -> LoadedLog:
@@ -60,20 +60,20 @@ def load(
     Parameters
     ----------
     clean
-        Whether the directory was left by a clean stop. If not, segments from the one that
+        Whether the directory was stopped cleanly. If not, segments from the one that
         holds the recovery point on are scanned and their indexes rebuilt.
     recovery_point, log_start_offset
-        From the directory's checkpoints; 0 where there is no entry. After a clean stop the first
-        says only whether the log has lost its end since.
-    mode, tell, cleaned_below
+        From the directory's checkpoints; 0 without an entry. After a clean stop the recovery
+        point only shows whether the log has lost its end since.
+    mode, on_progress, cleaned_below
         See :func:`kstore.recovery.plan.recover_partition`.
     clock
-        The log's, in ms since 1970: producers expire by it. None: the real one.
+        The log's clock, in ms since 1970, by which producers expire. None: the system's.
 
     Raises
     ------
     RecoveryNeededError
-        Damage below the recovery point, or before intact segments. Nothing was changed.
+        Corruption below the recovery point, or before intact segments. Nothing was changed.
     """
     durable = scanned_from = recovery_point()
     is_synced = not has_failed_sync(files, directory)
@@ -86,17 +86,17 @@ def load(
             point,
             config,
             mode=mode,
-            tell=tell,
+            on_progress=on_progress,
             cleaned_below=cleaned_below,
             log_start=log_start_offset,
         )
 
     recovered = recover(None if clean else durable)
     bases = [segment.base_offset for segment in recovered.segments]
-    if clean and bases and _is_unsound(files, directory, bases[-1]):
-        # A clean stop cannot leave this: the marker lies, or somebody changed the files.
+    if clean and bases and _has_torn_end(files, directory, bases[-1]):
+        # A clean stop does not leave this: the marker is wrong, or the files were changed.
         clean = False
-        # Of the other segments nothing speaks against the stop.
+        # No evidence contradicts the marker for the other segments.
         scanned_from = max(durable, bases[-1])
         recovered = recover(scanned_from)
     if not is_synced:
@@ -121,8 +121,8 @@ def load(
     report = recovered.report.and_end(segments.end_offset, durable)
     if report.missing:
         _LOGGER.warning("%s", report)
-    told, report = report, report.and_producers(producers.removed, producers.rewritten)
-    if report is not told:
+    logged, report = report, report.and_producers(producers.removed, producers.rewritten)
+    if report is not logged:
         _LOGGER.info("%s", report)
     lost = recovered.lost
     return LoadedLog(segments, epochs, known, report, producers, data_end, lost, shorter)
@@ -131,7 +131,7 @@ def load(
 def _open_segments(
     files: Files, directory: str, bases: list[int], log_start_offset: int, config: LogConfig
 ) -> tuple[SegmentList, int]:
-    """The segments of a recovered directory, the first made where there is none; the offset
+    """The segments of a recovered directory, with a new one where none exists; the offset
     after the last batch."""
     if not bases:
         bases = [log_start_offset]
@@ -159,7 +159,7 @@ def base_offsets(files: Files, directory: str) -> list[int]:
 
 
 def load_active(files: Files, directory: str, base_offset: int) -> SegmentView:
-    """The last segment, with its entries and its end found by walking from the last entry."""
+    """The last segment, with its entries; its end is found by walking from the last entry."""
     path = os.path.join(directory, filenames.log_name(base_offset))
     size = files.size_of(path)
     view = SegmentView(base_offset, path)
@@ -179,8 +179,8 @@ def load_active(files: Files, directory: str, base_offset: int) -> SegmentView:
     return view
 
 
-def _is_unsound(files: Files, directory: str, base_offset: int) -> bool:
-    """Whether the last segment ends in something that is not a whole batch."""
+def _has_torn_end(files: Files, directory: str, base_offset: int) -> bool:
+    """Whether the last segment ends in bytes that are not a complete batch."""
     path = os.path.join(directory, filenames.log_name(base_offset))
     size = files.size_of(path)
     if size == 0:
@@ -191,7 +191,7 @@ def _is_unsound(files: Files, directory: str, base_offset: int) -> bool:
 
 
 def is_empty(files: Files, path: str) -> bool:
-    """Whether no segment of a partition has a byte, damaged or not."""
+    """Whether no segment of a partition has a byte, valid or not."""
     return not any(
         files.size_of(os.path.join(path, filenames.log_name(base)))
         for base in base_offsets(files, path)

@@ -1,9 +1,9 @@
 """``kstore.lost``: offsets whose segments disappeared while no program had the log open.
 
-A listing shows a lost segment by its indexes, which have no log file or an empty one. The seal of
-the segment before it names it, and the checkpoint of log starts names offsets in front of the
-first segment. A writer notes what it finds in ``kstore.lost`` before it removes any of these
-signs, so that readers and audits still know. Kafka opens such a log without a word. Format:
+A listing shows a lost segment by its indexes, whose log file is missing or empty. The header
+checksums of the segment before it name it, and the checkpoint of log starts has offsets before the
+first segment. A writer records a loss in ``kstore.lost`` before it removes any of these
+signs, for readers and audits. Kafka opens such a log without a warning. Format:
 docs/format/kstore-files.md.
 """
 
@@ -35,7 +35,7 @@ _BASE = 20  # digits of a base offset in a file name
 
 
 class LostRange(NamedTuple):
-    """Offsets of lost records, and the largest timestamp among them, None if it is not known."""
+    """Offsets of lost records, and their largest timestamp, None if unknown."""
 
     first: int
     end: int  # the offset after the last
@@ -43,7 +43,7 @@ class LostRange(NamedTuple):
     is_certain: bool = True  # False: a broker that was killed may have deleted the segment
 
     def describe(self) -> str:
-        """A sentence that names the offsets."""
+        """A sentence with the offsets."""
         doubt = "" if self.is_certain else ", unless a broker was killed while it deleted it"
         return (
             f"the records at offsets {self.first} to {self.end - 1} are lost: "
@@ -61,7 +61,7 @@ class LostRecords:
         self.ranges = tuple(ranges)
 
     def truncate(self, files: Files, directory: str, end: int) -> "LostRecords":
-        """The ranges that are left below a new log end; the file is made to say so."""
+        """The ranges that remain below a new log end; updates the file."""
         kept = [each for each in self.ranges if each.first < end]
         if len(kept) == len(self.ranges):
             return self
@@ -86,7 +86,7 @@ class LostRecords:
         """Raise CorruptRecordError if a lost record may be the first at or after ms.
 
         ``stop`` is the offset that was found, None if none was. A range that ends where the log
-        starts counts: the start moved up because the segment is gone.
+        starts counts: the start moved up because the segment was lost.
         """
         for lost in self.ranges:
             is_between = lost.end >= start and (stop is None or lost.first < stop)
@@ -114,9 +114,9 @@ def find_lost_segments(
     log_start: int,
     is_clean: bool,
 ) -> list[LostRange]:
-    """Segments that the files of a partition show to be lost, by offset.
+    """Segments that are lost according to the files of a partition, by offset.
 
-    What is lost behind the last segment is not among them: the recovery point tells that.
+    Records lost behind the last segment are not included: the recovery point shows those.
 
     Parameters
     ----------
@@ -125,19 +125,19 @@ def find_lost_segments(
     sizes
         Of the log files of the live segments, by base offset.
     log_start
-        The log start by the checkpoint; 0 if it has no entry.
+        The log start by the checkpoint; 0 without an entry.
     is_clean
-        Whether the log directory was closed cleanly. If not, an index without its log is no
-        proof, and an empty log may be what a power cut left.
+        Whether the log directory was closed cleanly. If not, an index without its log proves
+        nothing, and a power cut may have left an empty log.
     """
     bases = sorted(sizes)
     if not bases:
         return []
-    there = set(names)
+    existing = set(names)
     missing = {base for base in find_indexes_without_log(names) if base < bases[-1]}
     certain = set(missing) if is_clean else set()
     for base, end in pairwise(bases):
-        following = _read_following(files, directory, base, there, is_checked=True)
+        following = _read_following(files, directory, base, existing, is_checked=True)
         if following is not None and following < bases[-1] and following not in sizes:
             certain.add(following)
         if is_clean and not sizes[base] and _has_entries(files, directory, base, end):
@@ -146,7 +146,7 @@ def find_lost_segments(
     ranges = []
     for base in sorted(missing | certain):
         end = ends[bisect_right(ends, base)]
-        largest = _largest_timestamp(files, directory, base, end, there)
+        largest = _largest_timestamp(files, directory, base, end, existing)
         ranges.append(LostRange(base, end, largest, base in certain))
     if is_clean and 0 < log_start < bases[0]:
         ranges = merge_lost(ranges, [LostRange(log_start, bases[0])])
@@ -159,22 +159,22 @@ def find_lost_segments(
 def _read_known_gaps(files: Files, directory: str) -> list[Range]:
     try:
         return read_known_gaps(files, directory)
-    except (CorruptFileError, NewerFormatError):  # then nothing explains a gap
+    except (CorruptFileError, NewerFormatError):  # then no gap is explained
         return []
 
 
 def find_indexes_without_log(names: Iterable[str]) -> dict[int, str]:
-    """Indexes whose log file is gone, one for each segment, by base offset.
+    """Indexes whose log file is missing, one for each segment, by base offset.
 
     Not those of a segment that is being retired or replaced: its log is renamed first. If the
-    index, too, has a file of that name, that one is of an older segment of the same base.
+    index, too, has a file of that name, that one is of an older segment with the same base.
     """
-    indexes, logs, retired, there = [], set(), set(), set()
+    indexes, logs, retired, existing = [], set(), set(), set()
     for name in names:
         if name.endswith(_INDEX_SUFFIXES):
             indexes.append(name)
         elif name.endswith(filenames.DELETED_SUFFIX):
-            there.add(name)
+            existing.add(name)
             if name.startswith(_LOG_SUFFIX, _BASE):
                 retired.add(name[:_BASE])
         elif name.startswith(_LOG_SUFFIX, _BASE):
@@ -182,14 +182,14 @@ def find_indexes_without_log(names: Iterable[str]) -> dict[int, str]:
     found = {}
     for name in indexes:
         base = name[:_BASE]
-        is_retiring = base in retired and name + filenames.DELETED_SUFFIX not in there
+        is_retiring = base in retired and name + filenames.DELETED_SUFFIX not in existing
         if base not in logs and not is_retiring and (parsed := filenames.parse(name)) is not None:
             found[parsed.base_offset] = name
     return found
 
 
 def _has_entries(files: Files, directory: str, base: int, end: int) -> bool:
-    """Whether a sound index of an empty log has entries, of offsets below end: it had batches."""
+    """Whether a valid index of an empty log has entries below end: then the log had batches."""
     path = os.path.join(directory, filenames.index_name(base))
     if files.exists(path) and (size := used_size(files, path, _ENTRY)):
         index = OffsetIndex(files.read(path, limit=_MOST)[:size], base)
@@ -219,7 +219,7 @@ def drop_from_seals(
 def _read_following(
     files: Files, directory: str, base: int, names: set[str], *, is_checked: bool
 ) -> int | None:
-    """The segment that followed, as a seal says; checked: that the seal is of the file there."""
+    """The next segment by header checksums; checked: that they are of the present log file."""
     if filenames.seal_name(base) not in names:
         return None
     try:
@@ -228,7 +228,7 @@ def _read_following(
             about = files.about(os.path.join(directory, filenames.log_name(base)))
             stamp = about.st_ino, about.st_ctime_ns, about.st_size
         return header_checksums.read_following(files, directory, base, stamp)
-    except (StorageError, NewerFormatError):  # it says nothing: an audit reports it
+    except (StorageError, NewerFormatError):  # an audit reports it
         return None
 
 
@@ -237,7 +237,7 @@ def _largest_timestamp(
 ) -> int | None:
     """The largest timestamp of a lost segment, by its time index.
 
-    Only if its seal says that no other segment was lost behind it.
+    Only if its header checksums say that no other segment was lost behind it.
     """
     name = filenames.time_index_name(base)
     if name not in names:
@@ -257,7 +257,7 @@ def _largest_timestamp(
 
 
 def read_lost(files: Files, directory: str | os.PathLike[str]) -> list[LostRange]:
-    """The noted ranges, ascending; none if there is no file.
+    """The recorded ranges, ascending; none without the file.
 
     Raises CorruptFileError for a file that does not parse, NewerFormatError for a newer format.
     """
@@ -297,24 +297,24 @@ def sort_ranges(ranges: Iterable[LostRange]) -> list[LostRange]:
 
 
 def clip(ranges: Iterable[LostRange], log_start: int, sizes: Mapping[int, int]) -> list[LostRange]:
-    """What is lost by now, with segments of these sizes, by base offset.
+    """The ranges that are still lost, given these segments with their sizes, by base offset.
 
-    Not what lies below the log start, nor what was truncated; nor a range with a segment in it,
-    whose files were restored.
+    Drops what lies below the log start or was truncated, and ranges that contain a segment: its
+    files were restored.
     """
     last = max(sizes, default=0)
-    there = sorted(base for base, size in sizes.items() if size)
+    filled = sorted(base for base, size in sizes.items() if size)
     return [
         each._replace(first=max(each.first, log_start), end=min(each.end, last))
         for each in ranges
         if each.end > log_start
         and each.first < last
-        and bisect_left(there, each.first) == bisect_left(there, each.end)
+        and bisect_left(filled, each.first) == bisect_left(filled, each.end)
     ]
 
 
 def merge_lost(known: Iterable[LostRange], found: Iterable[LostRange]) -> list[LostRange]:
-    """Known ranges, and those found that none of them covers."""
+    """Known ranges, and the found ones that none of them covers."""
     merged = list(known)
     for each in found:
         if not any(one.first <= each.first and each.end <= one.end for one in merged):
@@ -326,10 +326,10 @@ def merge_lost(known: Iterable[LostRange], found: Iterable[LostRange]) -> list[L
 
 
 class LostOutside:
-    """Finds the lost ranges of a log that another process owns, or none. Not thread safe.
+    """Finds the lost ranges of a log that another process owns, or that no process owns.
 
-    A writer notes in ``kstore.lost`` what it finds when it opens the log. If no writer has opened
-    it since the loss, the files show it.
+    Not thread safe. A writer records losses in ``kstore.lost`` when it opens the log. If no
+    writer has opened it since the loss, the files show it.
     """
 
     def __init__(self, files: Files, condition: Callable[[], str]) -> None:
@@ -340,7 +340,7 @@ class LostOutside:
     def find(
         self, directory: str, names: Sequence[str], views: Sequence[SegmentView], log_start: int
     ) -> LostRecords:
-        """What is lost by a listing; a warning names each range once.
+        """The lost ranges by a listing; logs a warning once for each.
 
         ``views`` are the segments of the listing. Raises StorageError for a file that vanishes.
         """

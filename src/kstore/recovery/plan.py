@@ -1,13 +1,13 @@
-"""What a writer does to a partition directory before it opens it: Kafka's LogLoader.
+"""Recovers a partition directory before a writer opens it: Kafka's LogLoader.
 
-Finish or undo interrupted compactions, then scan what may not have reached the disk: whole
-segments from the one that holds the recovery point. Only an incomplete or damaged *tail* at or
-above the recovery point is cut, its bytes are kept beside the log, and the report says so.
-Damage anywhere else raises RecoveryNeededError and leaves the segments as they are. Kafka cuts
-there, and deletes every later segment; ``mode="kafka"`` does as Kafka, but keeps the bytes.
+Finishes or undoes interrupted compactions, then scans what may not have reached the disk: entire
+segments from the one that holds the recovery point. Only an incomplete or corrupt *tail* at or
+above the recovery point is cut; its bytes are kept beside the log, and the report contains it.
+Corruption elsewhere raises RecoveryNeededError and leaves the segments unchanged. Kafka cuts
+there, and deletes every later segment; ``mode="kafka"`` does the same, but keeps the bytes.
 
-Everything is found out before anything of a segment is changed; :mod:`kstore.recovery.apply` does
-the changing.
+Everything is checked before any segment is changed; :mod:`kstore.recovery.apply` makes the
+changes.
 """
 
 import logging
@@ -39,7 +39,7 @@ from kstore.recovery.lost_segments import (
 from kstore.recovery.report import Recovered, RecoveredSegment, RecoveryReport, some_of
 from kstore.recovery.swap_files import finish_swaps
 from kstore.segment.index_sanity import find_index_fault
-from kstore.segment.scan import Tell, scan_segment
+from kstore.segment.scan import OnProgress, scan_segment
 from kstore.segment.segment import load_indexes, walk_end
 
 _LOGGER = logging.getLogger("kstore")
@@ -53,7 +53,7 @@ def recover_partition(
     *,
     sync: bool = True,
     mode: str = "careful",
-    tell: Tell | None = None,
+    on_progress: OnProgress | None = None,
     cleaned_below: Callable[[], int] = lambda: 0,
     log_start: int = 0,
 ) -> Recovered:
@@ -62,29 +62,29 @@ def recover_partition(
     Parameters
     ----------
     recovery_point
-        From the checkpoint (0 if it has no entry): everything below is known to be on disk. None
+        From the checkpoint (0 without an entry): everything below was on disk. None
         after a clean shutdown: then only segments whose indexes look wrong are scanned.
     config
-        ``index_interval_bytes`` and ``segment_index_bytes`` shape the rebuilt indexes.
+        ``index_interval_bytes`` and ``segment_index_bytes`` apply to rebuilt indexes.
     sync
-        Whether rebuilt indexes and the cut log are synced. Cut bytes always are, before the cut.
+        Whether rebuilt indexes and the truncated log are synced. Cut bytes always are, first.
     mode
         ``"careful"``, or ``"kafka"``: cut at the first bad batch of every segment from the one
-        that holds the recovery point, below it too, and put all later segments aside.
-    tell
+        that holds the recovery point, below it too, and quarantine all later segments.
+    on_progress
         Called with how many more bytes have been scanned.
     cleaned_below
-        The first dirty offset of the log cleaner, asked only where offsets are missing between
-        segments: a compacted segment is on disk before it takes its place, so that a gap below
-        this offset is the cleaner's.
+        The first dirty offset of the log cleaner, called only where offsets are missing between
+        segments: a compacted segment is on disk before it replaces others, so the cleaner left
+        any gap below this offset.
     log_start
-        From the checkpoint; 0 if it has no entry.
+        From the checkpoint; 0 without an entry.
 
     Memory: the indexes of the scanned segments, 20 bytes for every ``index_interval_bytes`` of
     log; the log itself is mapped 32 MiB at a time.
 
-    Raises RecoveryNeededError (path, position, offset) for damage below the recovery point, or in
-    front of segments that hold data: no segment has been changed then.
+    Raises RecoveryNeededError (path, position, offset) for corruption below the recovery point, or
+    before segments that hold data: then no segment has been changed.
     """
     started = perf_counter()
     directory = Path(directory)
@@ -100,7 +100,7 @@ def recover_partition(
         cleaned_below=cleaned_below,
         lost=lost,
     )
-    _scan_segments(files, plan, recovery_point, config, mode, tell, gaps)
+    _scan_segments(files, plan, recovery_point, config, mode, on_progress, gaps)
     # First the segments behind a torn one: a crash in between must not leave a gap.
     gone = apply.put_aside(files, plan)
     apply.apply(files, plan)
@@ -114,7 +114,7 @@ def recover_partition(
     if report.steps:
         level = logging.WARNING if report.alarming else logging.INFO
         _LOGGER.log(level, "%s", report)
-        for did, names in (("removed", report.removed), ("wrote anew", report.rebuilt)):
+        for did, names in (("removed", report.removed), ("rebuilt", report.rebuilt)):
             _LOGGER.debug("%s: %s: %s", directory.name, did, ", ".join(names) or "nothing")
     dropped = set(plan.dropped)
     segments = tuple(_facts(plan, base) for base in sorted(plan.sizes) if base not in dropped)
@@ -145,7 +145,7 @@ def _report(
     bytes_scanned = sum(scan.file_size for scan in scanned)
     steps = []
     if swapped:
-        steps.append(f"finished an interrupted compaction: {len(swapped)} files put in place")
+        steps.append(f"finished an interrupted compaction: {len(swapped)} files renamed")
     if removed:
         steps.append(f"removed {len(removed)} files left over: {some_of(removed)}")
     if scanned and not clean:
@@ -162,7 +162,7 @@ def _report(
             f"{reason(cut.status)}; the log ends at offset {cut.next_offset}"
         )
     if plan.rebuilt:
-        steps.append(f"wrote {len(plan.rebuilt)} side files anew: {some_of(plan.rebuilt)}")
+        steps.append(f"rebuilt {len(plan.rebuilt)} side files: {some_of(plan.rebuilt)}")
     return RecoveryReport(
         path=str(plan.directory),
         clean=clean,
@@ -186,11 +186,11 @@ def _report(
     )
 
 
-# --- finding out ----------------------------------------------------------------------------
+# --- checking -------------------------------------------------------------------------------
 
 
 def _find_segments(files: Files, directory: Path) -> tuple[Plan, list[str]]:
-    """The segments of a directory, and index files that have lost their log."""
+    """The segments of a directory, and index files whose log is missing."""
     names = files.listdir(directory)
     parsed = [(name, filenames.parse(name)) for name in names]
     live = [(name, found) for name, found in parsed if found is not None and not found.suffix]
@@ -205,7 +205,7 @@ def _find_segments(files: Files, directory: Path) -> tuple[Plan, list[str]]:
 
 
 def _size(files: Files, path: Path) -> int:
-    fd = files.open(path)  # refuses what is no plain file
+    fd = files.open(path)  # refuses anything but a regular file
     try:
         return files.size(fd)
     finally:
@@ -213,7 +213,7 @@ def _size(files: Files, path: Path) -> int:
 
 
 def unflushed_from(bases: list[int], recovery_point: int) -> int:
-    """Base offset of the first segment that may not be on disk: the recovery point's own."""
+    """Base offset of the first segment that may not be on disk: the recovery point's."""
     return max((base for base in bases if base <= recovery_point), default=0)
 
 
@@ -223,10 +223,10 @@ def _scan_segments(
     recovery_point: int | None,
     config: LogConfig,
     mode: str,
-    tell: Tell | None,
+    on_progress: OnProgress | None,
     gaps: GapReasons,
 ) -> None:
-    """Scan what must be scanned; raise RecoveryNeededError for what must not be cut."""
+    """Scan what must be scanned; raise RecoveryNeededError for corruption that must not be cut."""
     bases = sorted(plan.sizes)
     if recovery_point is not None:
         first = unflushed_from(bases, recovery_point)
@@ -240,7 +240,7 @@ def _scan_segments(
                 _check_overlap(path, plan.scans[base], following)
                 _note_gap(plan, plan.scans[base], following, config, gaps)
             continue
-        plan.scans[base] = scan = scan_segment(files, path, base, config, tell)
+        plan.scans[base] = scan = scan_segment(files, path, base, config, on_progress)
         if scan.status == 0:
             if following is not None:
                 _check_overlap(path, scan, following)
@@ -256,11 +256,11 @@ def _scan_segments(
 
 
 def _check_empty_end(files: Files, plan: Plan, bases: list[int], config: LogConfig) -> None:
-    """An empty last segment begins where the one before it ends, or behind.
+    """Raise if an empty last segment begins below the end of the one before it.
 
-    Else its appends would take offsets that are taken, and the records that have them be hidden
-    by its base. Kafka appends there. Where both hold data a reader names the overlap, and appends
-    do no harm.
+    Its appends would reuse offsets, and its base would hide the records that have
+    them. Kafka appends there. Where both segments hold data a reader reports the overlap, and
+    appends do no harm.
     """
     filled = [base for base in bases if plan.sizes[base]]
     if not filled or filled[-1] == bases[-1] or filled[-1] in plan.scans:
@@ -269,16 +269,16 @@ def _check_empty_end(files: Files, plan: Plan, bases: list[int], config: LogConf
     view = SegmentView(filled[-1], str(path))
     load_indexes(files, str(plan.directory), view)
     if walk_end(files, view, plan.sizes[filled[-1]])[1] > bases[-1]:
-        # An index may lead astray: the log itself has the last word.
+        # An index may be wrong: scan the log.
         _check_overlap(path, scan_segment(files, path, filled[-1], config), bases[-1])
 
 
 def _scan_for_indexes(
     files: Files, plan: Plan, base: int, config: LogConfig, mode: str, *, every_entry: bool
 ) -> None:
-    """Scan a segment that is known to be on disk if its indexes cannot be believed.
+    """Scan a segment that is known to be on disk if its indexes cannot be trusted.
 
-    Damage in it is not cut; without a usable offset index it keeps the log from opening, as no
+    Corruption in it is not cut. Without a usable offset index it keeps the log from opening, as no
     lookup could pass it. Kafka (LogLoader.loadSegmentFiles, LogSegment.recover) cuts a segment
     whose offset index is missing at its first bad batch, and leaves the later ones: a gap.
     """
@@ -295,15 +295,15 @@ def _scan_for_indexes(
         plan.scans[base] = scan
         plan.gapped.append(base)
         plan.notes.append(
-            f"{fault.name} {fault.sentence}, and {path.name} is damaged at position "
+            f"{fault.name} {fault.sentence}, and {path.name} is corrupt at position "
             f"{scan.valid_size} ({reason(scan.status)}): cut there, "
-            f"{scan.file_size - scan.valid_size:,} bytes; what follows stays"
+            f"{scan.file_size - scan.valid_size:,} bytes; later segments stay"
         )
     elif fault.vital:
         raise _needed(path, scan, "below the recovery point, so it was on disk before")
     else:
         plan.notes.append(
-            f"{fault.name} {fault.sentence} and stays so: {path.name} is damaged at position "
+            f"{fault.name} {fault.sentence} and is not rebuilt: {path.name} is corrupt at position "
             f"{scan.valid_size} ({reason(scan.status)}), below the recovery point"
         )
 
@@ -314,17 +314,17 @@ def _check_cut(
     if scan.next_offset < recovery_point:
         raise _needed(path, scan, "below the recovery point, so it was on disk before")
     if any(plan.sizes[base] > 0 for base in later):
-        raise _needed(path, scan, "in front of later segments that hold data")
+        raise _needed(path, scan, "before later segments that hold data")
 
 
 def _check_overlap(path: Path, scan: SegmentScan, following: int) -> None:
     if scan.next_offset > following:
         name = filenames.log_name(following)
         raise RecoveryNeededError(
-            f"the segment goes on to offset {scan.next_offset}, but the next one begins at "
-            f"{following}: one of the two does not belong here. Take {name} away "
-            "if it is empty, else restore the files; mode='r' reads what there is, and "
-            "`kstore repair` makes a sound copy",
+            f"the segment continues to offset {scan.next_offset}, but the next one begins at "
+            f"{following}: one of the two does not belong to this log. Remove {name} "
+            "if it is empty, else restore the files; mode='r' reads the records, and "
+            "`kstore repair` writes a valid copy",
             path=path,
             position=scan.valid_size,
             offset=scan.next_offset,
@@ -332,7 +332,7 @@ def _check_overlap(path: Path, scan: SegmentScan, following: int) -> None:
 
 
 def _note_lost(files: Files, plan: Plan, log_start: int, *, is_clean: bool) -> list[LostRange]:
-    """Find segments that are gone, and note them on disk before their last signs are removed.
+    """Find lost segments, and record them on disk before their last signs are removed.
 
     The report names them at every opening, until retention passes them or the file is removed.
     """
@@ -363,9 +363,9 @@ def _note_gap(
     """Report offsets that are missing between segments, above the recovery point.
 
     A power cut leaves such logs where a rolled segment was not yet synced and the next one was.
-    Nothing is cut. Not reported is what the cleaner is known to have left, and what is noted in
-    ``kstore.gaps``: gaps of a follower's leader, and what ``repair`` could not save. A compacted
-    log that the cleaner had not finished is no reason for a warning.
+    Nothing is cut. Not reported is what the cleaner is known to have left, and gaps in
+    ``kstore.gaps``: of a follower's leader, and of what ``repair`` could not save. For a compacted
+    log that the cleaner had not finished, this is a remark and no warning.
     """
     first = scan.next_offset
     if first >= following:
@@ -377,16 +377,16 @@ def _note_gap(
         f"the next segment begins at {following}"
     )
     if "compact" in config.cleanup_policy:
-        plan.remarks.append(f"{gap}: compaction removed what was between, or it is not there")
+        plan.remarks.append(f"{gap}: compaction removed the records between, or they are lost")
     else:
-        plan.notes.append(f"{gap}: what may have been between is not there")
+        plan.notes.append(f"{gap}: records between them may be lost")
 
 
 def _needed(path: Path, scan: SegmentScan, where: str) -> RecoveryNeededError:
     return RecoveryNeededError(
-        f"{reason(scan.status)}; the damage lies {where}, and kstore never cuts there by itself: "
-        "read around it with mode='r', restore the file, or let it be cut as Kafka does, with "
-        "StoreConfig(recovery='kafka'), which keeps aside what it cuts",
+        f"{reason(scan.status)}; the corruption is {where}, where kstore never cuts by itself: "
+        "skip it with mode='r', restore the file, or let it be cut as Kafka does, with "
+        "StoreConfig(recovery='kafka'), which keeps the cut bytes",
         path=path,
         position=scan.valid_size,
         offset=scan.next_offset,

@@ -1,4 +1,4 @@
-"""What recovery says it did. Immutable values; :mod:`kstore.recovery.plan` makes them."""
+"""Reports of a recovery: immutable values that :mod:`kstore.recovery.plan` creates."""
 
 import os
 from collections.abc import Sequence
@@ -7,64 +7,60 @@ from dataclasses import dataclass, replace
 from kstore.checkpoint.leader_epochs import LeaderEpochs
 from kstore.recovery.lost_segments import LostRange
 
-_FEW = 3  # names that a sentence can bear
+_FEW = 3  # names in a sentence
 
 
 def some_of(names: Sequence[str]) -> str:
-    """Names as people read them: few of them all, of many the first and the last."""
+    """A few names in full; of many the first and the last."""
     return ", ".join(names) if len(names) <= _FEW else f"{names[0]} to {names[-1]}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecoveryReport:
-    """What opening a partition for writing found and changed. Immutable; ``str`` tells it.
+    """What opening a partition for writing found and changed. Immutable; ``str`` is a sentence.
 
-    ``steps`` says in sentences what was done, in that order; empty where nothing had to be. Of
+    ``steps`` are sentences about what was done, in order; empty where nothing had to be. Of
     many files they name the first and the last: ``rebuilt``, ``removed`` and ``kept`` name all.
     """
 
     path: str = ""
-    clean: bool = True  # left by a clean stop: only what looked wrong was scanned
+    clean: bool = True  # after a clean stop: only what looked wrong was scanned
     segments_scanned: int = 0
     batches: int = 0
     bytes_scanned: int = 0
-    cut_size: int = 0  # bytes taken from the end of the last segment
-    cut_offset: int | None = None  # the log ended here after the cut
+    cut_size: int = 0  # bytes removed from the end of the last segment
+    cut_offset: int | None = None  # the log end after the truncation
     cut_reason: str | None = None
     missing: int = 0  # offsets below the recovery point that the log had lost before it was opened
     kept_in: str | None = None  # the file with the cut bytes; None if they were all zero
-    kept: tuple[str, ...] = ()  # names of all files that were put aside, kept_in's included
+    kept: tuple[str, ...] = ()  # names of all quarantined files, with kept_in's
     indexes_rebuilt: int = 0
-    rebuilt: tuple[str, ...] = ()  # names of side files that were written anew
-    removed: tuple[str, ...] = ()  # names of leftovers
-    faulty: bool = False  # side files, or what the segments say of each other, looked wrong
+    rebuilt: tuple[str, ...] = ()  # names of rebuilt side files
+    removed: tuple[str, ...] = ()  # names of removed files
+    faulty: bool = False  # side files were wrong, or segments contradicted each other
     swapped: tuple[str, ...] = ()  # names of files that finished an interrupted compaction
     steps: tuple[str, ...] = ()
     milliseconds: float = 0.0
 
     @property
     def alarming(self) -> bool:
-        """Whether something was wrong that an interrupted writer does not leave."""
+        """Whether a fault was found that an interrupted writer does not leave."""
         return self.faulty or bool(self.kept or self.missing)  # zeros alone are not kept
 
     @property
     def changed(self) -> bool:
-        """Whether any file is another one than before."""
+        """Whether any file was changed."""
         return bool(self.cut_size or self.kept or self.rebuilt or self.removed or self.swapped)
 
     def and_producers(self, removed: list[str], rewritten: list[str]) -> "RecoveryReport":
-        """The same and what was done to snapshots and transaction indexes."""
+        """This report, with the changes to snapshots and transaction indexes."""
         if not removed and not rewritten:
             return self
         steps = list(self.steps)
         if removed:
-            steps.append(
-                f"removed {len(removed)} producer snapshots that do not count: {some_of(removed)}"
-            )
+            steps.append(f"removed {len(removed)} invalid producer snapshots: {some_of(removed)}")
         if rewritten:
-            steps.append(
-                f"made {len(rewritten)} transaction indexes from the log: {some_of(rewritten)}"
-            )
+            steps.append(f"rebuilt {len(rewritten)} transaction indexes: {some_of(rewritten)}")
         return replace(
             self,
             removed=(*self.removed, *removed),
@@ -73,12 +69,12 @@ class RecoveryReport:
         )
 
     def and_end(self, end_offset: int, recovery_point: int) -> "RecoveryReport":
-        """The same and, where the log ends below the recovery point, that it does."""
+        """This report, with a step where the log ends below the recovery point."""
         if end_offset >= recovery_point:
             return self
         step = (
             f"the log ends at offset {end_offset}, below the recovery point {recovery_point}: "
-            "what was between had been on disk, and is gone"
+            "the records between had been on disk, and are lost"
         )
         return replace(self, steps=(*self.steps, step), missing=recovery_point - end_offset)
 
@@ -89,7 +85,7 @@ class RecoveryReport:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecoveredSegment:
-    """A segment that is there; what only a scan can tell is None where none was needed."""
+    """A segment of the log; facts that need a scan are None where none was made."""
 
     base_offset: int
     size: int
@@ -105,4 +101,4 @@ class Recovered:
     report: RecoveryReport
     segments: tuple[RecoveredSegment, ...]  # by base offset
     epochs: LeaderEpochs
-    lost: tuple[LostRange, ...] = ()  # records that are gone with their segments
+    lost: tuple[LostRange, ...] = ()  # records lost with their segments

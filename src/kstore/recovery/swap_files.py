@@ -1,4 +1,4 @@
-"""What an interrupted compaction, split or deletion left in a partition directory.
+"""Finishes or undoes an interrupted compaction, split or deletion in a partition directory.
 
 The rules are those of Kafka's LogLoader.removeTempFilesAndCollectSwapFiles and
 completeSwapOperations. A split of one segment into several leaves the same names.
@@ -17,14 +17,14 @@ from kstore.segment.scan import scan_segment
 
 
 def finish_swaps(files: Files, directory: Path, config: LogConfig) -> tuple[list[str], list[str]]:
-    """Finish or undo what was interrupted; returns names removed, and names put in place.
+    """Finish or undo interrupted swaps; returns names removed, and names that replaced them.
 
-    ``.deleted`` files go. ``.cleaned`` files are incomplete: they go, and with them every
+    Removes ``.deleted`` files. ``.cleaned`` files are incomplete: removes them, and every
     ``.swap`` file from the lowest of their base offsets on (new segments are renamed in
     descending order, so those belong to the same unfinished set). The other ``.swap`` files
-    are complete: what they cover goes, then they take its place.
+    are complete: they replace the segments that they cover.
 
-    Raises RecoveryNeededError where a complete new segment is damaged: nothing was removed then.
+    Raises RecoveryNeededError where a complete new segment is corrupt: then nothing was removed.
     """
     parsed = {name: filenames.parse(name) for name in files.listdir(directory)}
     known = {name: found for name, found in parsed.items() if found is not None}
@@ -46,7 +46,7 @@ def finish_swaps(files: Files, directory: Path, config: LogConfig) -> tuple[list
         if low <= known[name].base_offset < high
         or (known[name].base_offset in bases and known[name].kind != SNAPSHOT)
     ]
-    # A power cut may undo any part of what was not synced: each step is on disk before the next.
+    # A power cut may undo any changes that are not synced: each step is on disk before the next.
     for names in (undone, of[CLEANED_SUFFIX], of[DELETED_SUFFIX] + replaced):
         for name in names:
             files.remove(directory / name)
@@ -62,7 +62,7 @@ def finish_swaps(files: Files, directory: Path, config: LogConfig) -> tuple[list
 def _covered(
     files: Files, directory: Path, config: LogConfig, swaps: Iterable[str]
 ) -> tuple[int, int]:
-    """The offsets that complete new segments stand for: [low, high), empty if there are none."""
+    """The offsets that complete new segments replace: [low, high), empty without any."""
     low, high = 2**63, -1
     for name in swaps:
         found = filenames.parse(name)
@@ -70,11 +70,11 @@ def _covered(
             continue
         path = directory / name
         scan = scan_segment(files, path, found.base_offset, config)
-        if scan.status != 0:  # it was synced before it was renamed: its originals must not go
+        if scan.status != 0:  # it was synced before it was renamed: keep its originals
             raise RecoveryNeededError(
-                f"{reason(scan.status)}; the damage lies in a segment that should replace older "
-                "ones, which are left as they are: restore the file, or remove the .swap files "
-                "if all of the older segments are there",
+                f"{reason(scan.status)}; the corruption is in a segment that replaces older "
+                "ones, which are unchanged: restore the file, or remove the .swap files "
+                "if all of the older segments exist",
                 path=path,
                 position=scan.valid_size,
                 offset=scan.next_offset,

@@ -1,1 +1,20 @@
-"""The files of one segment: log, indexes, transaction index and header checksums."""
+"""The files of one segment: log, indexes, transaction index and header checksums.
+
+Modules:
+
+- cleaned_segment: The files of a segment that a compaction writes, with the suffix ``.cleaned``
+- header_checksums: Checksums over batch headers of a rolled segment, which Kafka's own checksums
+  leave out
+- index_entry: One entry of an index file, where no complete index is in memory
+- index_sanity: Checks whether a segment's offset and time index can be trusted
+- largest_timestamp: The largest timestamp of a segment, and whether its time index agrees with its
+  log
+- salvage: Finds valid batches in the segment files of a corrupt partition, and selects those of
+  one log
+- scan: One pass over a segment file: checks every batch and builds both indexes in memory
+- segment: The files of one segment: creates, opens, trims, maps, renames and removes them
+- transaction_index: Transaction indexes (``N.txnindex``): the aborted transactions of a segment
+
+Index files, their search (the warm section) and their entries are native: ``_native/index``; the
+header walk of a read, and the slice that it returns: ``_native/read/segment_view``.
+"""

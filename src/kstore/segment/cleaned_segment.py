@@ -1,4 +1,4 @@
-"""The files of a segment under construction, with the ending ``.cleaned``, for a compaction."""
+"""The files of a segment that a compaction writes, with the suffix ``.cleaned``."""
 
 import os
 from collections.abc import Iterable
@@ -20,8 +20,8 @@ from kstore.segment.transaction_index import AbortedTransaction
 
 @dataclass(frozen=True, slots=True)
 class FinishedSegment:
-    """What has to be known of a segment whose files are all on disk. ``next_offset`` is where
-    the next segment begins."""
+    """Facts about a segment whose files are all on disk. ``next_offset``: base offset of the
+    next segment."""
 
     base_offset: int
     size: int
@@ -31,7 +31,7 @@ class FinishedSegment:
     kinds: tuple[str, ...] = ()  # of its files
 
     def view(self, directory: str) -> SegmentView:
-        """As a sealed segment of the log, under its final name."""
+        """The segment as a rolled one of the log, under its final name."""
         path = os.path.join(directory, filenames.log_name(self.base_offset))
         view = SegmentView(self.base_offset, path, size=self.size, next_offset=self.next_offset)
         view.sealed = True
@@ -41,29 +41,29 @@ class FinishedSegment:
 
 
 class CleanedSegment:
-    """The files of a segment under construction, all with the ending ``.cleaned``.
+    """The files of a segment under construction, all with the suffix ``.cleaned``.
 
-    Nothing counts before they are swapped in; whatever is left of them is removed by the next
-    loader. Used by one thread.
+    They do not count before they are swapped in; the next loader removes what is left of them.
+    Used by one thread.
     """
 
     def __init__(self, files: Files, directory: str, base_offset: int) -> None:
         self.base_offset = base_offset
         self.size = 0
-        self.counts = False  # all of it is on disk as .swap: whoever loads the log will use it
+        self.counts = False  # all of it is on disk as .swap: a loader would use it
         self.finished: FinishedSegment | None = None
         self._files = files
         self._directory = directory
         self._fd = -1
 
     def begin(self) -> None:
-        """Make the log file; what an earlier attempt left goes first."""
+        """Create the log file; first remove what an earlier attempt left."""
         self.discard()
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
         self._fd = self._files.open(self._path(filenames.LOG), flags)
 
     def adopt(self, finished: FinishedSegment, token: str | None = None) -> "CleanedSegment":
-        """Take finished files over, with a token those that another process has staged under it
+        """Use finished files; with a token, those that another process has staged under it
         (:mod:`kstore.files.staging_area`)."""
         if token is not None:
             self.discard()
@@ -75,19 +75,19 @@ class CleanedSegment:
                 for kind in finished.kinds
             }
             for path in names.values():
-                self._check_there(staged, path, finished, path == names[filenames.LOG])
+                self._check_staged(staged, path, finished, path == names[filenames.LOG])
             for kind, path in names.items():
                 staged.rename(path, self._path(kind))
         self.size, self.finished = finished.size, finished
         return self
 
     @staticmethod
-    def _check_there(files: Files, path: str, finished: FinishedSegment, is_log: bool) -> None:
-        """What is not here must not replace what is: another host may have its own directory."""
+    def _check_staged(files: Files, path: str, finished: FinishedSegment, is_log: bool) -> None:
+        """Raise where a staged file is missing: the staging host may see another directory."""
         if files.kind(path) is None or (is_log and files.size_of(path) != finished.size):
             raise StorageError(
-                "what was staged is not here, or not whole: the host that staged it may have a "
-                "directory of its own under the path instead of the shared one; nothing was "
+                "a staged file is missing or incomplete: the host that staged it may have another "
+                "directory under this path instead of the shared one; nothing was "
                 "changed",
                 path=path,
             )
@@ -96,7 +96,7 @@ class CleanedSegment:
         return os.path.join(self._directory, filenames.file_name(self.base_offset, kind, suffix))
 
     def write(self, data: Any) -> None:
-        """Append whole batches."""
+        """Append complete batches."""
         self._files.write(self._fd, data)
         self.size += len(data)
 
@@ -109,22 +109,22 @@ class CleanedSegment:
     ) -> FinishedSegment:
         """Read the log back, write the indexes, sync everything.
 
-        next_offset is where the next segment begins; modified_ns the age that retention and
-        old tombstones go by.
+        ``next_offset`` is the base offset of the next segment; ``modified_ns`` is the age for
+        retention and for old tombstones.
         """
         files = self._files
         path = self._path(filenames.LOG)
         scan = scan_segment(files, path, self.base_offset, config)
         if scan.status != 0 or scan.valid_size != self.size or scan.next_offset > next_offset:
             raise CorruptRecordError(
-                f"the new segment is not right: {reason(scan.status)}",
+                f"the new segment is not valid: {reason(scan.status)}",
                 path=path,
                 position=scan.valid_size,
                 offset=scan.next_offset,
             )
         data = {filenames.INDEX: scan.index, filenames.TIME_INDEX: scan.time_index}
         entries = transaction_index.encode(aborted)
-        if entries:  # Kafka makes the file with its first entry
+        if entries:  # Kafka creates the file with its first entry
             data[filenames.TRANSACTION_INDEX] = entries
         for kind, content in data.items():
             fd = files.open(self._path(kind), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
@@ -152,9 +152,9 @@ class CleanedSegment:
             self._files.close(fd)
 
     def discard(self) -> None:
-        """Remove whatever there is of it, under either ending; again is harmless.
+        """Remove its files, under either suffix; can be repeated.
 
-        Not once it counts: the segments that it stands for may be gone already.
+        Does nothing once they count: the segments that they replace may be gone.
         """
         if self.counts:
             return
@@ -165,7 +165,7 @@ class CleanedSegment:
                     self._files.remove(path)
 
     def rename(self, old: str, new: str) -> None:
-        """Give all files another ending; those that there are."""
+        """Give all its files another suffix."""
         for kind in SEGMENT_KINDS:
             path = self._path(kind, old)
             if self._files.kind(path) is not None:

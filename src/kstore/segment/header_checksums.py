@@ -1,10 +1,10 @@
-"""The seal of a rolled segment: checksums over what Kafka's own leave out.
+"""Checksums over batch headers of a rolled segment, which Kafka's own checksums leave out.
 
 A batch's checksum covers neither its offset nor its size nor (v2) its leader epoch. So a file
 ``kstore.seal.<base offset>`` holds a CRC-32C over the first 21 bytes of every 64 batches. It
-names inode, change time and size of the segment it was made of, and counts for that one only:
-Kafka's cleaner writes another file under the same name. It also names the segment that followed,
-so that the loss of that one is noticed. It is disposable: without it the segment is as safe as
+names inode, change time and size of its segment, and is valid for that file only:
+Kafka's cleaner writes another file under the same name. It also names the next segment,
+whose loss is noticed so. Without this file the segment is as safe as
 Kafka's. Format: docs/format/kstore-files.md.
 """
 
@@ -26,14 +26,14 @@ FORMAT = 1
 WINDOW = 1 << 20  # bytes read at a time
 _LOGGER = logging.getLogger("kstore")
 _FOLLOWING = "following"  # base offset of the next segment
-_MOST = 1 << 30  # bytes of a seal: more than any segment can have
+_MOST = 1 << 30  # bytes of a checksum file: more than any segment needs
 
 
-class Seal(NamedTuple):
-    """A seal that fits its segment."""
+class HeaderChecksums(NamedTuple):
+    """Header checksums that are valid for their segment."""
 
     check: ChecksumCheck
-    following: int | None  # base offset of the segment that was the next one; None: not noted
+    following: int | None  # base offset of the next segment at that time; None: unknown
 
 
 def path_of(directory: str | os.PathLike[str], base_offset: int) -> str:
@@ -46,12 +46,12 @@ def write(
     base_offset: int,
     following: int | None = None,
 ) -> bool:
-    """Seal a segment that nobody writes to any more; False where that cannot be done.
+    """Write the checksums of a segment that is not appended to; False where that fails.
 
-    ``following`` is the base offset of the next segment, whose name is on disk. Only for callers
-    that keep the log from being truncated meanwhile: an audit takes its absence for a loss.
-    The file appears whole or not at all, and is not synced: after a power cut it may be gone.
-    Nothing here is worth failing for, so errors of the disk are logged only.
+    ``following`` is the base offset of the next segment, whose name is on disk. The caller keeps
+    the log from being truncated meanwhile: an audit reports a segment that is missing.
+    The file appears complete or not at all, and is not synced: a power cut may lose it.
+    It is optional, so errors of the disk are only logged.
     """
     path = path_of(directory, base_offset)
     try:
@@ -67,7 +67,7 @@ def write(
             files.close(fd)
         files.rename(path + TEMPORARY_SUFFIX, path)
     except (StorageError, NewerFormatError) as error:
-        _LOGGER.warning("no seal was made for a segment: %s", error)
+        _LOGGER.warning("no header checksums were written for a segment: %s", error)
         return False
     return True
 
@@ -75,10 +75,10 @@ def write(
 def renew(
     files: Files, directory: str | os.PathLike[str], base_offset: int
 ) -> tuple[bytes | None, int | None]:
-    """The bytes of a new seal, and where the segment is not what the seal it has says.
+    """New header checksums, and the position where the segment contradicts its present ones.
 
-    No seal for a segment that cannot have one, or whose seal is of a newer kstore; a seal that is
-    contradicted is no seal to be replaced: it is None then, too.
+    No checksums for a segment that cannot have any, or whose file a newer kstore wrote. A
+    contradicted file must not be replaced: no checksums then, either.
     """
     path = path_of(directory, base_offset)
     old = b""
@@ -87,7 +87,7 @@ def renew(
         try:
             _check_format(old, path)
         except NewerFormatError as error:
-            _LOGGER.warning("a seal stays as it is: %s", error)
+            _LOGGER.warning("a file of header checksums is not replaced: %s", error)
             return None, None
     log = os.path.join(directory, filenames.log_name(base_offset))
     stamp = _stamp_of(old)
@@ -109,21 +109,22 @@ def _make(files: Files, path: str, following: int | None) -> bytes | None:
     try:
         stamp = files.stamp(fd)
         size = stamp[2]
-        maker = ChecksumWriter(size)
-        while maker.position < size:
-            if not maker.feed(files.pread(fd, min(WINDOW, size - maker.position), maker.position)):
+        writer = ChecksumWriter(size)
+        while writer.position < size:
+            window = files.pread(fd, min(WINDOW, size - writer.position), writer.position)
+            if not writer.feed(window):
                 return None
         if files.stamp(fd) != stamp:
             return None
     finally:
         files.close(fd)
-    groups = maker.finish()
+    groups = writer.finish()
     about = {
         "format": FORMAT,
         "inode": stamp[0],
         "ctime_ns": stamp[1],
         "size": size,
-        "batches": maker.batches,
+        "batches": writer.batches,
     }
     if following is not None:
         about[_FOLLOWING] = following
@@ -131,10 +132,12 @@ def _make(files: Files, path: str, following: int | None) -> bytes | None:
     return data + crc32c(data).to_bytes(4, "big")
 
 
-def load(files: Files, directory: str | os.PathLike[str], base: int, fd: int) -> Seal | None:
-    """The seal of an open segment; None if there is none, or none that is whole and fits.
+def load(
+    files: Files, directory: str | os.PathLike[str], base: int, fd: int
+) -> HeaderChecksums | None:
+    """The checksums of an open segment; None where they are missing, incomplete or of another.
 
-    Raises NewerFormatError for one that a newer kstore made.
+    Raises NewerFormatError for a file that a newer kstore wrote.
     """
     path = path_of(directory, base)
     try:
@@ -145,7 +148,8 @@ def load(files: Files, directory: str | os.PathLike[str], base: int, fd: int) ->
     stamp = files.stamp(fd)
     if _stamp_of(data) != stamp:
         return None
-    return Seal(ChecksumCheck(data[data.index(b"\n") + 1 : -4], stamp[2]), _following_of(data))
+    check = ChecksumCheck(data[data.index(b"\n") + 1 : -4], stamp[2])
+    return HeaderChecksums(check, _following_of(data))
 
 
 def read_following(
@@ -154,10 +158,10 @@ def read_following(
     base: int,
     stamp: tuple[int, int, int] | None,
 ) -> int | None:
-    """The base offset of the next segment by a whole seal; None if the seal does not say it.
+    """The base offset of the next segment by a complete checksum file; None if it has none.
 
-    ``stamp``: of the log file (inode, change time, size), which the seal must fit; None: the
-    seal of any file. Raises NewerFormatError for a seal of a newer kstore.
+    ``stamp``: inode, change time and size of the log file, which must match; None: of any file.
+    Raises NewerFormatError for a file of a newer kstore.
     """
     path = path_of(directory, base)
     data = files.read(path, limit=_MOST)
@@ -166,8 +170,8 @@ def read_following(
     return None if found is None or stamp not in (None, found) else _following_of(data)
 
 
-def landmarks(files: Files, directory: str | os.PathLike[str], base: int, fd: int) -> list[int]:
-    """Positions of batches in an open segment, every 64th, as its seal tells; raises as load."""
+def boundaries(files: Files, directory: str | os.PathLike[str], base: int, fd: int) -> list[int]:
+    """Positions of every 64th batch in an open segment, by its checksum file; raises as load."""
     path = path_of(directory, base)
     if load(files, directory, base, fd) is None:
         return []
@@ -185,14 +189,14 @@ def _check_format(data: bytes, path: str) -> None:
     number = about.get("format") if isinstance(about, dict) else None
     if isinstance(number, int) and number > FORMAT:
         raise NewerFormatError(
-            f"a seal of format {number}, and this kstore knows format {FORMAT} only: use a newer "
-            "one; or remove the file, then the segment is not sealed",
+            f"header checksums of format {number}, and this kstore knows only format {FORMAT}: use "
+            "a newer one, or remove the file; then the headers are not checked",
             path=path,
         )
 
 
 def _stamp_of(data: bytes) -> tuple[int, int, int] | None:
-    """Inode, change time and size that a seal was made for; None of bytes that are none."""
+    """Inode, change time and size in a checksum file; None for bytes that are not one."""
     end = data.find(b"\n", 0, 4096)
     if end < 0 or (len(data) - end - 1 - 4) % ENTRY_SIZE or len(data) < end + 5:
         return None
@@ -213,7 +217,7 @@ def _stamp_now(files: Files, path: str) -> tuple[int, int, int]:
 
 
 def _following_of(data: bytes) -> int | None:
-    """The base offset of the next segment that a whole seal names."""
+    """The base offset of the next segment in a complete checksum file."""
     following = json.loads(data[: data.index(b"\n")]).get(_FOLLOWING)
     return following if isinstance(following, int) else None
 
@@ -225,10 +229,10 @@ def remove(files: Files, directory: str | os.PathLike[str], base_offset: int) ->
 
 
 def forget_following(files: Files, directory: str | os.PathLike[str], base_offset: int) -> bool:
-    """Before segments behind this one are taken off the end: no seal says that they follow.
+    """Before later segments are removed: no checksum file may say that they follow.
 
-    Removes the seals of this segment and of all behind it; whether there were any. The caller
-    syncs the directory before the first of the segments goes.
+    Removes the checksum files of this segment and of all later ones; whether any existed. The
+    caller syncs the directory before it removes the first segment.
     """
     first = filenames.seal_name(base_offset)
     names = [
@@ -242,7 +246,7 @@ def forget_following(files: Files, directory: str | os.PathLike[str], base_offse
 
 
 def drop_following(files: Files, directory: str | os.PathLike[str], base_offset: int) -> None:
-    """Rewrite a seal without what it says of the next segment; its checksums stay as they are."""
+    """Rewrite a checksum file without the next segment's base offset; keep its checksums."""
     path = path_of(directory, base_offset)
     data = files.read(path, limit=_MOST)
     if _following_of(data) is None:
@@ -257,7 +261,7 @@ def drop_following(files: Files, directory: str | os.PathLike[str], base_offset:
 def remove_others(
     files: Files, directory: str | os.PathLike[str], base_offsets: Iterable[int]
 ) -> None:
-    """Remove the seals of all segments but these: the segments are gone. Errors are logged."""
+    """Remove the checksum files of all segments but these: those are gone. Logs errors."""
     kept = {filenames.seal_name(base) for base in base_offsets}
     with _logged():
         for name in files.listdir(directory):
@@ -266,7 +270,7 @@ def remove_others(
 
 
 def remove_gone(files: Files, directory: str | os.PathLike[str], base_offset: int) -> None:
-    """Remove the seal of a segment that is gone. Errors are logged."""
+    """Remove the checksum file of a segment that is gone. Logs errors."""
     with _logged():
         remove(files, directory, base_offset)
 
@@ -276,4 +280,4 @@ def _logged() -> Iterator[None]:
     try:
         yield
     except StorageError as error:
-        _LOGGER.warning("a seal of a segment that is gone stays: %s", error)
+        _LOGGER.warning("header checksums of a segment that is gone are left: %s", error)

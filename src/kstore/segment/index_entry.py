@@ -1,7 +1,7 @@
-"""One entry of an index file, where no whole index is in memory.
+"""One entry of an index file, where no complete index is in memory.
 
-``kstore._native.index.index_files`` searches whole indexes; these functions read a single entry of
-bytes that need not be a valid index. Formats: docs/format, Kafka's OffsetIndex and TimeIndex.
+``kstore._native.index.index_files`` searches complete indexes; these functions read a single entry
+of bytes that need not be a valid index. Formats: docs/format, Kafka's OffsetIndex and TimeIndex.
 """
 
 from struct import Struct
@@ -26,6 +26,6 @@ def time_entry(data: bytes, slot: int = 0) -> tuple[int, int]:
 
 
 def positions(data: bytes) -> list[int]:
-    """Positions of all whole entries of an offset index."""
-    whole = len(data) - len(data) % OFFSET_ENTRY_SIZE
-    return [position for _, position in _OFFSET_ENTRY.iter_unpack(data[:whole])]
+    """Positions of all complete entries of an offset index."""
+    used = len(data) - len(data) % OFFSET_ENTRY_SIZE
+    return [position for _, position in _OFFSET_ENTRY.iter_unpack(data[:used])]

@@ -1,10 +1,10 @@
-"""Whether a segment's offset and time index can be believed.
+"""Checks whether a segment's offset and time index can be trusted.
 
-Kafka looks only at the size of the offset index when it opens a log; entries that are wrong or
-doubled stay, and a lost time index stays empty. Here a look at both ends of each file is part of
-every open for writing, and a look at every entry part of an unclean one. What fails is built
-anew from the log. Lookups do not rest on this: a read checks that the batch an entry leads to
-begins at or below the offset that was asked for, and walks from the segment's start if not.
+Kafka checks only the size of the offset index when it opens a log; wrong or repeated entries
+stay, and a lost time index stays empty. kstore checks both ends of each file when it opens a log
+for writing, and every entry after an unclean stop. A faulty index is rebuilt from
+the log. Lookups do not depend on this: a read checks that the batch of an entry
+begins at or below the offset, and otherwise walks from the segment's start.
 """
 
 import os
@@ -19,20 +19,20 @@ from kstore.files import filenames
 from kstore.files.files import Files
 from kstore.segment.index_entry import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 
-_END_ENTRIES = 64  # at each end of an index, where not every entry is looked at
+_END_ENTRIES = 64  # at each end of an index, where not every entry is checked
 _BLOCK = 24 << 15  # bytes read at a time; a multiple of both entries
 
 
 class IndexFault(NamedTuple):
-    """Why a segment's indexes have to be built anew."""
+    """Why a segment's indexes have to be rebuilt."""
 
     name: str  # of the file
     sentence: str
-    vital: bool  # Kafka too recovers the segment: there is no usable offset index
+    vital: bool  # Kafka recovers the segment, too: there is no usable offset index
 
 
 def read_entries(files: Files, path: str | os.PathLike[str], entry_size: int) -> tuple[bytes, int]:
-    """An index file as far as it may hold entries, and its size.
+    """The bytes of an index file that may hold entries, and the file's size.
 
     Not the zeros behind them: an unclean stop leaves up to ``segment.index.bytes``, a hole any
     number.
@@ -58,7 +58,7 @@ def _used(files: Files, fd: int, size: int, entry_size: int) -> bytes:
 
 
 def used_size(files: Files, path: str | os.PathLike[str], entry_size: int) -> int:
-    """Bytes of an index file up to its first entry of zeros: none is one, in either index."""
+    """Bytes of an index file up to its first entry of zeros, which is none in either index."""
     data, _ = read_entries(files, path, entry_size)
     entries = range(len(data) // entry_size)
     zeros = bytes(entry_size)
@@ -71,15 +71,15 @@ def used_size(files: Files, path: str | os.PathLike[str], entry_size: int) -> in
 def find_index_fault(
     files: Files, directory: Path, base: int, log_size: int, *, every_entry: bool
 ) -> IndexFault | None:
-    """What is wrong with the indexes of a segment that is not going to be scanned, if anything.
+    """A fault in the indexes of a segment that is not scanned otherwise; None if they are fine.
 
     Parameters
     ----------
     log_size
         Bytes of the segment's log file.
     every_entry
-        Look at all entries; else at some at each end, which costs the same for any size. Then
-        zeros at the end are a fault too: a rolled segment's indexes have none, unless the power
+        Check all entries; otherwise some at each end, which costs the same for any size. Then
+        zeros at the end are a fault, too: a rolled segment's indexes have none, unless the power
         failed before they were synced.
     """
     name = filenames.index_name(base)
@@ -119,11 +119,11 @@ def _time_fault(
         head = _pread(files, directory / filenames.log_name(base), batch_fields.V2_HEADER_SIZE, 0)
         first = first_batch_timestamp(head)
         if first == 0 and data == bytes(TIME_ENTRY_SIZE):
-            return None  # an entry: timestamp 0, at the base offset
+            return None  # a real entry: timestamp 0, at the base offset
     if every_entry and index.count * TIME_ENTRY_SIZE < len(data):
         return IndexFault(name, "ends in entries of zeros", False)
     if index.count == 0 and log_size > 0 and first >= 0:
-        # Kafka makes a lost time index anew and leaves it empty.
+        # Kafka replaces a lost time index by an empty one.
         return IndexFault(name, "is empty, though the records have timestamps", False)
     return None
 
@@ -131,8 +131,8 @@ def _time_fault(
 def _leads_to_batch(files: Files, directory: Path, base: int, entry: tuple[int, int]) -> bool:
     """Whether a batch that may hold the entry's offset begins at its position.
 
-    Brokers before 2.0 name the first offset of an append, later ones the last; some give the
-    position of the append's first message with it. So no more can be asked than this.
+    Brokers before 2.0 write the first offset of an append, later ones the last; some write the
+    position of the append's first message with it. So this is all that can be required.
     """
     offset, position = entry
     path, wanted = directory / filenames.log_name(base), batch_fields.HEADER_UP_TO_MAGIC
@@ -142,12 +142,12 @@ def _leads_to_batch(files: Files, directory: Path, base: int, entry: tuple[int, 
     first = batch_fields.base_offset(header)
     if batch_fields.frame_size(header) < batch_fields.LOG_OVERHEAD + batch_fields.V0_OVERHEAD:
         return False
-    # A wrapper of v0 or v1 carries its last offset, the entry may carry its first.
+    # A wrapper of v0 or v1 has its last offset, the entry may have its first.
     return first >= base and (magic < 2 or first <= offset)
 
 
 def _read(files: Files, path: Path, entry_size: int, every_entry: bool) -> bytes | None:
-    """The entries, or only some from both ends; None for a size that is no whole number of them."""
+    """The entries, or some from both ends; None where the size is no multiple of an entry."""
     fd = files.open(path)
     try:
         size = files.size(fd)
@@ -157,7 +157,7 @@ def _read(files: Files, path: Path, entry_size: int, every_entry: bool) -> bytes
         if every_entry or size <= 2 * end:
             return _used(files, fd, size, entry_size)
         last = files.pread(fd, end, size - end)
-        if last[-entry_size:] == bytes(entry_size):  # preallocated: its last entry is elsewhere
+        if last[-entry_size:] == bytes(entry_size):  # preallocated: entries end before
             return _used(files, fd, size, entry_size)
         return files.pread(fd, end, 0) + last
     finally:

@@ -1,9 +1,9 @@
 """The largest timestamp of a segment, and whether its time index agrees with its log.
 
-Only the log is certain. A time index can be lost, cut, or damaged; a broker that loses one goes on
-with an empty one, whose entries then say nothing of the records in front of them. So both ends
-of the index are compared with batch headers, which are read from the first batch to the one that
-the first entry names, and from the last entry but one to the end of the segment. That is two
+Only the log can be trusted. A time index can be lost, short, or corrupt; a broker that loses one
+continues with an empty one, whose entries say nothing about earlier records. So both ends
+of the index are compared with batch headers, read from the first batch to the one of
+the first entry, and from the last entry but one to the end of the segment. That is two
 short reads where timestamps grow. Where the index is missing or wrong, all headers are read, once.
 """
 
@@ -26,9 +26,9 @@ def learn_largest_time(
     read_at: ReadAt,
     has_only_zeros: Callable[[int, int], bool] = lambda start, end: False,
 ) -> None:
-    """Note the largest timestamp of a segment's published batches, if it is not known yet.
+    """Set the largest timestamp of a segment's published batches, if it is not known yet.
 
-    It stays unknown where damage hides batches. Appends may go on meanwhile.
+    It stays unknown where corruption hides batches. Appends may continue meanwhile.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def learn_largest_time(
     """
     if view.is_largest_known:
         return
-    size = view.size  # first: what is appended later is noted by whoever appends
+    size = view.size  # first: an append notes its own timestamps
     if _learn_from_index(view, indexed, read_at, size):
         return
     timestamp, offset = indexed.time_entry(0)
@@ -53,9 +53,9 @@ def learn_largest_time(
 
 
 def _learn_from_index(view: SegmentView, indexed: SegmentView, read_at: ReadAt, size: int) -> bool:
-    """Whether the headers at both ends of the time index agree with it, and are all there.
+    """Whether the headers at both ends of the time index agree with it, and none is missing.
 
-    With the last entry but one, as a search begins with an entry before the one it needs: the
+    Uses the last entry but one, as a search begins with an entry before the one it needs: the
     last one may be wrong without a contradiction.
     """
     count = indexed.time_index_count
@@ -69,7 +69,7 @@ def _learn_from_index(view: SegmentView, indexed: SegmentView, read_at: ReadAt, 
     head = read_at(position, batch_fields.SIZE_POSITION) if position else b""
     first = batch_fields.base_offset(head) if len(head) == batch_fields.SIZE_POSITION else 0
     if not 0 <= first <= offset:
-        return False  # the offset index leads behind the batch
+        return False  # the offset index points behind the batch
     start, largest, _ = _walk(read_at, position, size, offset)
     if largest != timestamp:
         return False
@@ -94,12 +94,12 @@ def _walk(
         data = read_at(position, min(step, size - position))
         walked, newest, where, end = find_largest_time(data, 0, until)
         if not walked:
-            step = batch_fields.declared_size(data)  # a batch that is larger than what was read?
+            step = batch_fields.declared_size(data)  # perhaps the batch is larger
             if not len(data) < step <= size - position:
                 break
             continue
         if end <= last:
-            break  # offsets do not increase: damage
+            break  # offsets do not increase: corrupt
         if newest > largest:
             largest, at = newest, where
         position, last = position + walked, end
@@ -108,7 +108,7 @@ def _walk(
 
 
 class TimesSource(Protocol):
-    """The writer or reader of a log, which reads the segment where the time is not known yet."""
+    """The writer or reader of a log, which reads a segment to find its largest timestamp."""
 
     def learn_times(self, view: SegmentView) -> object: ...
 
@@ -123,6 +123,6 @@ def largest_timestamp(source: TimesSource, files: Files, view: SegmentView) -> i
 
 
 def known_timestamp(source: TimesSource, view: SegmentView) -> int:
-    """Largest timestamp of a segment's records; -1 where none has one, or damage hides some."""
+    """Largest timestamp of a segment's records; -1 where none has one, or some are corrupt."""
     source.learn_times(view)
     return view.max_timestamp if view.is_largest_known else -1

@@ -1,8 +1,8 @@
-"""What is sound in the segment files of one damaged partition, and which of it makes a log.
+"""Finds valid batches in the segment files of a corrupt partition, and selects those of one log.
 
-Only reads. A batch is sound when its checksum fits; behind damage the next sound one is searched
-byte by byte. Offsets are outside a batch's checksum: where two neighbours contradict each other,
-the one that fits between the others stays. Of batches that are there twice one copy is taken.
+Only reads. A batch is valid when its checksum matches; behind corruption the next valid one is
+searched byte by byte. Offsets are outside a batch's checksum: where two neighbours contradict each
+other, the one that fits between the others stays. Of duplicate batches one copy is kept.
 """
 
 from bisect import bisect_left, bisect_right
@@ -29,18 +29,18 @@ from kstore.segment.index_entry import OFFSET_ENTRY_SIZE, positions
 from kstore.segment.index_sanity import read_entries
 
 WINDOW = 1 << 25  # bytes mapped in at a time
-PIECE = 1 << 20  # bytes read at a time where nothing is mapped
-BLOCK = 4096  # what is given up where a disk cannot read
+READ_SIZE = 1 << 20  # bytes read at a time where nothing is mapped
+BLOCK = 4096  # bytes skipped where a disk cannot read
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 _BAD_CRC = 5  # of status.pxd
 _TRUNCATED = 1
 _HEADER = batch_fields.HEADER_UP_TO_MAGIC
 _LEAST_SIZE = batch_fields.LOG_OVERHEAD + batch_fields.V0_OVERHEAD
-_MOST_DAMAGED = 16  # batches one behind the other whose sizes are gone by
-_MOST_SUMMED = 1 << 26  # bytes in which the end of a batch with a wrong size is looked for
+_MOST_DAMAGED = 16  # consecutive corrupt batches whose sizes are trusted
+_MOST_SUMMED = 1 << 26  # bytes to search for the end of a batch with a wrong size
 
-LIVE, MISNAMED, SWAP = 0, 1, 2  # in the order in which they are believed
+LIVE, MISNAMED, SWAP = 0, 1, 2  # the most trusted one first
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Damage:
     """Bytes that are not kept. ``kind``: batch, structure, tail, unreadable, offsets, doubled.
 
     ``first_offset`` to ``last_offset`` (inclusive) are in no kept batch; None: nothing is lost
-    here, or (``last_offset`` alone) it is not known how much followed.
+    here, or (only ``last_offset``) it is unknown how much followed.
     """
 
     path: str
@@ -62,14 +62,14 @@ class Damage:
 
 @dataclass(slots=True)
 class Source:
-    """A file with batches. ``data`` stays valid as long as the source."""
+    """A file with batches. ``data`` is valid as long as the source."""
 
     path: Path
     rank: int
-    base_offset: int | None  # what its name says
+    base_offset: int | None  # by its name
     data: memoryview = field(default_factory=lambda: memoryview(b""))
     unreadable: list[tuple[int, int, str]] = field(default_factory=list)  # start, end, why
-    landmarks: Callable[[], Sequence[int]] = tuple  # asked for at damage: see find_next
+    boundaries: Callable[[], Sequence[int]] = tuple  # called at corruption: see find_next
 
     @property
     def size(self) -> int:
@@ -77,8 +77,8 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """Whole sound batches in a row, offsets rising."""
+class ValidRange:
+    """Consecutive complete, valid batches with increasing offsets."""
 
     source: Source
     position: int
@@ -90,7 +90,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class _Break:
-    """Bytes of a source that are no sound batches."""
+    """Bytes of a source that are no valid batches."""
 
     source: Source
     position: int
@@ -100,9 +100,9 @@ class _Break:
 
 @dataclass(slots=True)
 class Salvaged:
-    """The log that can be made: pieces by offset, and everything that is not in it."""
+    """The batches of the repaired log: ranges by offset, and everything that is not in them."""
 
-    pieces: list[Piece]
+    ranges: list[ValidRange]
     damages: list[Damage]
 
 
@@ -113,7 +113,7 @@ def open_source(
     base_offset: int | None,
     progress: Callable[[int], None] | None = None,
 ) -> Source:
-    """Map a file, or read it into memory where a part of it cannot be read (left as zeros)."""
+    """Map a file, or read it into memory if some of it cannot be read (zeros instead)."""
     source = Source(path, rank, base_offset)
     fd = files.open(path)
     try:
@@ -130,7 +130,7 @@ def open_source(
                 source.data = memoryview(mapped)
                 return source
             except StorageError:
-                progress = None  # told already, about
+                progress = None  # already reported
         source.data = memoryview(_read_around(files, fd, size, source.unreadable, progress))
     finally:
         files.close(fd)
@@ -146,8 +146,8 @@ def _read_around(
 ) -> bytearray:
     data = bytearray(size)
     with memoryview(data) as view:
-        for start in range(0, size, PIECE):
-            end = min(start + PIECE, size)
+        for start in range(0, size, READ_SIZE):
+            end = min(start + READ_SIZE, size)
             try:
                 files.preadv_into(fd, view[start:end], start)
             except StorageError:
@@ -176,30 +176,31 @@ def find_next(
     size: int,
     last_offset: int,
     high: int,
-    landmarks: Sequence[int] = (),
+    boundaries: Sequence[int] = (),
 ) -> int:
-    """Where the next sound batch behind damage at a position begins; the end if there is none.
+    """Position of the next valid batch behind corruption; the end where no batch follows.
 
-    The values of records may hold whole batches, put there on purpose or not. So what a search
-    finds counts only where nothing surer tells, in this order: the damaged batch's own checksum,
-    if only its size is wrong; its size; a landmark at which a sound batch begins.
+    A record's value may contain complete batches, by accident or on purpose. So the result of a
+    search counts only where nothing better is known, in this order: the corrupt batch's own
+    checksum, if only its size is wrong; its size; a boundary at which a valid batch begins.
 
     Parameters
     ----------
+    ----------
     size
-        What the damaged batch says its own is, 0 if that is unreadable.
+        The size that the corrupt batch declares, 0 if that is unreadable.
     last_offset
-        Of the batch in front of it.
+        Of the batch before it.
     high
-        What follows has a base offset of no more.
-    landmarks
-        Positions, ascending, at which batches began, as side files tell.
+        Upper limit of the next batch's base offset.
+    boundaries
+        Positions, ascending, at which batches began according to side files.
     """
     declared, end, low = position + size, len(data), last_offset + 1
     known = next(
         (
             mark
-            for mark in landmarks[bisect_right(landmarks, position) :]
+            for mark in boundaries[bisect_right(boundaries, position) :]
             if _begins_batch(data, mark, low, high)
         ),
         None,
@@ -208,9 +209,9 @@ def find_next(
     if (found := find_extent(data, position, stop, low, high)) >= 0:
         return found
     if size > 0 and (declared == end or _leads_to_batch(data, declared, low, high)):
-        return declared  # it is the payload that is bad
+        return declared  # the size is right, the payload is corrupt
     if known is not None:
-        # A damaged batch had offsets of its own, so that what follows it goes on behind them.
+        # The corrupt batch had offsets of its own; the next batch's are higher.
         after = low + (batch_fields.base_offset(data, position) == low)
         before = batch_fields.base_offset(data, known) - 1
         found = find_valid_batch(data, position + 1, after, before, known)
@@ -225,7 +226,7 @@ def find_next(
 
 
 def _leads_to_batch(data: memoryview | bytes, position: int, low: int, high: int) -> bool:
-    """Whether a sound batch begins here, or behind damaged ones whose sizes and offsets go on."""
+    """Whether a valid batch begins here, or behind corrupt ones with plausible headers."""
     for _ in range(_MOST_DAMAGED):
         if _begins_batch(data, position, low, high):
             return True
@@ -253,11 +254,11 @@ def _begins_batch(data: memoryview | bytes, position: int, low: int, high: int) 
     return run.batch_count > 0 and low <= run.first_offset <= high
 
 
-def landmarks_of(files: Files, path: Path, base_offset: int) -> list[int]:
-    """Positions in a segment where its offset index and its seal say that batches begin.
+def known_boundaries(files: Files, path: Path, base_offset: int) -> list[int]:
+    """Positions of batches in a segment, by its offset index and its header checksums.
 
-    Nothing is believed of them before a sound batch is found there; what cannot be read says
-    nothing. (A time index names offsets only.)
+    They count only if a valid batch is found there; a file that cannot be read is ignored. (A
+    time index has offsets only.)
     """
     found: set[int] = set()
     index = path.parent / filenames.index_name(base_offset)
@@ -268,26 +269,26 @@ def landmarks_of(files: Files, path: Path, base_offset: int) -> list[int]:
     with suppress(StorageError, NewerFormatError):
         fd = files.open(path)
         try:
-            found.update(header_checksums.landmarks(files, path.parent, base_offset, fd))
+            found.update(header_checksums.boundaries(files, path.parent, base_offset, fd))
         finally:
             files.close(fd)
     return sorted(found)
 
 
 def salvage(sources: list[Source]) -> Salvaged:
-    """Choose batches of all sources that make one log; sources are those of one partition."""
+    """Select batches of all sources that make one log; the sources are of one partition."""
     return _Salvage(sources).run()
 
 
 class _Salvage:
     def __init__(self, sources: list[Source]) -> None:
         self.sources = sources
-        self.cores: list[Piece] = []
-        self.suspects: list[Piece] = []
+        self.cores: list[ValidRange] = []
+        self.suspects: list[ValidRange] = []
         self.breaks: list[_Break] = []
-        self.kept: list[Piece] = []  # by offset, none overlapping
-        self.refused: list[tuple[Piece, str]] = []
-        self.doubled: list[Piece] = []
+        self.kept: list[ValidRange] = []  # by offset, none overlapping
+        self.refused: list[tuple[ValidRange, str]] = []
+        self.doubled: list[ValidRange] = []
 
     def run(self) -> Salvaged:
         named = sorted(
@@ -297,17 +298,17 @@ class _Salvage:
         )
         for source in self.sources:
             self._scan(source, self._next_base(named, source))
-        for piece in sorted(self.cores, key=lambda piece: (piece.source.rank, -piece.batches)):
-            self._insert(piece)
+        for valid in sorted(self.cores, key=lambda valid: (valid.source.rank, -valid.batches)):
+            self._insert(valid)
         around, rivals = _by_source(self.cores), _by_source(self.suspects)
-        scored = [(self._score(piece, named, around, rivals), piece) for piece in self.suspects]
-        for score, piece in sorted(scored, key=lambda pair: -pair[0]):
-            self._judge(piece, score)
+        scored = [(self._score(valid, named, around, rivals), valid) for valid in self.suspects]
+        for score, valid in sorted(scored, key=lambda pair: -pair[0]):
+            self._judge(valid, score)
         return Salvaged(self.kept, self._damages())
 
     @staticmethod
     def _next_base(named: list[int], source: Source) -> int:
-        """Where the next segment begins by its name; an empty or torn one speaks, too."""
+        """Base offset of the next segment by its name, even if that is empty or incomplete."""
         if source.rank != LIVE or source.base_offset is None:
             return INT64_MAX
         slot = bisect_left(named, source.base_offset + 1)
@@ -318,7 +319,7 @@ class _Salvage:
     def _scan(self, source: Source, next_base: int) -> None:
         """Split a file into cores, suspects and breaks."""
         data, position, in_order, last_offset = source.data, 0, True, -1
-        landmarks: Sequence[int] | None = None
+        boundaries: Sequence[int] | None = None
         while position < source.size:
             run = scan_valid_batches(data, position)
             end = run.end
@@ -330,15 +331,15 @@ class _Salvage:
                 high = next_base - 1
                 if high >= INT64_MAX - 1 and source.base_offset is not None:
                     high = min(source.base_offset + INT32_MAX, INT64_MAX)
-                if landmarks is None:
-                    landmarks = source.landmarks()
-                following = find_next(data, end, run.stop_size, last_offset, high, landmarks)
+                if boundaries is None:
+                    boundaries = source.boundaries()
+                following = find_next(data, end, run.stop_size, last_offset, high, boundaries)
                 self._note_break(_Break(source, end, following, run.stop_status))
                 end = following
             position = end
 
     def _note_break(self, found: _Break) -> None:
-        """Damaged batches one after the other are one damage: nothing tells where each ends."""
+        """Merge adjacent corrupt batches into one damage: it is unknown where each ends."""
         last = self.breaks[-1] if self.breaks else None
         if last is not None and last.source is found.source and last.end == found.position:
             self.breaks[-1] = replace(last, end=found.end)
@@ -353,7 +354,7 @@ class _Salvage:
         after_break: bool,
         next_base: int,
     ) -> None:
-        """Put a run's batches that contradict a neighbour among the suspects."""
+        """Move batches at the ends that contradict a neighbour to the suspects."""
         end, first, last_offset = run.end, run.first_offset, run.last_offset
         base = source.base_offset if source.rank == LIVE else None
         head = after_break or (base is not None and first < base <= last_offset)
@@ -366,99 +367,100 @@ class _Salvage:
         if tail and run.last_position >= start:
             stop = run.last_position
         if run.batch_count == 1 and (head or tail):
-            self.suspects.append(Piece(source, position, end, first, last_offset, 1))
+            self.suspects.append(ValidRange(source, position, end, first, last_offset, 1))
             return
         if head:
-            self.suspects.append(_piece(source, position, start))
+            self.suspects.append(_valid_range(source, position, start))
         if tail and stop < end:
-            self.suspects.append(_piece(source, stop, end))
+            self.suspects.append(_valid_range(source, stop, end))
         if start < stop:
-            self.cores.append(_piece(source, start, stop))
+            self.cores.append(_valid_range(source, start, stop))
 
     # --- one log --------------------------------------------------------------------------
 
-    def _insert(self, piece: Piece) -> None:
-        """Keep a piece, less what is kept already."""
-        data, position = piece.source.data, piece.position
-        while position < piece.end:
-            rest = _piece(piece.source, position, piece.end)
+    def _insert(self, valid: ValidRange) -> None:
+        """Keep a range, without offsets that are kept already."""
+        data, position = valid.source.data, valid.position
+        while position < valid.end:
+            rest = _valid_range(valid.source, position, valid.end)
             slot = bisect_left(self.kept, rest.first_offset, key=attrgetter("last_offset"))
             if slot == len(self.kept):
                 self.kept.append(rest)
                 return
             other = self.kept[slot]
-            run = scan_valid_batches(data[: piece.end], position, other.first_offset)
+            run = scan_valid_batches(data[: valid.end], position, other.first_offset)
             if run.batch_count > 0 and run.last_offset < other.first_offset:
-                self.kept.insert(slot, _piece(piece.source, position, run.end))
+                self.kept.insert(slot, _valid_range(valid.source, position, run.end))
                 position = run.end
                 continue
-            end = skip_to(data, position, piece.end, other.last_offset + 1)
-            self.doubled.append(_piece(piece.source, position, end))
+            end = skip_to(data, position, valid.end, other.last_offset + 1)
+            self.doubled.append(_valid_range(valid.source, position, end))
             position = end
 
     def _score(
         self,
-        piece: Piece,
+        valid: ValidRange,
         named: list[int],
-        around: dict[int, list[Piece]],
-        rivals: dict[int, list[Piece]],
+        around: dict[int, list[ValidRange]],
+        rivals: dict[int, list[ValidRange]],
     ) -> int:
-        """How well a suspect fits between the cores around it in its file; 0: it does not.
+        """How well a suspect fits between the cores around it in its file; 0: not at all.
 
-        Of two messages with one offset the one counts more whose place among the suspects fits.
+        Of two messages with one offset, the one scores higher whose position among the suspects
+        matches.
         """
-        source = piece.source
+        source = valid.source
         before = source.base_offset - 1 if source.base_offset is not None else -1
         after = self._next_base(named, source)
         cores = around.get(id(source), [])
-        slot = bisect_left(cores, piece.position, key=attrgetter("position"))
+        slot = bisect_left(cores, valid.position, key=attrgetter("position"))
         start, end = 0, source.size
         if slot > 0:
             before, start = max(before, cores[slot - 1].last_offset), cores[slot - 1].end
         if slot < len(cores):
             after, end = min(after, cores[slot].first_offset), cores[slot].position
-        if not before < piece.first_offset or not piece.last_offset < after:
+        if not before < valid.first_offset or not valid.last_offset < after:
             return 0
-        if source.base_offset is not None and piece.last_offset - source.base_offset > INT32_MAX:
+        if source.base_offset is not None and valid.last_offset - source.base_offset > INT32_MAX:
             return 0
         between = [each for each in rivals[id(source)] if start <= each.position < end]
-        ahead = sum(_width(each) for each in between if each.position < piece.position)
-        behind = sum(_width(each) for each in between if each.position > piece.position)
-        first, last = piece.first_offset - before - 1, after - piece.last_offset - 1
+        ahead = sum(_width(each) for each in between if each.position < valid.position)
+        behind = sum(_width(each) for each in between if each.position > valid.position)
+        first, last = valid.first_offset - before - 1, after - valid.last_offset - 1
         return 1 + 3 * ((first == 0) + (last == 0)) + (first == ahead) + (last == behind)
 
-    def _judge(self, piece: Piece, score: int) -> None:
-        slot = bisect_left(self.kept, piece.first_offset, key=attrgetter("last_offset"))
-        free = slot == len(self.kept) or self.kept[slot].first_offset > piece.last_offset
-        if score > 0 and free and self._in_place(piece, slot):
-            self.kept.insert(slot, piece)
-        elif not free and self._is_copy(piece, self.kept[slot]):
-            self.doubled.append(piece)
+    def _judge(self, valid: ValidRange, score: int) -> None:
+        slot = bisect_left(self.kept, valid.first_offset, key=attrgetter("last_offset"))
+        free = slot == len(self.kept) or self.kept[slot].first_offset > valid.last_offset
+        if score > 0 and free and self._is_in_order(valid, slot):
+            self.kept.insert(slot, valid)
+        elif not free and self._is_copy(valid, self.kept[slot]):
+            self.doubled.append(valid)
         else:
             self.refused.append(
                 (
-                    piece,
-                    f"its checksum fits, but its offsets {piece.first_offset} to "
-                    f"{piece.last_offset} contradict the batches around it",
+                    valid,
+                    f"its checksum is valid, but its offsets {valid.first_offset} to "
+                    f"{valid.last_offset} contradict the batches around it",
                 )
             )
 
-    def _in_place(self, piece: Piece, slot: int) -> bool:
-        """Whether a piece lies between the same neighbours in its file as it does by offset."""
+    def _is_in_order(self, valid: ValidRange, slot: int) -> bool:
+        """Whether a range has the same neighbours in its file as by offset."""
         before, after = self.kept[max(slot - 1, 0) : slot], self.kept[slot : slot + 1]
         return all(
-            each.source is not piece.source or each.position < piece.position for each in before
+            each.source is not valid.source or each.position < valid.position for each in before
         ) and all(
-            each.source is not piece.source or each.position > piece.position for each in after
+            each.source is not valid.source or each.position > valid.position for each in after
         )
 
     @staticmethod
-    def _is_copy(piece: Piece, kept: Piece) -> bool:
-        """Whether the one batch of a piece is, byte for byte, among those of a kept one."""
+    def _is_copy(valid: ValidRange, kept: ValidRange) -> bool:
+        """Whether the single batch of a range is, byte for byte, in a kept one."""
         data = kept.source.data
-        at = skip_to(data, kept.position, kept.end, piece.first_offset)
-        stop = at + piece.end - piece.position
-        return stop <= kept.end and data[at:stop] == piece.source.data[piece.position : piece.end]
+        at = skip_to(data, kept.position, kept.end, valid.first_offset)
+        stop = at + valid.end - valid.position
+        return stop <= kept.end and data[at:stop] == valid.source.data[valid.position : valid.end]
 
     # --- what is lost -----------------------------------------------------------------------
 
@@ -469,27 +471,27 @@ class _Salvage:
             kind, why = _kind(gap)
             lost = self._lost(gap.source, gap.position, around)
             found.append(_damage(gap.source, gap.position, gap.end, kind, lost, why))
-        for piece, why in self.refused:
-            lost = self._lost(piece.source, piece.position, around)
-            found.append(_damage(piece.source, piece.position, piece.end, "offsets", lost, why))
-        for piece in self.doubled:
+        for valid, why in self.refused:
+            lost = self._lost(valid.source, valid.position, around)
+            found.append(_damage(valid.source, valid.position, valid.end, "offsets", lost, why))
+        for valid in self.doubled:
             why = (
-                f"offsets {piece.first_offset} to {piece.last_offset} are kept from "
-                f"{self._keeper(piece).source.path.name}"
+                f"offsets {valid.first_offset} to {valid.last_offset} are kept from "
+                f"{self._kept_copy(valid).source.path.name}"
             )
             found.append(
-                _damage(piece.source, piece.position, piece.end, "doubled", (None, None), why)
+                _damage(valid.source, valid.position, valid.end, "doubled", (None, None), why)
             )
         return sorted(found, key=lambda damage: (damage.path, damage.position))
 
-    def _keeper(self, piece: Piece) -> Piece:
-        slot = bisect_left(self.kept, piece.first_offset, key=attrgetter("last_offset"))
+    def _kept_copy(self, valid: ValidRange) -> ValidRange:
+        slot = bisect_left(self.kept, valid.first_offset, key=attrgetter("last_offset"))
         return self.kept[min(slot, len(self.kept) - 1)]
 
     def _lost(
-        self, source: Source, position: int, around: dict[int, list[Piece]]
+        self, source: Source, position: int, around: dict[int, list[ValidRange]]
     ) -> tuple[int | None, int | None]:
-        """Offsets around a place of a file that no kept batch has."""
+        """Offsets around a position of a file that no kept batch has."""
         near = around.get(id(source), [])
         slot = bisect_left(near, position, key=attrgetter("position"))
         if slot > 0:
@@ -497,8 +499,8 @@ class _Salvage:
         elif source.base_offset is not None:
             first = source.base_offset
         elif near:
-            place = bisect_left(self.kept, near[0].first_offset, key=attrgetter("last_offset"))
-            first = self.kept[place - 1].last_offset + 1 if place else 0
+            slot = bisect_left(self.kept, near[0].first_offset, key=attrgetter("last_offset"))
+            first = self.kept[slot - 1].last_offset + 1 if slot else 0
         else:
             return None, None
         slot = bisect_left(self.kept, first, key=attrgetter("last_offset"))
@@ -508,22 +510,22 @@ class _Salvage:
         return (first, last) if first <= last else (None, None)
 
 
-def _width(piece: Piece) -> int:
-    return piece.last_offset - piece.first_offset + 1
+def _width(valid: ValidRange) -> int:
+    return valid.last_offset - valid.first_offset + 1
 
 
-def _by_source(pieces: list[Piece]) -> dict[int, list[Piece]]:
-    """The pieces of each source, by position."""
-    found: dict[int, list[Piece]] = {}
-    for piece in sorted(pieces, key=attrgetter("position")):
-        found.setdefault(id(piece.source), []).append(piece)
+def _by_source(ranges: list[ValidRange]) -> dict[int, list[ValidRange]]:
+    """The ranges of each source, by position."""
+    found: dict[int, list[ValidRange]] = {}
+    for valid in sorted(ranges, key=attrgetter("position")):
+        found.setdefault(id(valid.source), []).append(valid)
     return found
 
 
-def _piece(source: Source, position: int, end: int) -> Piece:
+def _valid_range(source: Source, position: int, end: int) -> ValidRange:
     run = scan_valid_batches(source.data[:end], position)
     assert run.end == end
-    return Piece(source, position, end, run.first_offset, run.last_offset, run.batch_count)
+    return ValidRange(source, position, end, run.first_offset, run.last_offset, run.batch_count)
 
 
 def _kind(gap: _Break) -> tuple[str, str]:
@@ -538,9 +540,10 @@ def _kind(gap: _Break) -> tuple[str, str]:
 
 
 def _only_zeros(data: memoryview) -> bool:
-    zeros = memoryview(bytes(PIECE))
+    zeros = memoryview(bytes(READ_SIZE))
     return all(
-        data[at : at + PIECE] == zeros[: len(data) - at] for at in range(0, len(data), PIECE)
+        data[at : at + READ_SIZE] == zeros[: len(data) - at]
+        for at in range(0, len(data), READ_SIZE)
     )
 
 

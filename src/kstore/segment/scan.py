@@ -1,4 +1,4 @@
-"""One pass over a whole segment file: every batch checked, both indexes built in memory."""
+"""One pass over a segment file: checks every batch and builds both indexes in memory."""
 
 import os
 from collections.abc import Callable
@@ -8,9 +8,9 @@ from kstore.config import LogConfig
 from kstore.files.files import Files
 
 WINDOW = 1 << 25  # bytes mapped in at a time; a multiple of every page size
-PIECE = 1 << 20  # bytes copied or read at a time where nothing is mapped
+READ_SIZE = 1 << 20  # bytes copied or read at a time where nothing is mapped
 
-Tell = Callable[[int], None]  # how many more bytes have been looked at
+OnProgress = Callable[[int], None]  # takes how many more bytes were read
 
 
 def scan_segment(
@@ -18,15 +18,15 @@ def scan_segment(
     path: str | os.PathLike[str],
     base_offset: int,
     config: LogConfig,
-    tell: Tell | None = None,
+    on_progress: OnProgress | None = None,
     *,
     mapped: bool = True,
 ) -> SegmentScan:
-    """Check a whole segment file and build its indexes in memory; changes nothing.
+    """Check a segment file and build its indexes in memory; changes nothing.
 
-    The file must not be cut meanwhile by anybody: it is mapped where files is the real disk.
-    Without ``mapped`` it is read, and a file that another machine cuts costs an error only.
-    The GIL is released while a window is scanned, so that segments can be scanned side by side.
+    No process may truncate the file meanwhile: it is mapped where ``files`` is the real disk.
+    Without ``mapped`` it is read, and a truncation by another machine costs an error only.
+    The GIL is released while a window is scanned, so that threads can scan segments in parallel.
     """
     fd = files.open(path)
     try:
@@ -38,35 +38,35 @@ def scan_segment(
             index_bytes=config.segment_index_bytes,
         )
         if mapped and files.native and size > 0:
-            _scan_mapped(files, fd, scan, tell)
+            _scan_mapped(files, fd, scan, on_progress)
         else:
-            _scan_read(files, fd, scan, tell)
+            _scan_read(files, fd, scan, on_progress)
     finally:
         files.close(fd)
     scan.finish()
     return scan
 
 
-def _scan_mapped(files: Files, fd: int, scan: SegmentScan, tell: Tell | None) -> None:
-    """Feed the file's pages themselves: no copy, 1.2 to 1.5 times as fast as reading."""
+def _scan_mapped(files: Files, fd: int, scan: SegmentScan, on_progress: OnProgress | None) -> None:
+    """Feed the mapped pages: no copy, 1.2 to 1.5 times as fast as reading."""
     with files.map(fd, scan.file_size) as mapped, memoryview(mapped) as view:
         for start in range(0, scan.file_size, WINDOW):
             end = min(start + WINDOW, scan.file_size)
             files.read_ahead(fd, end, WINDOW)
             files.prefault(mapped, start, end - start, fd)
-            with view[scan.position : end] as piece:
-                more = scan.feed(piece)
-            if tell is not None:
-                tell(end - start)
+            with view[scan.position : end] as window:
+                more = scan.feed(window)
+            if on_progress is not None:
+                on_progress(end - start)
             if not more:
                 return
 
 
-def _scan_read(files: Files, fd: int, scan: SegmentScan, tell: Tell | None) -> None:
-    buffer = memoryview(bytearray(min(PIECE, max(scan.file_size, 1))))
+def _scan_read(files: Files, fd: int, scan: SegmentScan, on_progress: OnProgress | None) -> None:
+    buffer = memoryview(bytearray(min(READ_SIZE, max(scan.file_size, 1))))
     while scan.wants_more:
         before = scan.position
         size = files.preadv_into(fd, buffer, scan.position)
         scan.feed(buffer[:size])
-        if tell is not None:
-            tell(scan.position - before)
+        if on_progress is not None:
+            on_progress(scan.position - before)

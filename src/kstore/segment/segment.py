@@ -1,7 +1,7 @@
-"""The files of one segment: made, opened for writing, sealed, mapped for reading, removed.
+"""The files of one segment: creates, opens, trims, maps, renames and removes them.
 
-A segment in memory is a :class:`kstore._native.read.segment_view.SegmentView`; this module is what
-ties one to the disk. Functions take the ``Files`` to work through and hold no state of their own.
+A segment in memory is a :class:`kstore._native.read.segment_view.SegmentView`; this module
+connects it to the disk. Functions get the ``Files`` to use and hold no state of their own.
 """
 
 import logging
@@ -45,19 +45,19 @@ _ZEROS = memoryview(bytes(1 << 18))  # written at a time
 class WritableFiles:
     """Descriptors of the active segment. ``log_fd`` outlives the others until it is synced.
 
-    ``prewritten``: its file reaches beyond the log's end, with zeros; appends go to positions.
-    Once they are ``own``, descriptors that were not closed are closed with the object.
+    ``prewritten``: its file is longer than the log, with zeros; appends write at positions.
+    After ``own``, descriptors that were not closed are closed with the object.
     """
 
     def __init__(self, base_offset: int, prewritten: bool = False) -> None:
         self.base_offset = base_offset
         self.prewritten = prewritten
-        self.inode = -1  # of the log file, once it was looked at
+        self.inode = -1  # of the log file, once it was read
         self.log_fd = self.index_fd = self.time_fd = -1
         self._owned: dict[str, OwnedDescriptor] = {}
 
     def own(self) -> "WritableFiles":
-        """All of them are open."""
+        """Own all descriptors: they are open."""
         names = ("log_fd", "index_fd", "time_fd")
         self._owned = {name: OwnedDescriptor(getattr(self, name)) for name in names}
         return self
@@ -81,9 +81,10 @@ class WritableFiles:
 
 
 def create(files: Files, directory: str, base_offset: int, config: LogConfig) -> SegmentView:
-    """Make an empty segment's log file; leftovers of the same base offset go first.
+    """Create an empty segment's log file; first remove old files with the same base offset.
 
-    Not the producer snapshot of that offset: a broker that stopped there left it (Kafka's roll).
+    The producer snapshot of that offset is kept: a broker that stopped there left it (Kafka's
+    roll).
     """
     remove_files(files, directory, base_offset)
     path = os.path.join(directory, filenames.log_name(base_offset))
@@ -120,11 +121,11 @@ def open_for_append(
 
 
 def prewrite(files: Files, opened: WritableFiles, start: int, end: int) -> bool:
-    """Write zeros into a part of the active file: what comes there needs no new blocks then.
+    """Write zeros ahead in the active file, so that appends there allocate no blocks.
 
-    Written, not reserved (``fallocate``): only blocks that were written are found by a sync
-    without a change of the file system's own records. False where there is no room for them:
-    the file is as it was. Raises StorageError, with some written.
+    Written, not reserved (``fallocate``): a sync needs no change of the file system's metadata
+    only for blocks that were written. False where the disk is full: the file is unchanged then.
+    Raises StorageError, with some zeros written.
     """
     try:
         for position in range(start, end, len(_ZEROS)):
@@ -138,13 +139,13 @@ def prewrite(files: Files, opened: WritableFiles, start: int, end: int) -> bool:
 
 
 def trim_log(files: Files, view: SegmentView, opened: WritableFiles) -> None:
-    """Take the zeros behind the end off a prewritten file (Kafka's FileRecords.trim)."""
+    """Remove the zeros behind the end of a prewritten file (Kafka's FileRecords.trim)."""
     if opened.prewritten and files.size(opened.log_fd) > view.size:
         files.truncate(opened.log_fd, view.size)
 
 
 def write_entries(files: Files, view: SegmentView, opened: WritableFiles) -> None:
-    """Write the entries of both indexes that are in memory only; StorageError leaves them there."""
+    """Write the entries of both indexes that are only in memory; StorageError leaves them there."""
     first, entries = view.pending_entries()
     if entries:
         files.pwrite(opened.index_fd, entries, first * OFFSET_ENTRY_SIZE)
@@ -155,9 +156,9 @@ def write_entries(files: Files, view: SegmentView, opened: WritableFiles) -> Non
 
 
 def trim_indexes(files: Files, view: SegmentView, opened: WritableFiles) -> None:
-    """Write what is still in memory and cut both indexes to their used size.
+    """Write pending entries and truncate both indexes to their used size.
 
-    Raises StorageError; the entries stay in memory then, and it may be called again.
+    Raises StorageError; the entries stay in memory then, and the call can be repeated.
     """
     write_entries(files, view, opened)
     files.truncate(opened.index_fd, view.index_count * OFFSET_ENTRY_SIZE)
@@ -165,7 +166,7 @@ def trim_indexes(files: Files, view: SegmentView, opened: WritableFiles) -> None
 
 
 def first_timestamp(files: Files, view: SegmentView) -> int:
-    """Largest timestamp of a segment's first batch, from which rolling by time counts; else -1."""
+    """Largest timestamp of a segment's first batch, where rolling by time starts; else -1."""
     if view.size == 0:
         return -1
     fd = files.open(view.path)
@@ -177,10 +178,10 @@ def first_timestamp(files: Files, view: SegmentView) -> int:
 
 @dataclass(slots=True, frozen=True)
 class Cut:
-    """A truncation: the segment that is last from now on, and what has to happen to files.
+    """A truncation: the new last segment, and the changes to files that are due.
 
-    ``copy`` is the file that is to be renamed over the view's, None where that one stays (or
-    where the log begins anew).
+    ``copy`` is the file to rename over the view's, None where that one stays (or where the log
+    becomes empty).
     """
 
     view: SegmentView
@@ -189,9 +190,9 @@ class Cut:
 
 
 def beginning(view: SegmentView, end: Slice) -> SegmentView:
-    """A segment's first part, up to a batch: its entries are in memory, none in its files."""
+    """A segment's beginning, up to a batch: its entries are in memory, none in its files."""
     base, size = view.base_offset, end.position
-    view.entries_are_written(0, 0)  # so that all of them are handed out
+    view.entries_are_written(0, 0)  # so that all of them are returned
     _, entries = view.pending_entries()
     _, times = view.pending_times()
     offset = batch_fields.base_offset(end.memory())
@@ -203,22 +204,22 @@ def beginning(view: SegmentView, end: Slice) -> SegmentView:
         offset,
         key=lambda n: base + time_entry(times, n)[1],
     )
-    part = SegmentView(base, view.path, size=size)
-    part.load_entries(
+    kept = SegmentView(base, view.path, size=size)
+    kept.load_entries(
         entries[: entry_count * OFFSET_ENTRY_SIZE], times[: time_count * TIME_ENTRY_SIZE]
     )
-    part.entries_are_written(0, 0)
-    _, start = part.last_indexed(size)
+    kept.entries_are_written(0, 0)
+    _, start = kept.last_indexed(size)
     data = view.whole().memory()[:size]
-    part.publish(size, find_end(data[start:], 0, base, False)[1])
-    learn_active_times(part, lambda position, count: data[position : position + count])
-    return part
+    kept.publish(size, find_end(data[start:], 0, base, False)[1])
+    learn_active_times(kept, lambda position, count: data[position : position + count])
+    return kept
 
 
 def copy_beginning(files: Files, view: SegmentView, reserve: int) -> str:
-    """Copy as much of a segment's file as the view says, and map the copy for the view.
+    """Copy the beginning of a segment's file, of the view's size, and map the copy for the view.
 
-    It is made as ``.cleaned``, which every loader takes for unfinished, and synced.
+    The copy has the suffix ``.cleaned``, which every loader removes as unfinished, and is synced.
     """
     copy = view.path + filenames.CLEANED_SUFFIX
     files.copy(view.path, copy, view.size)
@@ -227,16 +228,16 @@ def copy_beginning(files: Files, view: SegmentView, reserve: int) -> str:
 
 
 def finish_cut(files: Files, directory: str, cut: Cut, config: LogConfig) -> None:
-    """Do to the files what a truncation asks for, without cutting one that readers may map.
+    """Apply a truncation to the files, without truncating one that readers may map.
 
     Newest segments first, each on disk before the next, so that a crash leaves no hole. The copy
-    is renamed over the segment after its indexes: whoever finds none makes them anew. May be
-    called again if interrupted. No seal on disk says any more that one of them follows.
+    is renamed over the segment after its indexes are removed: they are rebuilt where they are
+    missing. Can be repeated. No header checksums on disk name the removed segments any more.
     """
     for view in reversed(cut.gone):
         remove(files, directory, view.base_offset)
         files.sync_directory(directory)
-    for name in files.listdir(directory):  # of a broker: they tell of records that are gone
+    for name in files.listdir(directory):  # a broker's snapshots, of records that are gone
         found = filenames.parse(name)
         if found is None or found.kind != filenames.SNAPSHOT or found.suffix:
             continue
@@ -257,7 +258,7 @@ def finish_cut(files: Files, directory: str, cut: Cut, config: LogConfig) -> Non
 def sealed(
     files: Files, directory: str, base_offset: int, next_base: int, suffix: str = ""
 ) -> SegmentView:
-    """A segment that is not the last: its size is the file's, its entries are read when needed."""
+    """A segment that is not the last: its size is the file's, its entries are read on demand."""
     name = filenames.file_name(base_offset, filenames.LOG, suffix)
     path = os.path.join(directory, name)
     view = SegmentView(base_offset, path, size=files.size_of(path), next_offset=next_base)
@@ -266,12 +267,12 @@ def sealed(
 
 
 def bare(directory: str, base_offset: int) -> SegmentView:
-    """A segment of which nothing is published yet."""
+    """A segment of which no batch is published yet."""
     return SegmentView(base_offset, os.path.join(directory, filenames.log_name(base_offset)))
 
 
 def empty(directory: str, base_offset: int) -> SegmentView:
-    """A segment that has nothing yet, whose file is to be made."""
+    """An empty segment whose file is not created yet."""
     view = bare(directory, base_offset)
     view.is_largest_known = True
     return view
@@ -280,8 +281,8 @@ def empty(directory: str, base_offset: int) -> SegmentView:
 def load_indexes(files: Files, directory: str, view: SegmentView) -> bool:
     """Read both index files into the view; False if the offset index is missing or odd-sized.
 
-    Entries after the first zero one are the preallocated tail of an unclean stop, not entries;
-    of entries out of order those before the first wrong one count, and the walk does the rest.
+    Entries from the first zero one on are the preallocated tail of an unclean stop. Of entries
+    out of order those before the first wrong one count; walking the log finds the rest.
     """
     base = view.base_offset
     suffix = filenames.SWAP_SUFFIX if view.path.endswith(filenames.SWAP_SUFFIX) else ""
@@ -293,9 +294,9 @@ def load_indexes(files: Files, directory: str, view: SegmentView) -> bool:
     times = read_entries(files, time_path, TIME_ENTRY_SIZE)[0] if files.kind(time_path) else b""
     if size % OFFSET_ENTRY_SIZE:
         return False
-    offset_count = _sound_entries(OffsetIndex(entries, base), OFFSET_ENTRY_SIZE, index_path)
+    offset_count = _valid_entries(OffsetIndex(entries, base), OFFSET_ENTRY_SIZE, index_path)
     time_index = TimeIndex(times[: len(times) // TIME_ENTRY_SIZE * TIME_ENTRY_SIZE], base)
-    time_count = _sound_entries(time_index, TIME_ENTRY_SIZE, time_path)
+    time_count = _valid_entries(time_index, TIME_ENTRY_SIZE, time_path)
     view.load_entries(
         entries[: offset_count * OFFSET_ENTRY_SIZE], times[: time_count * TIME_ENTRY_SIZE]
     )
@@ -303,14 +304,14 @@ def load_indexes(files: Files, directory: str, view: SegmentView) -> bool:
 
 
 def walk_end(files: Files, view: SegmentView, size: int, *, check: bool = False) -> tuple[int, int]:
-    """Walk from the last index entry within the file to its last whole batch.
+    """Walk from the last index entry within the file to its last complete batch.
 
-    ``check``: up to the first whose checksum is wrong. Needed beside a writer: where it writes
-    over zeros a batch seems whole before all of it is there.
+    ``check``: stop at the first wrong checksum. Needed beside a writer: where it writes over
+    zeros, a batch seems complete before all of it is written.
 
-    Returns (position after it, offset after it). An entry whose offset the walk does not come to
-    is not true of the log: a power cut left an old block there, say. Then the view forgets its
-    entries, and only the log counts.
+    Returns (position after it, offset after it). An entry whose offset the walk does not reach
+    is wrong: for example, a power cut left an old block there. Then the view drops its
+    entries and is walked from its start.
     """
     indexed, position = view.last_indexed(size)
     end, step = view.base_offset, _STEP
@@ -320,7 +321,7 @@ def walk_end(files: Files, view: SegmentView, size: int, *, check: bool = False)
             data = files.pread(fd, min(step, size - position), position)
             walked, end, _, _ = find_end(data, 0, end, check)
             position += walked
-            # A batch may be larger than a step, and says so; what else follows is not read whole.
+            # A batch may be larger than a step, as its header declares; other bytes end the walk.
             if walked:
                 step = _STEP
                 continue
@@ -336,9 +337,9 @@ def walk_end(files: Files, view: SegmentView, size: int, *, check: bool = False)
 
 
 def learn_active_times(view: SegmentView, read_at: ReadAt) -> None:
-    """Learn the largest timestamp of a segment that is appended to, whose entries are loaded.
+    """Find the largest timestamp of the active segment, whose entries are loaded.
 
-    Wrong entries of the time index go: those to come, and the closing one, replace them.
+    Drops the entries of a wrong time index: later ones, and the closing one, replace them.
     """
     learn_largest_time(view, view, read_at)
     if view.is_time_index_wrong:
@@ -347,10 +348,10 @@ def learn_active_times(view: SegmentView, read_at: ReadAt) -> None:
 
 
 def open_times(files: Files, directory: str, view: SegmentView) -> tuple[int, SegmentView]:
-    """What :func:`learn_times` reads: the log's descriptor, and a view with the index entries.
+    """The arguments of :func:`learn_times`: the log's descriptor, and a view with index entries.
 
-    The entries of a sealed segment that is not in use come into a view of their own: those of
-    all segments would fill the memory. Raises StorageError as :func:`open_log`.
+    The entries of a rolled segment that is not in use are loaded into a separate view, which
+    saves memory. Raises StorageError as :func:`open_log`.
     """
     fd = open_log(files, view)
     try:
@@ -365,9 +366,9 @@ def open_times(files: Files, directory: str, view: SegmentView) -> tuple[int, Se
 
 
 def learn_times(files: Files, view: SegmentView, fd: int, indexed: SegmentView) -> None:
-    """Learn a segment's largest timestamp from its log, with the help of its time index.
+    """Find a segment's largest timestamp in its log, using its time index.
 
-    Closes the descriptor. Headers are read once in a process, unless damage hides some.
+    Closes the descriptor. Headers are read once in a process, unless corruption hides some.
     """
     try:
         learn_largest_time(
@@ -381,7 +382,7 @@ def learn_times(files: Files, view: SegmentView, fd: int, indexed: SegmentView) 
 
 
 def open_log(files: Files, view: SegmentView) -> int:
-    """Open a segment's log to read it; StorageError where it is gone, or was replaced."""
+    """Open a segment's log for reading; StorageError where it is gone, or was replaced."""
     fd = files.open(view.path)
     if view.inode is None:
         return fd
@@ -395,15 +396,15 @@ def open_log(files: Files, view: SegmentView) -> int:
     raise StorageError("the segment was replaced meanwhile", errno=ESTALE, path=view.path)
 
 
-def _sound_entries(index: OffsetIndex | TimeIndex, entry_size: int, path: str) -> int:
-    """How many entries can be used; what is wrong with the others is told to the logger."""
+def _valid_entries(index: OffsetIndex | TimeIndex, entry_size: int, path: str) -> int:
+    """The number of entries before the first fault, which is logged."""
     fault = index.find_fault()
     if fault is None:
         return index.count
     sentence, position, _ = fault
     _LOGGER.warning(
-        "%s: %s (position %d); entries from there on are not used. `kstore verify` tells more, "
-        "and opening for writing after an unclean stop makes it anew",
+        "%s: %s (position %d); entries from there on are not used. `kstore verify` reports more, "
+        "and opening for writing after an unclean stop rebuilds it",
         path,
         sentence,
         position,
@@ -412,18 +413,18 @@ def _sound_entries(index: OffsetIndex | TimeIndex, entry_size: int, path: str) -
 
 
 def map_log(files: Files, view: SegmentView, reserve: int, *, path: str | None = None) -> None:
-    """Map the log file, with room to grow for the active one. Only for files nobody cuts.
+    """Map the log file, the active one with space to grow. Only for files that are not truncated.
 
-    Raises CorruptRecordError where the file is shorter than what was published: to touch a
+    Raises CorruptRecordError where the file is shorter than what was published: access to a
     mapped page beyond its end would kill the process.
     """
     fd = open_log(files, view) if path is None else files.open(path)
     try:
-        published = view.size  # first: appends go on meanwhile
+        published = view.size  # first: appends continue meanwhile
         size = files.size(fd)
         if size < published:
             raise CorruptRecordError(
-                f"the file was cut: it has {size} bytes, {published} were there",
+                f"the file was truncated: it has {size} bytes, and had {published}",
                 path=view.path,
                 position=size,
             )
@@ -440,12 +441,12 @@ def map_log(files: Files, view: SegmentView, reserve: int, *, path: str | None =
 
 
 def leave_out_zeros(files: Files, view: SegmentView, last: bytes | memoryview) -> None:
-    """Take zeros behind a sealed segment's last batch for no part of it; its indexes are loaded.
+    """Exclude zeros behind a rolled segment's last batch; its indexes are loaded.
 
     ``last``: the file's last bytes, as many as a header has. A broker that preallocates leaves
-    zeros where it is killed amid a roll, while all offsets below the next segment's base are
-    there. A batch may end in many zeros, too: the log itself decides. What is no zeros stays,
-    and is damage for whoever comes to it.
+    zeros if it is killed during a roll, when all offsets below the next segment's base are
+    written. A batch may end in many zeros, too, so the log is walked. Other bytes stay
+    and count as corrupt when they are read.
     """
     if any(last):
         return
@@ -477,7 +478,7 @@ def out_of_range(path: str, segments: SegmentList, offset: int) -> OffsetOutOfRa
 
 
 def remove(files: Files, directory: str, base_offset: int, suffix: str = "") -> None:
-    """Remove every file of a segment, its producer snapshot too; missing ones do not matter."""
+    """Remove every file of a segment that exists, its producer snapshot too."""
     remove_files(files, directory, base_offset, suffix)
     path = os.path.join(directory, filenames.snapshot_name(base_offset, suffix))
     if files.kind(path) is not None:
@@ -485,9 +486,9 @@ def remove(files: Files, directory: str, base_offset: int, suffix: str = "") -> 
 
 
 def remove_files(files: Files, directory: str, base_offset: int, suffix: str = "") -> None:
-    """Remove the log, indexes and seal of a segment; missing ones do not matter.
+    """Remove the log, indexes and header checksums of a segment, where they exist.
 
-    The log goes last: side files that have lost their log are a sign of damage.
+    The log last: side files without their log are a sign of corruption.
     """
     if not suffix:
         header_checksums.remove(files, directory, base_offset)
@@ -498,7 +499,7 @@ def remove_files(files: Files, directory: str, base_offset: int, suffix: str = "
 
 
 def retire(files: Files, directory: str, base_offset: int, *, keep_snapshot: bool = False) -> None:
-    """Rename a segment's files to ``.deleted``: gone for every loader, still there for readers."""
+    """Rename a segment's files to ``.deleted``: a loader ignores them, readers can finish."""
     header_checksums.remove(files, directory, base_offset)
     names = [filenames.file_name(base_offset, kind) for kind in filenames.SEGMENT_KINDS]
     if not keep_snapshot:

@@ -1,7 +1,7 @@
 """Transaction indexes (``N.txnindex``): the aborted transactions of a segment.
 
-Layout and rules: Kafka's TransactionIndex, AbortedTxn. An entry counts only behind sound ones:
-as soon as one cannot be, what follows is not looked at, however much there is.
+Layout and rules: Kafka's TransactionIndex, AbortedTxn. An entry counts only behind valid ones:
+reading stops at the first invalid one.
 """
 
 import os
@@ -29,10 +29,10 @@ class AbortedTransaction(NamedTuple):
 
 
 def parse(data: bytes, *, path: str | None = None) -> list[AbortedTransaction]:
-    """The entries, oldest abort first; a cut one at the end is left out.
+    """The entries, oldest abort first; an incomplete one at the end is skipped.
 
-    Raises CorruptFileError at the first that cannot be: of an unknown version, or whose offsets
-    are out of order, as those of a hole are.
+    Raises CorruptFileError at the first invalid one: of an unknown version, or with offsets out
+    of order, as in a hole.
     """
     entries: list[AbortedTransaction] = []
     _collect(entries, data, path, 0)
@@ -42,9 +42,9 @@ def parse(data: bytes, *, path: str | None = None) -> list[AbortedTransaction]:
 def load(
     files: Files, path: str | os.PathLike[str]
 ) -> tuple[list[AbortedTransaction], CorruptFileError | None]:
-    """The entries of a file up to the first that cannot be, and what is wrong with that one.
+    """The entries of a file before the first invalid one, and the fault of that one.
 
-    Reads a block at a time and nothing behind that entry.
+    Reads block by block, and nothing behind that entry.
     """
     entries: list[AbortedTransaction] = []
     fd = files.open(path)
@@ -63,11 +63,11 @@ def load(
 def _collect(
     entries: list[AbortedTransaction], data: bytes, path: str | None, position: int
 ) -> None:
-    """Take the entries in data, which begins at a position: markers come in order, each behind
+    """Append the entries in data, which begins at a position. Markers are in order, each behind
     the records that it ends."""
     last = entries[-1].last_offset if entries else -1
-    whole = len(data) - len(data) % ENTRY_SIZE
-    for fields in _ENTRY.iter_unpack(memoryview(data)[:whole]):
+    complete = len(data) - len(data) % ENTRY_SIZE
+    for fields in _ENTRY.iter_unpack(memoryview(data)[:complete]):
         entry = AbortedTransaction(*fields)
         sentence = None
         if entry.version != _VERSION:
@@ -85,5 +85,5 @@ def _collect(
 
 
 def encode(entries: Iterable[AbortedTransaction]) -> bytes:
-    """The file of these entries."""
+    """The bytes of a file with these entries."""
     return b"".join(_ENTRY.pack(*entry) for entry in entries)

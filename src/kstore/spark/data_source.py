@@ -15,7 +15,7 @@ from pyspark.sql.datasource import (
 )
 
 from kstore.errors import InvalidConfigError
-from kstore.files.files import DISK
+from kstore.partition_files import DISK
 from kstore.spark.sink.options import prepare_sink
 from kstore.spark.source.options import SELECTIONS, SOURCE_OPTIONS, check_names, parse_source
 from kstore.spark.source.range_reader import (

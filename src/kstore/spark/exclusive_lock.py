@@ -6,11 +6,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
-from kstore.checkpoint.log_dir import LogDir
 from kstore.config import StoreConfig
 from kstore.errors import StoreLockedError
-from kstore.files.filenames import PUBLISHING_PREFIX
-from kstore.files.files import DISK, Files
+from kstore.partition_files import DISK, Files, LogDir, filenames
 from kstore.store.store import Store
 
 _PAUSE = 0.02  # seconds between looks for the lock
@@ -90,6 +88,6 @@ def _is_settled(held: Sequence[LogDir], files: Files) -> bool:
         contents = each.scan()
         if contents.partitions and not each.clean:
             return False
-        if any(name.startswith(PUBLISHING_PREFIX) for name in contents.files):
+        if any(name.startswith(filenames.PUBLISHING_PREFIX) for name in contents.files):
             return False
     return True

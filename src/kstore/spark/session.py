@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from kstore.checkpoint.log_dir import absolute_paths
 from kstore.errors import StorageError
-from kstore.files.files import DISK
+from kstore.partition_files import DISK, absolute_paths
 from kstore.record.timestamp import to_milliseconds
 from kstore.spark.source.batch_plan import plan_batch
 from kstore.spark.source.offset_ranges import Plan

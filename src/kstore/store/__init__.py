@@ -1,1 +1,34 @@
-"""A store: log directories, their topics, and the partitions that are open in them."""
+"""A store: log directories, their topics, and the partitions that are open in them.
+
+Modules:
+
+- alter_log_dir: Moves partitions to another log directory: Kafka's alterReplicaLogDirs
+- apply_topic_settings: Changes the settings of topics and applies them to the open logs
+- atomic_publish: Atomic publication: staged batches of several partitions become visible together,
+  or none do
+- background_tasks: The periodic background tasks of a store, all listed here
+- cluster_metadata: Topics and replica assignments from a KRaft node's copy of the cluster metadata
+- found_logs: Lists partitions for tools, while another process may delete topics
+- future_replica: Copies a partition to another log directory while the partition is read and
+  appended to
+- manager: The log directories, partitions and open logs of a store (Kafka's LogManager)
+- missing_settings: Detects that a log directory written by kstore has lost ``kstore.topics``, the
+  topics' settings
+- open_file_lru: The logs that a store has loaded, and which of them hold files open
+- open_store: ``kstore.open``: log directories of Kafka as a store
+- parallel_recovery: Recovers the partitions of a store that was not closed cleanly, in parallel
+- partition_factory: Opens a partition of a log directory as a :class:`kstore.Log`, for writing or
+  for reading
+- store: A store: one or several Kafka log directories, opened by one writer and many readers
+- store_retention: Applies retention to all partitions of a store, then removes ``-delete`` folders
+- topic: A topic: a sequence of logs, one for each partition
+- topic_deletion: Deletes a topic's committed offsets and aborts its open transactions with the
+  topic
+- topic_identity: Distinguishes a topic from a later one of the same name, by its id or a creation
+  stamp
+- topic_registry: The topics of a store: the log directory of each partition, settings, creation,
+  deletion
+
+Topic settings on disk: :mod:`kstore.checkpoint.topic_settings`. Stray directories are listed by
+:mod:`kstore.store.manager`, whose names :mod:`kstore.files.filenames` parses.
+"""

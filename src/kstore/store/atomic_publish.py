@@ -69,7 +69,7 @@ class StagedRange:
 
 
 @dataclass(slots=True)
-class Part:
+class PartitionPublication:
     """The batches for one partition, and where it ended before them."""
 
     topic: str
@@ -101,7 +101,7 @@ class Publication:
     identity: str | None  # of the job; None: it is not repeated
     batch: int
     at_ms: int
-    parts: list[Part] = field(default_factory=list)
+    parts: list[PartitionPublication] = field(default_factory=list)
     retention_ms: int | None = None  # how long the identity is remembered
     binding: Mapping[str, object] = field(
         default_factory=dict
@@ -178,7 +178,9 @@ class Publication:
         for each in work:
             each.result()
 
-    def _append_part(self, part: Part, log: Log, flushing: "Executor | None") -> None:
+    def _append_part(
+        self, part: PartitionPublication, log: Log, flushing: "Executor | None"
+    ) -> None:
         """Append to one partition; the disk writes while the next range is copied."""
         stamped = log.config.message_timestamp_type == "LogAppendTime" and not self.keep_timestamps
         append_time = self.at_ms if stamped else -1
@@ -285,7 +287,9 @@ class Publication:
         self.files.sync_directory(self.directory)
         self.clear(find)
 
-    def _begun(self, find: FindLog, log_dirs: Sequence[str]) -> Iterator[tuple[Log, Part]]:
+    def _begun(
+        self, find: FindLog, log_dirs: Sequence[str]
+    ) -> Iterator[tuple[Log, PartitionPublication]]:
         """The partitions that may have been appended to, without those of deleted topics."""
         for part in self.parts:
             try:
@@ -296,7 +300,7 @@ class Publication:
             if part.base_offset >= 0:
                 yield log, part
 
-    def _check_gone(self, part: Part, log_dirs: Sequence[str]) -> None:
+    def _check_gone(self, part: PartitionPublication, log_dirs: Sequence[str]) -> None:
         """Raise RecoveryNeededError if the partition may exist in a directory that is not open."""
         if part.log_dir is None:  # written by an older kstore
             return
@@ -323,7 +327,7 @@ class Publication:
         for name in sorted({each.file for part in self.parts for each in part.ranges}):
             _remove(self.files, os.path.join(self.directory, name))
 
-    def _is_own(self, log: Log, part: Part) -> bool:
+    def _is_own(self, log: Log, part: PartitionPublication) -> bool:
         """Whether the batches behind the barrier are the staged ones, in order.
 
         Raises RecoveryNeededError if that cannot be determined.
@@ -354,7 +358,7 @@ class Publication:
             if _mark(head, stamped) != _mark(own, stamped):
                 return False
 
-    def _staged_heads(self, part: Part, log: Log) -> Iterator[bytes]:
+    def _staged_heads(self, part: PartitionPublication, log: Log) -> Iterator[bytes]:
         """The headers of the staged batches, in order; of imported files from the segments."""
         offset = part.base_offset
         for _, group in groupby(part.ranges, key=lambda each: each.file):
@@ -388,7 +392,7 @@ def read_manifest(files: Files, directory: str, name: str) -> Publication:
     document = parse(files, path)
     try:
         parts = [
-            Part(
+            PartitionPublication(
                 str(each["topic"]),
                 int(each["partition"]),
                 [
@@ -460,7 +464,7 @@ def sync_progress(files: Files, directory: str, identity: str | None) -> None:
 # --- helpers --------------------------------------------------------------------------------
 
 
-def _partition_document(part: Part) -> dict[str, object]:
+def _partition_document(part: PartitionPublication) -> dict[str, object]:
     """A partition's entry in the manifest."""
     return {
         "topic": part.topic,

@@ -38,7 +38,7 @@ from kstore.files.publish_barrier import check_barrier
 from kstore.integers import INT64_MAX
 from kstore.log.log import Log
 from kstore.log.writer import LogWriter
-from kstore.segment.scan import Tell
+from kstore.segment.scan import OnProgress
 from kstore.store.alter_log_dir import MoveInfo, ReplicaMoves
 from kstore.store.apply_topic_settings import TopicSettings
 from kstore.store.background_tasks import background_tasks
@@ -198,7 +198,7 @@ class LogManager:
             ),
         )
 
-    def _load(self, topic: str, partition: int, tell: Tell | None = None) -> Log:
+    def _load(self, topic: str, partition: int, on_progress: OnProgress | None = None) -> Log:
         log_dir = self.catalog.log_dir_of(topic, partition)
         if log_dir.offline is not None:
             raise log_dir.refusal()
@@ -212,7 +212,7 @@ class LogManager:
             self.identities.add_reader((topic, partition), reader)
             return seen
         mode = self.config.recovery
-        log, writer = open_for_writing(maps, log_dir, topic, partition, config, mode, tell)
+        log, writer = open_for_writing(maps, log_dir, topic, partition, config, mode, on_progress)
         check_barrier(self._files, log.path, (each.path for each in self._dirs))
         self._writers[topic, partition] = writer
         writer.active_segment.on_open = partial(self.logs.handles_opened, log)
@@ -332,7 +332,7 @@ class LogManager:
             named(FUTURE),
             named(DELETE),
             named(STRAY),
-            () if contents is None else tuple(contents.strangers),
+            () if contents is None else tuple(contents.unrecognized),
             tuple(each for each in uncleanable if each[:2] in partitions),
         )
 

@@ -22,7 +22,7 @@ from kstore.files.files import Files
 from kstore.log.log import Log
 from kstore.recovery.plan import unflushed_from
 from kstore.recovery.report import RecoveryReport
-from kstore.segment.scan import Tell
+from kstore.segment.scan import OnProgress
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -31,7 +31,7 @@ _LOGGER = logging.getLogger("kstore")
 
 PartitionKey = tuple[str, int]
 Progress = Callable[[int, int], None]  # bytes scanned, bytes in total
-Load = Callable[[str, int, Tell], Log]
+Load = Callable[[str, int, OnProgress], Log]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

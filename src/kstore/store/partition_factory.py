@@ -18,7 +18,7 @@ from kstore.log.writable_log import WritableLog
 from kstore.log.writer import LogWriter
 from kstore.recovery.loader import base_offsets, load
 from kstore.segment import segment
-from kstore.segment.scan import Tell
+from kstore.segment.scan import OnProgress
 
 
 def open_for_writing(
@@ -28,7 +28,7 @@ def open_for_writing(
     partition: int,
     config: LogConfig,
     mode: str,
-    tell: Tell | None = None,
+    on_progress: OnProgress | None = None,
 ) -> tuple[WritableLog, LogWriter]:
     """Load a log; recover it if its directory was not closed cleanly."""
     key, files = (topic, partition), log_dir.files
@@ -45,7 +45,7 @@ def open_for_writing(
         recovery_point=lambda: log_dir.recovery_point(key),
         log_start_offset=log_dir.log_start(key),
         mode=mode,
-        tell=tell,
+        on_progress=on_progress,
         cleaned_below=lambda: log_dir.first_dirty_offset(key),
     )
     if loaded.recovery.cut_offset is not None:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from kstore.coordinator.group.committed_offsets import is_offsets_file
 from kstore.coordinator.group.offsets import (
-    MAX_FILE_SIZE,
+    MAX_GROUP_FILE_SIZE,
     OFFSETS_TOPIC,
     GroupOffsets,
     OffsetsTable,
-    parse,
+    parse_group_file,
 )
 from kstore.coordinator.internal_topics import filled_partitions
 from kstore.errors import CorruptFileError, KStoreError, NewerFormatError, StoreLockedError
@@ -98,7 +98,7 @@ def _forget_in_file(store: "Store", directory: str, name: str, topic: str) -> in
     """
     path = join(directory, name)
     try:
-        group = parse(store._files.read(path, MAX_FILE_SIZE), path).group
+        group = parse_group_file(store._files.read(path, MAX_GROUP_FILE_SIZE), path).group
         offsets = GroupOffsets(store._files, directory, group, store._manager.identities.is_same)
         return offsets.forget_topic(topic)
     except (CorruptFileError, NewerFormatError, StoreLockedError) as error:

@@ -89,7 +89,7 @@ class TopicRegistry:
             contents = self._scan(directory)
             if contents is None:
                 continue
-            strangers += (directory.join(name) for name in contents.strangers)
+            strangers += (directory.join(name) for name in contents.unrecognized)
             loose += (directory.join(name) for name in contents.files)
             self.retired += (Retired(directory, *item) for item in contents.retired.items())
             for name in contents.partitions:

@@ -1,9 +1,9 @@
-"""An audit in parts that run anywhere, put together to what one audit of the whole would say.
+"""An audit in separate ranges of segments, merged into the report of one complete audit.
 
-A part is some segments that follow one another. Two things reach from one part into the next:
-where the one before ends, and the transactions that are open. Those a part takes from the producer
-snapshot at its beginning (none: none are open). If that turns out wrong, or segments overlap
-there, the parts prove nothing and the partition is audited as a whole.
+A range is some adjacent segments. It depends on the one before it in two ways: where that one
+ends, and which transactions are open. Those a range reads from the producer snapshot at its
+beginning (without one none are open). If they turn out wrong, or segments overlap
+there, the results cannot be merged and the partition is audited at once.
 """
 
 import os
@@ -24,7 +24,7 @@ _LIMIT = 1 << 30  # bytes of a producer snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SegmentRange:
     """Segments with base offsets from ``start`` on (None: the first) below ``stop`` (None: all)."""
 
     start: int | None = None
@@ -33,20 +33,20 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class PartReport:
-    """What the audit of a part saw, and what it takes to put it beside its neighbours."""
+class SegmentRangeReport:
+    """The result of auditing one range, with what a merge with its neighbours needs."""
 
     report: VerifyReport
-    first_base: int | None  # None: there are no such segments any more
+    first_base: int | None  # None: those segments are gone
     end_offset: int
-    opened: dict[int, int]  # transactions taken for open at the beginning
+    opened: dict[int, int]  # transactions assumed to be open at the beginning
     opened_at_end: dict[int, int]
-    certain: bool  # nothing was left out on the way
-    layout: Layout | None = None  # None: the report says already what is missing
+    certain: bool  # nothing was skipped
+    layout: Layout | None = None  # None: the report already includes losses
 
 
-def plan_parts(segments: Iterable[tuple[int, int]], target: int) -> list[Part]:
-    """Parts of about ``target`` bytes of (base offset, size), without a gap between them."""
+def plan_parts(segments: Iterable[tuple[int, int]], target: int) -> list[SegmentRange]:
+    """Ranges of about ``target`` bytes from (base offset, size), without a gap between them."""
     starts: list[int] = []
     sizes: list[int] = []
     for base, size in segments:
@@ -55,21 +55,23 @@ def plan_parts(segments: Iterable[tuple[int, int]], target: int) -> list[Part]:
             sizes.append(0)
         sizes[-1] += size
     if not starts:
-        return [Part()]
+        return [SegmentRange()]
     stops: list[int | None] = [*starts[1:], None]
-    return [Part(None if n == 0 else starts[n], stops[n], sizes[n]) for n in range(len(starts))]
+    return [
+        SegmentRange(None if n == 0 else starts[n], stops[n], sizes[n]) for n in range(len(starts))
+    ]
 
 
 def verify_part(
     files: Files,
     directory: str | os.PathLike[str],
-    part: Part,
+    part: SegmentRange,
     *,
     map_sealed: bool = False,
     progress: Progress | None = None,
     states: StateReader | None = None,
-) -> PartReport:
-    """Audit a part in one thread; memory as :func:`verify_partition`. Changes nothing."""
+) -> SegmentRangeReport:
+    """Audit a range in one thread; memory as :func:`verify_partition`. Changes nothing."""
     path = Path(directory)
     opened = {} if part.start is None else _opened_at(files, path, part.start)
     audit = Audit(
@@ -84,18 +86,18 @@ def verify_part(
         states=states,
     )
     report = audit.run()
-    is_whole = part.start is None and part.stop is None
-    if is_whole:
+    is_complete = part.start is None and part.stop is None
+    if is_complete:
         audit.conclude()
     transactions = audit.transactions
-    return PartReport(
+    return SegmentRangeReport(
         report,
         audit.first_base,
         audit.end_offset,
         opened,
         transactions.opened,
         transactions.certain,
-        None if is_whole else audit.layout(),
+        None if is_complete else audit.layout(),
     )
 
 
@@ -105,7 +107,7 @@ def _opened_at(files: Files, directory: Path, base: int) -> dict[int, int]:
         if not files.exists(path):
             return {}
         entries = snapshot.parse(files.read(path, limit=_LIMIT), path=str(path))
-    except (CorruptFileError, StorageError):  # the part in front of it tells
+    except (CorruptFileError, StorageError):  # the audit of the range before it reports this
         return {}
     return {
         entry.producer_id: entry.current_transaction_first_offset
@@ -114,14 +116,14 @@ def _opened_at(files: Files, directory: Path, base: int) -> dict[int, int]:
     }
 
 
-def merge_parts(parts: Sequence[PartReport]) -> VerifyReport | None:
-    """The report of the whole from all its parts, in order; None if they do not tell.
+def merge_parts(parts: Sequence[SegmentRangeReport]) -> VerifyReport | None:
+    """The report of the partition from all its ranges, in order; None if they do not merge.
 
-    Then segments overlap where parts meet, or transactions reach from one part into another in a
-    way that no snapshot said; or something is missing that a writer may be about to put there.
+    Then segments overlap between ranges, or transactions span ranges in a
+    way that no snapshot says, or something is missing that a writer may be about to write.
     """
     merged = VerifyReport()
-    before: PartReport | None = None
+    before: SegmentRangeReport | None = None
     certain = True
     for part in parts:
         if part.first_base is None:
@@ -130,25 +132,25 @@ def merge_parts(parts: Sequence[PartReport]) -> VerifyReport | None:
             certain = certain and before.certain
             if certain and part.opened != before.opened_at_end:
                 return None
-            if not certain and _tells_of_transactions(part.report):
+            if not certain and _has_transaction_findings(part.report):
                 return None
             if part.first_base < before.end_offset:
-                return None  # damage that decides how both are to be read
+                return None  # the overlap affects how both are read
         merged.merge(part.report, MAX_FINDINGS)
         before = part
     if before is None and parts:
-        merged.merge(parts[0].report, MAX_FINDINGS)  # nothing but, perhaps, side files
+        merged.merge(parts[0].report, MAX_FINDINGS)  # at most side files
     layouts = [part.layout for part in parts if part.layout is not None]
     if layouts:
         layout = join_layouts(layouts)
         losses = find_losses(layout)
         if losses and layout.state is not None:
-            return None  # the audit of the whole looks again
+            return None  # the complete audit checks again
         add_losses(merged, layout, losses)
     return merged
 
 
-def _tells_of_transactions(report: VerifyReport) -> bool:
+def _has_transaction_findings(report: VerifyReport) -> bool:
     return report.finding_count > len(report.findings) or any(
         found.kind in (TRANSACTIONS, SNAPSHOT) for found in report.findings
     )

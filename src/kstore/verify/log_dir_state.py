@@ -1,8 +1,8 @@
-"""What a log directory says of one of its partitions, for an audit of that partition's files.
+"""The state of a partition in its log directory, for an audit of the partition's files.
 
 The marker of a clean stop and the checkpoints bound what the files must hold. They are read
 before the files are listed: a writer raises the recovery point only after the records are on
-disk, so an older one is never beyond a log that is sound.
+disk, so an older one is never beyond the end of a valid log.
 """
 
 import os
@@ -18,7 +18,7 @@ from kstore.files.filenames import TOPICS_FILE
 from kstore.files.files import Files
 from kstore.files.modification_time import is_settled
 
-# A directory with none of these is no log directory, only a folder with partitions in it.
+# A directory with none of these is no log directory, only a folder that contains partitions.
 _SIGNS = (
     filenames.LOCK,
     filenames.CLEAN_SHUTDOWN,
@@ -31,10 +31,10 @@ _CHECKPOINTS = (filenames.RECOVERY_POINTS, filenames.LOG_STARTS, filenames.CLEAN
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """What checkpoints and settings say of a partition; 0 where they say nothing."""
+    """The values of checkpoints and settings for a partition; 0 without an entry."""
 
     directory: str  # the log directory
-    is_clean: bool  # its marker says that every log was closed whole
+    is_clean: bool  # by its marker every log was closed completely
     recovery_point: int  # every record below it was on disk
     log_start: int
     first_dirty: int  # compaction has worked on the offsets below it
@@ -55,7 +55,7 @@ class StateReader:
         self._listing: tuple[str, tuple[int, int, int], list[str]] | None = None  # the last one
 
     def read(self, partition: Path) -> PartitionState | None:
-        """The state of the partition in a folder; None where that lies in no log directory."""
+        """The state of the partition in a folder; None outside of a log directory."""
         name = filenames.parse_partition_directory(os.path.abspath(partition).rpartition("/")[2])
         root = os.path.dirname(os.path.abspath(partition))
         if name is None or name.state:
@@ -78,9 +78,9 @@ class StateReader:
         )
 
     def list_names(self, partition: Path) -> list[str]:
-        """The names in a partition's folder; listed again only if one came or went since.
+        """The names in a partition's folder; listed again only after a change.
 
-        The parts of a partition that one reader audits one after the other share a listing.
+        The ranges of a partition that one reader audits in sequence share a listing.
         """
         directory = str(partition)
         stamp = self._stamp(directory)
@@ -99,7 +99,7 @@ class StateReader:
     def _stamp(self, path: str) -> tuple[int, int, int]:
         try:
             about = self._files.about(path)
-        except StorageError:  # there is none; what else is wrong shows when it is read
+        except StorageError:  # it does not exist; other errors occur again when it is read
             return (0, 0, 0)
         return about.st_ino, about.st_mtime_ns, about.st_size
 
@@ -124,6 +124,6 @@ class StateReader:
                 topics.load()
                 known = self._topics[root] = stamp, topics
             entry = known[1].get(topic)
-        except KStoreError:  # opening the store says what is wrong with it
+        except KStoreError:  # opening the store reports the error
             return False
         return entry is not None and "compact" in entry.log_config().cleanup_policy

@@ -1,14 +1,14 @@
-"""Which records a partition has lost, by what its segments, side files and checkpoints say.
+"""Finds lost records of a partition from its segments, side files and checkpoints.
 
-Pure functions over facts. Certain damage: the log directory was closed cleanly and the log ends
-below its recovery point, or amid a batch, or a side file has lost its log; kstore's seal of a
-segment says that another one followed at once, and that is not there. A gap between two segments
-that nothing explains, or after an unclean stop a recovery point beyond the end or a side file
-without its log, is a warning: what a follower skipped, or a process that was killed while it
+Pure functions over facts. Certain: the log directory was closed cleanly and the log ends
+below its recovery point, or within a batch, or a side file has lost its log; or the header
+checksums of a segment name a next segment that is missing. Only a warning: a gap between two
+segments without a reason; and after an unclean stop a recovery point beyond the end, or a side file
+without its log. A follower that skipped offsets, or a process that was killed while it
 truncated or deleted, leaves the same.
 
 Not reported: what compaction, retention and deleting records leave, gaps that ``repair`` or a
-follower noted, what recovery cut and kept aside.
+follower recorded, and what recovery cut and quarantined.
 """
 
 import os
@@ -30,34 +30,34 @@ MISSING = "missing"
 
 @dataclass(frozen=True, slots=True)
 class SegmentEnd:
-    """Where a segment ends, by an audit of its log file."""
+    """The end of a segment, by an audit of its log file."""
 
     base_offset: int
     next_offset: int  # after its last batch
     size: int
-    tail: int = 0  # bytes behind the last whole batch
+    tail: int = 0  # bytes behind the last complete batch
     is_sound: bool = True  # it was walked up to its end, or to its tail
-    has_gaps: bool = False  # offsets within it are in no record
-    following: int | None = None  # base offset of the next segment, as its seal says
+    has_gaps: bool = False  # some offsets within it have no record
+    following: int | None = None  # base offset of the next segment, by its header checksums
     inode: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What is known of a partition's segments as a whole."""
+    """The facts about all segments of a partition."""
 
     directory: str
     state: PartitionState | None
     segments: tuple[SegmentEnd, ...]  # by base offset
     orphans: tuple[tuple[int, str], ...] = ()  # side files without their log: base offset, name
-    cut: frozenset[Cut] = frozenset()  # what recovery cut from segments, and keeps
+    cut: frozenset[Cut] = frozenset()  # what recovery cut from segments, and kept
     known_gaps: tuple[Range, ...] = ()
-    lost: tuple[LostRange, ...] = ()  # noted by a writer that found them gone
-    unreadable: tuple[tuple[str, str], ...] = ()  # side files that say nothing: path and reason
+    lost: tuple[LostRange, ...] = ()  # recorded by a writer that found the loss
+    unreadable: tuple[tuple[str, str], ...] = ()  # invalid side files: path and reason
 
 
 class Loss(NamedTuple):
-    """Records that are gone, or may be. ``base_offset`` is that of the segment concerned."""
+    """Records that are lost, or may be. ``base_offset`` is that of the segment concerned."""
 
     is_certain: bool
     base_offset: int
@@ -65,27 +65,27 @@ class Loss(NamedTuple):
     position: int | None
     offset: int | None
     sentence: str
-    is_end: bool = False  # by the recovery point, which is the whole log's
+    is_end: bool = False  # shown by the recovery point, which is that of the entire log
 
 
 def find_orphans(names: Iterable[str]) -> tuple[tuple[int, str], ...]:
-    """Indexes whose log is not there, one for each segment: its base offset and name."""
+    """Indexes whose log is missing, one for each segment: its base offset and name."""
     return tuple(sorted(find_indexes_without_log(names).items()))
 
 
 def join_layouts(parts: Sequence[Layout]) -> Layout:
-    """The layout of the whole from those of its parts, in order.
+    """The layout of a partition from those of its ranges, in order.
 
-    The oldest state counts, which was read before any file was listed, and the newest listing.
+    Uses the oldest state, which was read before any file was listed, and the newest listing.
     """
     segments = tuple(each for part in parts for each in part.segments)
     return replace(parts[-1], state=parts[0].state, segments=segments)
 
 
 def find_losses(layout: Layout) -> list[Loss]:
-    """What is missing, in the order of offsets."""
+    """All losses, in the order of offsets."""
     # Kafka's LogSegment renames and deletes the log before its indexes: a broker that is killed
-    # twice leaves an index alone, and removes it at its next start.
+    # twice leaves an index without its log, and removes it at its next start.
     is_clean = layout.state is None or layout.state.is_clean
     doubt = "" if is_clean else ", unless a broker was killed while it deleted the segment"
     losses = [
@@ -95,7 +95,7 @@ def find_losses(layout: Layout) -> list[Loss]:
             os.path.join(layout.directory, filenames.log_name(base)),
             None,
             base,
-            f"the segment's log file is not there, though {name} is: its records are gone{doubt}",
+            f"the segment's log file is missing, though {name} exists: its records are lost{doubt}",
         )
         for base, name in layout.orphans
     ]
@@ -146,12 +146,12 @@ def _gaps(layout: Layout) -> list[Loss]:
     orphans = [base for base, _ in layout.orphans]  # ascending
     cut = CutBytes(layout.cut)
     known_gaps = merge_ranges(layout.known_gaps)
-    there = bases.union(orphans)
+    known_bases = bases.union(orphans)
     last_thinned = _last_thinned(layout.segments)
     log_start = 0 if layout.state is None else layout.state.log_start
     for one in layout.segments:
         end = one.next_offset
-        if not one.is_sound or one.following != end or one.following in there:
+        if not one.is_sound or one.following != end or one.following in known_bases:
             continue
         losses.append(
             Loss(
@@ -160,8 +160,8 @@ def _gaps(layout: Layout) -> list[Loss]:
                 _log_path(layout, one),
                 one.size,
                 end,
-                f"the segment that followed at offset {end} when this one was sealed is not "
-                "there: its records are gone",
+                f"the segment that followed at offset {end} when this one was rolled is "
+                "missing: its records are lost",
             )
         )
     certain = {loss.base_offset for loss in losses}
@@ -183,14 +183,14 @@ def _gaps(layout: Layout) -> list[Loss]:
                 one.size,
                 first,
                 f"the segment ends before offset {first} and the next one begins at {end}; "
-                "nothing says why: a segment between them may have been lost",
+                "the reason is unknown: a segment between them may have been lost",
             )
         )
     return losses
 
 
 def _last_thinned(segments: Sequence[SegmentEnd]) -> int:
-    """Base offset of the last segment that was compacted, by the records it lacks; -1 if none.
+    """Base offset of the last segment that was compacted, as records are missing; -1 if none.
 
     Only compaction leaves an empty segment that is not the last.
     """
@@ -205,16 +205,16 @@ def _last_thinned(segments: Sequence[SegmentEnd]) -> int:
 
 
 def _has_any(ascending: Sequence[int], first: int, end: int) -> bool:
-    """Whether there is any number from first up to end."""
+    """Whether a number from first up to end is among them."""
     slot = bisect_left(ascending, first)
     return slot < len(ascending) and ascending[slot] < end
 
 
 def _is_explained(layout: Layout, one: SegmentEnd, first: int, end: int) -> bool:
-    """Whether anything says why no record has the offsets from first up to end."""
+    """Whether the reason is known why no record has the offsets from first up to end."""
     state = layout.state
     return (
-        one.following == end  # so it was when it was sealed
+        one.following == end  # it was so when the segment was rolled
         or (state is not None and (state.is_compacted or end <= state.first_dirty))
         or (state is not None and end <= state.log_start)
     )
@@ -223,7 +223,7 @@ def _is_explained(layout: Layout, one: SegmentEnd, first: int, end: int) -> bool
 def _lost_end(layout: Layout, state: PartitionState) -> list[Loss]:
     last = layout.segments[-1] if layout.segments else None
     if last is not None and not last.is_sound:
-        return []  # the audit of its bytes has said so
+        return []  # reported by the audit of its bytes
     losses = []
     path = layout.directory if last is None else _log_path(layout, last)
     base = 0 if last is None else last.base_offset
@@ -237,16 +237,16 @@ def _lost_end(layout: Layout, state: PartitionState) -> list[Loss]:
                 path,
                 position,
                 last.next_offset,
-                f"the last {last.tail} bytes are no whole batch, though the directory was closed "
-                "cleanly",
+                f"the last {last.tail} bytes are no complete batch, though the directory was "
+                "closed cleanly",
             )
         )
     if end < state.recovery_point:
         what = "there is no segment" if last is None else f"the log ends at offset {end}"
         how = (
-            "the directory was closed cleanly, so what was between is gone"
+            "the directory was closed cleanly, so the records between are lost"
             if state.is_clean
-            else "what was between is gone, unless the writer was killed while it truncated the log"
+            else "the records between are lost, unless the writer was killed during a truncation"
         )
         sentence = f"{what}, below the recovery point {state.recovery_point}: {how}"
         losses.append(Loss(state.is_clean, base, path, position, end, sentence, True))

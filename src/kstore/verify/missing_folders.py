@@ -1,8 +1,8 @@
-"""Partitions whose whole folder is gone, by what the log directory says of them.
+"""Finds partitions without a folder, according to their log directory.
 
-The recovery-point checkpoint of a directory names the partitions that lay in it. ``kstore.topics``
-is the same in every directory of a store and says how many partitions a topic has, not where they
-are: a partition that only this file names may be in a directory that was not given.
+The recovery-point checkpoint of a directory names the partitions that were in it. ``kstore.topics``
+is the same in every directory of a store and has the number of a topic's partitions, not their
+directories: a partition that only this file names may be in a directory that was not given.
 """
 
 import os
@@ -22,7 +22,7 @@ from kstore.verify.partition import Finding, VerifyReport
 
 @dataclass(frozen=True, slots=True)
 class MissingFolder:
-    """A partition that has no folder. Where ``is_certain`` is False it may have been removed."""
+    """A partition without a folder. Where ``is_certain`` is False it may have been removed."""
 
     topic: str
     partition: int
@@ -40,14 +40,14 @@ class MissingFolder:
         so_many = f"the recovery point is {self.recovery_point}"
         if self.is_certain:
             return (
-                f"the folder is gone: {TOPICS_FILE} has the partition, {so_many}, and the "
+                f"the folder is missing: {TOPICS_FILE} has the partition, {so_many}, and the "
                 "directory was closed cleanly"
             )
         return f"there is no such folder, and {so_many}: it may have been removed on purpose"
 
     @property
     def report(self) -> VerifyReport:
-        """What an audit says of the partition."""
+        """The audit report of the partition."""
         report = VerifyReport()
         if self.is_certain:
             report.add(MISSING, self.path, None, None, self.sentence)
@@ -59,41 +59,41 @@ class MissingFolder:
 def find_missing_folders(files: Files, directories: Sequence[str]) -> list[MissingFolder]:
     """The partitions that log directories name, and that are in none of them.
 
-    It is certain where ``kstore.topics`` and a checkpoint have the partition and the directory was
-    closed cleanly; else a recovery point above 0 or ``kstore.topics`` alone makes it possible. A
-    directory that somebody has open is left out, for its writer may be deleting the topic, and so
-    is one that cannot be read. A partition that is being deleted, moved or put aside is not
+    Certain where ``kstore.topics`` and a checkpoint have the partition and the directory was
+    closed cleanly; possible with a recovery point above 0, or with ``kstore.topics`` alone.
+    Skips a directory that another process has open, as its writer may be deleting the topic, and
+    one that cannot be read. A partition that is being deleted, moved or quarantined is not
     missing.
     """
     known: dict[str, dict[tuple[str, int], int]] = {}
     topics: TopicsFile | None = None
-    there: set[tuple[str, int]] = set()
+    existing: set[tuple[str, int]] = set()
     is_open = False
     for root in directories:  # checkpoints are read before the folders are listed
         if files.kind(root) != "directory":
-            return []  # offline: what is missing elsewhere may be here
+            return []  # offline: it may have the partitions that are missing elsewhere
         if files.probe(os.path.join(root, filenames.LOCK)):
             is_open = True
             continue
         try:
             known[root] = read_offsets(files, os.path.join(root, filenames.RECOVERY_POINTS))
-        except CorruptFileError:  # the audits of its partitions warn of it
+        except CorruptFileError:  # the audits of its partitions report it
             continue
     try:
         topics = TopicsFile([LogDir(files, root, writable=False) for root in directories])
         topics.load()
-    except KStoreError:  # opening the store says what is wrong with it
+    except KStoreError:  # opening the store reports the error
         topics = None
     for root in directories:
         for name in files.list_directories(root):
             parsed = filenames.parse_partition_directory(name)
             if parsed is not None:
-                there.add((parsed.topic, parsed.partition))
+                existing.add((parsed.topic, parsed.partition))
     missing = []
     for root, points in known.items():
         is_clean = files.exists(os.path.join(root, filenames.CLEAN_SHUTDOWN))
         for key, point in sorted(points.items()):
-            if key in there or key[0] == filenames.CLUSTER_METADATA.rpartition("-")[0]:
+            if key in existing or key[0] == filenames.CLUSTER_METADATA.rpartition("-")[0]:
                 continue
             state = _state_of(topics, *key)
             is_certain = is_clean and state == LIVE
@@ -101,7 +101,7 @@ def find_missing_folders(files: Files, directories: Sequence[str]) -> list[Missi
                 path = os.path.join(root, filenames.partition_directory(*key))
                 missing.append(MissingFolder(*key, path, point, is_certain))
     if topics is not None and not is_open:
-        named = there.union(*known.values())
+        named = existing.union(*known.values())
         for key in _partitions_of(topics):
             if key not in named:
                 path = os.path.join(directories[0], filenames.partition_directory(*key))
@@ -114,14 +114,14 @@ def _partitions_of(topics: TopicsFile) -> Iterator[tuple[str, int]]:
     for topic in sorted(topics.names()):
         try:
             entry = topics.get(topic)
-        except CorruptFileError:  # opening the store says what is wrong with it
+        except CorruptFileError:  # opening the store reports the error
             continue
         if entry is not None and entry.state == LIVE:
             yield from ((topic, partition) for partition in range(entry.partitions))
 
 
 def _state_of(topics: TopicsFile | None, topic: str, partition: int) -> str | None:
-    """What ``kstore.topics`` says of a partition; None where it does not have it."""
+    """The state of a partition's topic in ``kstore.topics``; None where it lacks the partition."""
     try:
         entry = None if topics is None else topics.get(topic)
     except CorruptFileError:

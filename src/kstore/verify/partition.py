@@ -1,10 +1,10 @@
 """A read-only audit of one partition directory: every checksum, record, offset and index entry.
 
-Nothing is changed and no lock is taken, so it runs beside a writer. An incomplete batch at the
-end of the last segment is not damage: it is not yet there. What lies behind a publication's fence
-is looked at as all else, and counted by itself. While a writer has the directory open, what looks
-wrong is looked at again, with pauses; after an unclean stop, what recovery makes from the log is
-no damage either. Which records are gone: :mod:`kstore.verify.losses`.
+It changes nothing and takes no lock, so it runs beside a writer. An incomplete batch at the
+end of the last segment is an append in progress, not corruption. Bytes behind a publication's
+barrier are checked like all others, and counted separately. While a writer has the directory open,
+what looks wrong is checked again, with pauses; after an unclean stop, what recovery rebuilds is not
+corruption either. For lost records see :mod:`kstore.verify.losses`.
 """
 
 import os
@@ -38,21 +38,21 @@ from kstore.verify.losses import (
 from kstore.verify.segment import SegmentAudit
 from kstore.verify.transactions import SNAPSHOT, TRANSACTIONS, TransactionAudit
 
-WINDOW = 1 << 20  # bytes looked at in one go; stays in a core's cache between two looks
+WINDOW = 1 << 20  # bytes read at a time; stays in a core's cache between two passes
 MAX_FINDINGS = 1000  # kept of one partition; all are counted
-LOOKS = 5  # more at what may be in flight: about 0.3 s with the pauses between them
+LOOKS = 5  # further checks of what may be in flight: about 0.3 s with the pauses between them
 
-# Kinds of what is made from the log: a writer may be about to write it, recovery makes it anew.
+# Kinds of derived files: a writer may be about to write them, and recovery rebuilds them.
 _OF_TRANSACTIONS = frozenset({TRANSACTIONS, SNAPSHOT})
 _DERIVED = _OF_TRANSACTIONS | {"index", "time index", "epochs"}
 
-Progress = Callable[[int, int], None]  # bytes done, bytes in all
+Progress = Callable[[int, int], None]  # bytes done, bytes in total
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong: ``kind`` is structure, batch, offsets, seal, index, time index,
-    epochs, transaction index, snapshot, publication, missing (records are gone), checkpoint or
+    """One fault: ``kind`` is structure, batch, offsets, seal, index, time index,
+    epochs, transaction index, snapshot, publication, missing (records are lost), checkpoint or
     record (of ``__consumer_offsets``); ``position`` is a byte in ``path``."""
 
     kind: str
@@ -64,21 +64,21 @@ class Finding:
 
 @dataclass(slots=True)
 class VerifyReport:
-    """What an audit saw. Nobody changes it once it is handed out.
+    """The result of an audit. Final once it is returned.
 
-    ``findings`` are certain damage. ``warnings`` may be a loss, and may be none: nothing on disk
-    says which. ``in_flight`` still looked wrong after several looks, while a writer had the
-    directory open that may be about to write it. ``recovery_due`` is what the next one who opens
-    the directory for writing makes anew from the log, after an unclean stop.
+    ``findings`` are certain corruption or loss. ``warnings`` are possible losses: nothing on disk
+    decides. ``in_flight`` still looked wrong after several checks while a writer, which may be
+    about to write it, had the directory open. ``recovery_due`` is what the next process that opens
+    the directory for writing rebuilds from the log, after an unclean stop.
     """
 
     segments: int = 0
     batches: int = 0
     bytes: int = 0  # of log files
     not_yet_there: int = 0  # bytes of an incomplete batch at the end of the last segment
-    unpublished: int = 0  # bytes behind a publication's fence: readers do not show them
-    unsealed_segments: int = 0  # without a seal that fits; the last one never has one
-    unsealed_batches: int = 0  # offset, size and leader epoch of these are cross-checked only
+    unpublished: int = 0  # bytes behind a publication's barrier, which readers do not show
+    unsealed_segments: int = 0  # without valid header checksums; the last one never has any
+    unsealed_batches: int = 0  # their offset, size and leader epoch are only cross-checked
     finding_count: int = 0
     findings: list[Finding] = field(default_factory=list)  # at most MAX_FINDINGS of each list
     warning_count: int = 0
@@ -88,11 +88,11 @@ class VerifyReport:
 
     @property
     def ok(self) -> bool:
-        """Whether no damage is certain; there may be warnings."""
+        """Whether nothing is certainly wrong; there may be warnings."""
         return self.finding_count == 0
 
     def raise_if_corrupt(self) -> None:
-        """Raise CorruptRecordError for the first finding, if there is one. Not for warnings."""
+        """Raise CorruptRecordError for the first finding, if any. Not for warnings."""
         if self.findings:
             first = self.findings[0]
             more = f" (and {self.finding_count - 1} more)" if self.finding_count > 1 else ""
@@ -121,7 +121,7 @@ class VerifyReport:
             self.warnings.append(finding)
 
     def merge(self, other: "VerifyReport", most: int) -> None:
-        """Add what another audit saw, of other segments; at most so many of each list."""
+        """Add the report on other segments; at most so many of each list."""
         for name in _COUNTS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for name in ("findings", "warnings", "in_flight", "recovery_due"):
@@ -136,14 +136,14 @@ _COUNTS = (
 
 
 def wait(look: int) -> None:
-    """The pause before another look: 10 ms, then twice as long each time."""
+    """The pause before another check: 10 ms, then twice as long each time."""
     time.sleep(0.01 * 2**look)
 
 
 def add_losses(
     report: VerifyReport, layout: Layout, losses: list[Loss], in_flight_from: int | None = None
 ) -> None:
-    """Put what is missing into the report, and what the checkpoints could not say.
+    """Add losses to the report, and checkpoints that cannot be used.
 
     From the base offset ``in_flight_from`` on a writer may be about to change the segments.
     """
@@ -170,22 +170,22 @@ def verify_partition(
     states: StateReader | None = None,
     pause: Callable[[int], None] = wait,
 ) -> VerifyReport:
-    """Check every byte of a partition that has a meaning, and whether records are gone.
+    """Check every byte of a partition that has a meaning, and whether records are lost.
 
     Parameters
     ----------
     threads
-        How many checksum and decode at the same time; the calling one only walks headers.
+        How many check checksums and decode in parallel; the calling one only walks headers.
     map_sealed
-        Map all segments but the last. To be False where the owner of the directory may cut any
+        Map all segments but the last. False where the owner of the directory may truncate any
         file in place (a running Kafka broker): then everything is read.
     progress
-        Called now and then with the bytes done and the bytes in all.
+        Called at intervals with the bytes done and the bytes in total.
     states
         Reads the checkpoints of the log directory; one for many partitions parses them once.
     pause
-        Called with the number of the look before what may be in flight is looked at again; at
-        most LOOKS times for a segment, and only while somebody has the directory open.
+        Called before each further check of what may be in flight, with its number; at
+        most LOOKS times for a segment, and only while another process has the directory open.
 
     Memory: a few windows of 4 MiB, or one batch where it is larger. Safe from several threads.
     """
@@ -195,7 +195,7 @@ def verify_partition(
 
 
 class Audit(SegmentAudit):
-    """One audit, of all segments of a partition or some that follow one another."""
+    """One audit, of all segments of a partition or of some adjacent ones."""
 
     def __init__(
         self,
@@ -214,7 +214,7 @@ class Audit(SegmentAudit):
     ) -> None:
         """``start`` and ``stop``: only segments from this base offset on, and below that one.
 
-        ``opened`` are then the transactions that are open where these begin.
+        ``opened`` are then the transactions that are open at its start.
         """
         self.files = files
         self.directory = directory
@@ -227,14 +227,14 @@ class Audit(SegmentAudit):
         self.window = WINDOW
         self.first_base: int | None = None
         self.end_offset = 0
-        self.is_certain = True  # nothing in front of it was left out
+        self.is_certain = True  # nothing before it was skipped
         self.ends: list[SegmentEnd] = []
         self.report = VerifyReport()
         self.epochs: LeaderEpochs | None = None
         self.total = self.done = 0  # bytes
 
     def run(self) -> VerifyReport:
-        """Audit the segments. What is missing between them is not yet in the report."""
+        """Audit the segments; the report does not include losses yet."""
         self.state = self.states.read(self.directory)  # before the files are listed
         self.was_open = self.states.is_open(self.state)
         self._list(self.states.list_names(self.directory))
@@ -278,35 +278,35 @@ class Audit(SegmentAudit):
         found = self.files.identity_of(self._path(base))
         return 0 if found is None else found[1]
 
-    # --- a look, and another -------------------------------------------------------------------
+    # --- checking again ------------------------------------------------------------------------
 
     def _visit(self, base: int, pool: ThreadPoolExecutor | None) -> None:
-        """Audit a segment; again where it looks wrong and somebody may be writing it."""
+        """Audit a segment; again where it looks wrong and a writer has the directory open."""
         transactions = self.transactions
         opened = transactions.opened if transactions.is_begun else None
         certain, before = transactions.certain, self.end_offset
-        whole, self.report = self.report, VerifyReport()
+        complete, self.report = self.report, VerifyReport()
         try:
             end = self._segment(base, base == self.bases[-1], pool)
         finally:
-            found, self.report = self.report, whole
-        if end is None:  # retention or compaction took it away
+            found, self.report = self.report, complete
+        if end is None:  # retention or compaction removed it
             transactions.damaged()
             return
         if found.findings and self.looks:
-            self._look_again(base, found, opened, certain, before)
+            self._check_again(base, found, opened, certain, before)
         self.report.merge(found, MAX_FINDINGS)
         self.ends.append(end)
         self.end_offset = end.next_offset
 
     def _another(self, base: int) -> "Audit":
-        """An audit of one segment, with a listing of its own."""
+        """An audit of one segment, with its own listing."""
         return Audit(
             self.files, self.directory, 1, self.map_sealed, None, base, base + 1, {},
             states=self.states, looks=0,
         )  # fmt: skip
 
-    def _look_again(
+    def _check_again(
         self,
         base: int,
         found: VerifyReport,
@@ -314,7 +314,7 @@ class Audit(SegmentAudit):
         certain: bool,
         before: int,
     ) -> None:
-        """Replace what was found in a segment by what several more looks at it find."""
+        """Replace the findings of a segment by those of several further audits of it."""
         newest, has_changed = self.bases[-2:], False
         if self.was_open or self._is_open():
             stamps = self._stamps(base)
@@ -339,7 +339,7 @@ class Audit(SegmentAudit):
         return self.states.is_open(self.state)
 
     def _sort(self, base: int, found: VerifyReport, newest: int, has_changed: bool) -> None:
-        """Take out of the findings of a segment what is in flight, or what recovery mends."""
+        """Separate the findings of a segment: in flight, fixed by recovery, or corruption."""
         if self.state is None or not found.findings:
             return
         is_open = self._is_open()
@@ -363,16 +363,16 @@ class Audit(SegmentAudit):
         found.findings = damage
 
     def _was_replaced(self) -> bool:
-        """Whether another file stands in the place of one that was walked: it was compacted."""
+        """Whether a walked file was replaced by another one: the log was compacted."""
         return any(
             (self.files.identity_of(self._path(end.base_offset)) or (0,))[0] != end.inode
             for end in self.ends
         )
 
-    # --- the whole -----------------------------------------------------------------------------
+    # --- the partition -------------------------------------------------------------------------
 
     def layout(self) -> Layout:
-        """What the audit and the last listing say of the segments as a whole."""
+        """The facts about all segments, by the audit and the last listing."""
         unreadable = () if self.state is None else self.state.unreadable
         known_gaps: list[Range] = []
         lost: list[LostRange] = []
@@ -393,14 +393,14 @@ class Audit(SegmentAudit):
         )
 
     def conclude(self) -> VerifyReport:
-        """Add what is missing, to the report of an audit of all segments."""
+        """Add losses to the report of an audit of all segments."""
         layout = self.layout()
         losses = find_losses(layout)
         for look in range(self.looks):
             if not losses or not self._may_change():
                 break
             self.pause(look)
-            self._look_at_ends()
+            self._audit_ends()
             layout = self.layout()
             losses = find_losses(layout)
         newest = self.bases[-2:] or [0]
@@ -408,14 +408,14 @@ class Audit(SegmentAudit):
         return self.report
 
     def _may_change(self) -> bool:
-        """Whether somebody has the directory open, or has had it open since the audit began."""
+        """Whether another process has the directory open, or has had it open since the start."""
         if self.state is None:
             return False
         marker = os.path.join(self.state.directory, filenames.CLEAN_SHUTDOWN)
         return self.was_open or self._is_open() or self.state.is_clean != self.files.exists(marker)
 
-    def _look_at_ends(self) -> None:
-        """List the segments again, and audit those that were not there, or may have grown."""
+    def _audit_ends(self) -> None:
+        """List the segments again, and audit those that are new or may have grown."""
         self.state = self.states.read(self.directory)
         self._list(self.files.listdir(self.directory))
         known = {end.base_offset: end for end in self.ends}
@@ -436,7 +436,7 @@ class Audit(SegmentAudit):
             self.ends += another.ends
 
     def _note_fence(self, bases: list[int]) -> None:
-        """Count what a publication that is not over has written so far."""
+        """Count what a publication in progress has written so far."""
         try:
             fence = read_barrier(self.files, str(self.directory))
         except (CorruptFileError, NewerFormatError) as error:

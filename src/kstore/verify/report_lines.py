@@ -37,7 +37,7 @@ def state_of(report: "VerifyReport") -> str:
 
 
 def finding_lines(report: "VerifyReport") -> list[str]:
-    """A line for each thing that is wrong, may be, or will be mended."""
+    """A line for each fault, possible fault, and fault that recovery fixes."""
     lines = []
     for label, name in _LISTS:
         for found in getattr(report, name):

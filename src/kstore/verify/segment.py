@@ -1,4 +1,4 @@
-"""The audit of one segment: its batches, indexes and seal, and what its transactions say."""
+"""The audit of one segment: its batches, indexes, header checksums and transactions."""
 
 import errno
 from abc import ABC, abstractmethod
@@ -23,7 +23,7 @@ from kstore.verify.transactions import TransactionAudit
 if TYPE_CHECKING:
     from kstore.verify.partition import Progress, VerifyReport
 
-LARGEST_CHUNK = 1 << 23  # without an index's help more is looked at piece by piece
+LARGEST_CHUNK = 1 << 23  # more bytes without an index entry are read window by window
 
 
 def check_order(report: "VerifyReport", path: Path, base: int, previous_end: int) -> None:
@@ -39,7 +39,7 @@ def check_order(report: "VerifyReport", path: Path, base: int, previous_end: int
 
 
 class SegmentAudit(ABC):
-    """What the audit of a segment needs, and does. Used by one thread."""
+    """The state and the steps of a segment's audit. Used by one thread."""
 
     files: Files
     directory: Path
@@ -47,7 +47,7 @@ class SegmentAudit(ABC):
     threads: int
     map_sealed: bool
     window: int  # bytes
-    looks: int  # how often what may be in flight is looked at again
+    looks: int  # how often what may be in flight is checked again
     pause: Callable[[int], None]
     progress: "Progress | None"
     report: "VerifyReport"  # of this segment
@@ -67,7 +67,7 @@ class SegmentAudit(ABC):
     # --- one segment --------------------------------------------------------------------------
 
     def _segment(self, base: int, last: bool, pool: ThreadPoolExecutor | None) -> SegmentEnd | None:
-        """Audit one segment; where it ends. None if it is not in the log any more."""
+        """Audit one segment; returns its end, None if it has left the log."""
         fd = self._open(base)
         if fd is None:
             return None
@@ -77,7 +77,7 @@ class SegmentAudit(ABC):
             self.files.close(fd)
 
     def _open(self, base: int) -> int | None:
-        """A descriptor of a segment; None where it is gone, and does not come back."""
+        """A descriptor of a segment; None where it is gone for good."""
         path, look = self._path(base), 0
         while True:
             try:
@@ -87,7 +87,7 @@ class SegmentAudit(ABC):
                     raise
             if look >= self.looks or not self._is_open():
                 return None
-            self.pause(look)  # a compaction that is putting another file in its place
+            self.pause(look)  # a compaction is replacing the file
             look += 1
 
     def _opened_segment(
@@ -98,19 +98,19 @@ class SegmentAudit(ABC):
         index = self._index(filenames.index_name(base), base, size, last)
         times = self._time_index(filenames.time_index_name(base), base)
         audit = BatchAudit(base, size, index, times)
-        found = self._seal(base, fd, last)
-        guard = None if last or found is None else found.check
-        walk = SegmentWalk(self, base, fd, size, last, audit, guard)
+        found = self._load_checksums(base, fd, last)
+        check = None if last or found is None else found.check
+        walk = SegmentWalk(self, base, fd, size, last, audit, check)
         self.transactions.begin(base)
         done = self.done
         if pool is None:
             walk.on(size, done)
         else:
             self._in_chunks(walk, pool, chunks_of(index, size, self.window), done)
-        if not walk.cut_short:
+        if not walk.was_truncated:
             walk.note_events(audit.finish())
-        if guard is not None and not walk.cut_short:
-            walk.note_seal(guard.finish())
+        if check is not None and not walk.was_truncated:
+            walk.note_checksums(check.finish())
         self.transactions.end(
             base, audit.last_offset + 1, lambda: last and self.files.size(fd) > size
         )
@@ -122,23 +122,25 @@ class SegmentAudit(ABC):
         self.report.segments += 1
         self.report.batches += audit.batches
         self.report.bytes += size
-        if guard is None:
+        if check is None:
             self.report.unsealed_segments += 1
             self.report.unsealed_batches += audit.batches
         self.done += size
-        self.tell(self.done)
+        self.on_progress(self.done)
         return SegmentEnd(
             base,
             audit.last_offset + 1,
             size,
             self.report.not_yet_there,
-            walk.is_sound and not walk.cut_short,
+            walk.is_sound and not walk.was_truncated,
             audit.has_gaps,
             None if found is None else found.following,
             inode,
         )
 
-    def _seal(self, base: int, fd: int, last: bool) -> header_checksums.Seal | None:
+    def _load_checksums(
+        self, base: int, fd: int, last: bool
+    ) -> header_checksums.HeaderChecksums | None:
         if last and filenames.seal_name(base) not in self.names:
             return None
         try:
@@ -155,11 +157,11 @@ class SegmentAudit(ABC):
         chunks: list[tuple[int, int]],
         done: int,
     ) -> None:
-        """Have chunks read and checked side by side; their headers are walked here, in order.
+        """Read and check chunks in parallel; walk their headers here, in order.
 
-        Where a chunk begins and ends the index says, or a guess does. If the walk comes to
-        another place, what was found in the chunk does not count, and its bytes are looked at
-        one after the other.
+        The bounds of a chunk come from the index, or are guessed. If the walk reaches
+        another position, the findings of the chunk do not count, and its bytes are walked
+        window by window.
         """
         jobs: deque[tuple[int, int, Future[tuple[memoryview, list[Bad]]] | None]] = deque()
         waiting = iter(chunks)
@@ -167,7 +169,7 @@ class SegmentAudit(ABC):
             while True:
                 while len(jobs) < 2 * self.threads and (chunk := next(waiting, None)) is not None:
                     large = chunk[1] - chunk[0] > LARGEST_CHUNK
-                    jobs.append((*chunk, None if large else pool.submit(walk.look, *chunk)))
+                    jobs.append((*chunk, None if large else pool.submit(walk.check, *chunk)))
                 if not jobs:
                     return
                 start, end, job = jobs.popleft()
@@ -175,14 +177,14 @@ class SegmentAudit(ABC):
                     window, damage = job.result()
                     taken = walk.take(window) if walk.audit.position == start else 0
                     walk.note_damage([bad for bad in damage if bad[0] < start + taken])
-                    walk.give_back(window)
+                    walk.release(window)
                 walk.on(end, done)
         finally:
             for *_, job in jobs:  # after an error: the descriptor is about to be closed
                 if job is not None:
                     job.exception()
 
-    def tell(self, done: int) -> None:
+    def on_progress(self, done: int) -> None:
         if self.progress is not None:
             self.progress(min(done, self.total), self.total)
 
@@ -216,7 +218,7 @@ class SegmentAudit(ABC):
     # --- indexes ------------------------------------------------------------------------------
 
     def _read(self, path: Path) -> bytes | None:
-        """A side file; None where there is none, or where it has gone since it was listed."""
+        """A side file; None where it does not exist, or has gone since the listing."""
         if path.name not in self.names:
             return None
         try:
@@ -227,13 +229,13 @@ class SegmentAudit(ABC):
             raise
 
     def _index(self, name: str, base: int, log_size: int, last: bool) -> bytes:
-        """Used entries of a sound offset index; b"" of an unsound or missing one."""
+        """Used entries of a valid offset index; b"" of an invalid or missing one."""
         path = self.directory / name
         data = self._read(path)
         if data is None:
             return b""
         index = OffsetIndex(data, base)
-        # Beside a writer the index may know more of the last segment than its size, read before.
+        # Beside a writer the index may be newer than the size of the last segment, read before.
         fault = index.find_fault(None if last else log_size)
         if fault is not None:
             sentence, position, offset = fault
@@ -258,7 +260,7 @@ class SegmentAudit(ABC):
         return data[: 12 * index.count]
 
     def _check_last_time(self, base: int, times: bytes, last_offset: int) -> None:
-        """A rolled segment that has lost its end, if only its time index says so."""
+        """Report a rolled segment that has lost its end, which only its time index shows."""
         index = TimeIndex(times, base)
         if index.count and index[index.count - 1][1] > last_offset:
             self.report.add(

@@ -1,4 +1,4 @@
-"""One segment on its way through an audit: windows of it, walked in order, and what they show."""
+"""Walks one segment for an audit, window by window and in order, and reports what it finds."""
 
 import sys
 from array import array
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 _HEAD = batch_fields.LOG_OVERHEAD
 
-# What the kernel calls it: kind of finding, kind of file, sentence.
+# The kernel's name of an event: kind of finding, kind of file, sentence.
 _EVENTS = {
     "offsets": ("offsets", LOG, "the batch's offsets are out of order or outside the segment"),
     "index position": ("index", INDEX, "the index entry does not point to the start of a batch"),
     "index offset": (
         "index",
         INDEX,
-        "offsets at or above the index entry's lie in front of its position",
+        "offsets at or above the index entry's lie before its position",
     ),
     "time index": (
         "time index",
         TIME_INDEX,
-        "a record up to this offset is newer than the time index entry says",
+        "a record up to this offset is newer than the time index entry",
     ),
 }
 
@@ -42,7 +42,7 @@ Bad = tuple[int, int, int, str]  # position, size, offset, sentence
 
 
 class SegmentWalk:
-    """One segment on its way: windows of it, walked in order, and what they show."""
+    """The walk of one segment: windows of it, in order, and their findings."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class SegmentWalk:
         size: int,
         last: bool,
         audit: BatchAudit,
-        guard: ChecksumCheck | None,
+        check: ChecksumCheck | None,
     ) -> None:
         self.of = audit_of
         self.files = audit_of.files
@@ -60,18 +60,18 @@ class SegmentWalk:
         self.path = audit_of.directory / filenames.log_name(base)
         self.base, self.fd, self.size, self.last = base, fd, size, last
         self.audit = audit
-        self.guard = guard
-        self.cut_short = False  # its owner cut the file meanwhile
+        self.checksums = check
+        self.was_truncated = False  # its owner truncated the file meanwhile
         self.is_sound = True  # the offsets up to its end are known
         self.spare: deque[memoryview] = deque()  # buffers: fresh memory costs as much as reading
-        self.whole: memoryview | None = None
+        self.mapped: memoryview | None = None
         if audit_of.map_sealed and self.files.native and not last and size > 0:
-            self.whole = memoryview(self.files.map(fd, size))
+            self.mapped = memoryview(self.files.map(fd, size))
 
     def read(self, position: int, size: int) -> memoryview:
-        """A window of the file: of its map, or read into a buffer; shorter where it ends."""
-        if self.whole is not None:
-            return self.whole[position : position + size]
+        """A window of the file, of its map or read into a buffer; shorter at its end."""
+        if self.mapped is not None:
+            return self.mapped[position : position + size]
         try:
             buffer = self.spare.pop()
         except IndexError:
@@ -81,33 +81,34 @@ class SegmentWalk:
         found = self.files.preadv_into(self.fd, buffer[:size], position)
         return buffer[:found]
 
-    def give_back(self, window: memoryview) -> None:
-        if self.whole is None:
+    def release(self, window: memoryview) -> None:
+        """Reuse the buffer of a window."""
+        if self.mapped is None:
             self.spare.append(memoryview(window.obj))
 
-    def look(self, start: int, end: int) -> tuple[memoryview, list[Bad]]:
-        """Read a chunk and check what is in it; any thread."""
+    def check(self, start: int, end: int) -> tuple[memoryview, list[Bad]]:
+        """Read and check a chunk; on any thread."""
         window = self.read(start, end - start)
         return window, _damage(window, start, self.path)
 
     def on(self, until: int, done: int) -> None:
-        """Walk and check one window after the other, up to a position or the end."""
+        """Walk and check windows, up to a position or the end."""
         audit = self.audit
-        while not audit.at_end and audit.position < until and not self.cut_short:
+        while not audit.at_end and audit.position < until and not self.was_truncated:
             position = audit.position
             wanted = max(audit.wanted, min(self.of.window, until - position, self.size - position))
             window = self.read(position, wanted)
             if len(window) < min(audit.wanted, self.size - position):
-                self.cut_short = True
+                self.was_truncated = True
                 return
             taken = self.take(window)
             self.note_damage(_damage(window[:taken], position, self.path))
-            self.give_back(window)
-            self.of.tell(done + audit.position)
-        self.of.tell(done + audit.position)
+            self.release(window)
+            self.of.on_progress(done + audit.position)
+        self.of.on_progress(done + audit.position)
 
     def take(self, window: memoryview) -> int:
-        """Walk the whole batches at the beginning of a window; returns their size."""
+        """Walk the complete batches at the beginning of a window; returns their size."""
         audit, taken = self.audit, 0
         while not audit.at_end:
             position = audit.position
@@ -118,26 +119,26 @@ class SegmentWalk:
             self.note_events(events)
             if count:
                 self.of.transactions.feed(rest[:count])
-            if count and self.guard is not None:
-                self.note_seal(self.guard.feed(rest[:count], position))
+            if count and self.checksums is not None:
+                self.note_checksums(self.checksums.feed(rest[:count], position))
             taken += count
             if audit.position != position + count or not (count or events):
-                break  # behind damage, or a batch larger than the window
+                break  # behind corruption, or a batch larger than the window
         return taken
 
     # --- findings -----------------------------------------------------------------------------
 
     def note_damage(self, damage: list[Bad]) -> None:
         for position, size, offset, sentence in damage:
-            if self.last and self._came_meanwhile(position, size):
+            if self.last and self._was_completed(position, size):
                 continue
             self.of.transactions.damaged()
             self.report.add("batch", self.path, position, offset, sentence)
 
-    def _came_meanwhile(self, position: int, most: int) -> bool:
-        """Whether a whole batch stands now where zeros, or a part of it, were read.
+    def _was_completed(self, position: int, most: int) -> bool:
+        """Whether a batch is complete now where zeros or an incomplete one were read.
 
-        A writer that preallocates writes within what was the file's size all the time.
+        A writer that preallocates writes within the file's size.
         """
         size = batch_fields.declared_size(self.files.pread(self.fd, _HEAD, position))
         if not _HEAD < size <= most:
@@ -145,15 +146,15 @@ class SegmentWalk:
         found = memoryview(bytearray(self.files.pread(self.fd, size, position)))
         return len(found) == size and not _damage(found, position, self.path)
 
-    def note_seal(self, groups: list[tuple[int, int]]) -> None:
+    def note_checksums(self, groups: list[tuple[int, int]]) -> None:
         for start, end in groups:
             self.report.add(
                 "seal",
                 self.path,
                 start,
                 None,
-                f"up to position {end} an offset, a size or a leader epoch of a batch is not what "
-                "it was when the segment was sealed",
+                f"up to position {end} the offset, size or leader epoch of a batch has changed "
+                "since the segment was rolled",
             )
 
     def note_events(self, events: list[tuple[str, int, int, int]]) -> None:
@@ -167,7 +168,7 @@ class SegmentWalk:
                     and self.audit.at_end
                     and (
                         self.files.only_zeros(self.fd, position, self.size)
-                        or self._came_meanwhile(position, self.size - position)
+                        or self._was_completed(position, self.size - position)
                     )
                 ):
                     self.report.not_yet_there += self.size - position
@@ -182,7 +183,7 @@ class SegmentWalk:
 
 
 def chunks_of(index: bytes, size: int, window: int) -> list[tuple[int, int]]:
-    """Parts of a segment that begin where the index knows of batches, about a window each."""
+    """Ranges of a segment, about a window each, that begin at batches by the index."""
     if size == 0:
         return []
     numbers = array("i", index)
@@ -198,7 +199,7 @@ def chunks_of(index: bytes, size: int, window: int) -> list[tuple[int, int]]:
 
 
 def _damage(window: memoryview, position: int, path: Path) -> list[Bad]:
-    """Check sums and records of whole batches; (position, size, offset, sentence) of bad ones."""
+    """Check complete batches; returns (position, size, offset, sentence) of corrupt ones."""
     scanner = Scanner(
         window,
         control=True,

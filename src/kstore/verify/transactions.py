@@ -1,7 +1,7 @@
 """The transactional side files of a partition, compared with the markers in its log.
 
-Only what is certain is told: a transaction that began before the first batch that is left, or
-whose batches compaction removed, proves nothing. Behind damage nothing more is compared.
+Only what is certain is reported: a transaction that began before the first remaining batch, or
+whose batches compaction removed, proves nothing. Behind corruption nothing is compared.
 Rules: Kafka's TransactionIndex, ProducerStateManager.
 """
 
@@ -16,7 +16,7 @@ from kstore.producer_state import snapshot
 from kstore.segment import transaction_index
 from kstore.segment.transaction_index import ENTRY_SIZE, AbortedTransaction
 
-Tell = Callable[[str, Path, int | None, int | None, str], None]
+Report = Callable[[str, Path, int | None, int | None, str], None]
 _INT64_MAX = 2**63 - 1
 _LIMIT = 1 << 30  # bytes of a snapshot
 
@@ -32,14 +32,14 @@ class TransactionAudit:
         files: Files,
         directory: Path,
         names: list[str],
-        tell: Tell,
+        report: Report,
         opened: Mapping[int, int] | None = None,
         certain: bool = True,
     ) -> None:
-        """``opened``: the transactions that are open where it begins, if not with the log."""
+        """``opened``: the transactions that are open at its start, if not that of the log."""
         self._files = files
         self._directory = directory
-        self._tell = tell
+        self._report = report
         self._walk = TransactionWalk(-1, opened)
         self._certain = certain
         self._begun = opened is not None  # with the log's first segment
@@ -57,12 +57,12 @@ class TransactionAudit:
 
     @property
     def certain(self) -> bool:
-        """Whether nothing was left out so far."""
+        """Whether nothing was skipped so far."""
         return self._certain
 
     @property
     def is_begun(self) -> bool:
-        """Whether a segment was looked at, or others lie in front of it."""
+        """Whether a segment was walked, or others come before it."""
         return self._begun
 
     @property
@@ -71,7 +71,7 @@ class TransactionAudit:
         return dict(self._walk.open)
 
     def begin(self, base: int) -> None:
-        """A segment begins: its transaction index, and the snapshot of the state before it."""
+        """Begin a segment: its transaction index, and the snapshot of the state before it."""
         if not self._begun:
             self._begun = True
             for offset in sorted(self._snapshots):
@@ -82,18 +82,18 @@ class TransactionAudit:
         self._walk.unproven.clear()
 
     def feed(self, batches: memoryview) -> None:
-        """Whole batches, in the order of the log."""
+        """Walk complete batches, in the order of the log."""
         if self._certain and self._walk.walk(batches, 0, _INT64_MAX) < 0:
             self._certain = False
 
     def damaged(self) -> None:
-        """Something was left out: what follows proves nothing."""
+        """Note that something was skipped: later batches prove nothing."""
         self._certain = False
 
     def end(self, base: int, next_offset: int, has_grown: Callable[[], bool]) -> None:
-        """The segment was walked, and its last batch ends before next_offset.
+        """End a segment that was walked, and whose last batch ends before next_offset.
 
-        ``has_grown`` is asked after the index was read: entries of batches behind may be in it.
+        ``has_grown`` is called after the index was read: it may have entries of later batches.
         """
         path = self._directory / filenames.transaction_index_name(base)
         entries = self._entries(base, path)
@@ -103,7 +103,7 @@ class TransactionAudit:
             if entry.last_offset >= next_offset and has_grown():
                 continue
             if not base <= entry.last_offset < next_offset:
-                self._tell(
+                self._report(
                     TRANSACTIONS,
                     path,
                     entries.index(entry) * ENTRY_SIZE,
@@ -121,66 +121,66 @@ class TransactionAudit:
             entries, fault = transaction_index.load(self._files, path)
             size = self._files.size_of(path)
         except StorageError as error:
-            self._tell(TRANSACTIONS, path, None, None, error.reason)
+            self._report(TRANSACTIONS, path, None, None, error.reason)
             return None
         if fault is not None:
-            self._tell(TRANSACTIONS, path, fault.position, None, fault.reason)
+            self._report(TRANSACTIONS, path, fault.position, None, fault.reason)
             return None
         if size % ENTRY_SIZE:
             sentence = "the file ends within an entry"
-            self._tell(TRANSACTIONS, path, size - size % ENTRY_SIZE, None, sentence)
+            self._report(TRANSACTIONS, path, size - size % ENTRY_SIZE, None, sentence)
         return entries
 
     def _compare(self, path: Path, entries: list[AbortedTransaction]) -> None:
-        told = {(entry.producer_id, entry.last_offset): entry for entry in entries}
+        indexed = {(entry.producer_id, entry.last_offset): entry for entry in entries}
         unproven = set(self._walk.unproven)
         for producer_id, first, marker in self._walk.aborted:
-            entry = told.pop((producer_id, marker), None)
+            entry = indexed.pop((producer_id, marker), None)
             if entry is None and (producer_id, first, marker) in unproven:
-                continue  # Kafka writes none for a marker that was empty when it came
+                continue  # Kafka writes none if the transaction had no records at the marker
             if entry is None:
                 sentence = (
                     f"the transaction of producer {producer_id} from offset {first} on was aborted "
-                    f"at offset {marker}, and no entry says so"
+                    f"at offset {marker}, and has no entry"
                 )
-                self._tell(TRANSACTIONS, path, None, marker, sentence)
+                self._report(TRANSACTIONS, path, None, marker, sentence)
             elif entry.first_offset > first:
                 sentence = (
                     f"the aborted transaction of producer {producer_id} begins at offset {first}, "
                     f"not {entry.first_offset}"
                 )
                 position = entries.index(entry) * ENTRY_SIZE
-                self._tell(TRANSACTIONS, path, position, marker, sentence)
+                self._report(TRANSACTIONS, path, position, marker, sentence)
 
     def _check_snapshot(self, offset: int, opened: dict[int, int] | None) -> None:
-        """By itself, or, with the transactions that are open there, against the log."""
+        """Check a snapshot by itself, or against the transactions that are open in the log."""
         path = self._directory / filenames.snapshot_name(offset)
         try:
             data = self._files.read(path, limit=_LIMIT)
             entries = snapshot.parse(data, path=str(path))
         except CorruptFileError as error:
             if opened is None:
-                self._tell(SNAPSHOT, path, error.position, None, error.reason)
+                self._report(SNAPSHOT, path, error.position, None, error.reason)
             return
         except StorageError as error:
             if opened is None:
-                self._tell(SNAPSHOT, path, None, None, error.reason)
+                self._report(SNAPSHOT, path, None, None, error.reason)
             return
         if opened is None:
             for entry in entries:
                 if entry.last_offset >= offset or entry.current_transaction_first_offset >= offset:
-                    sentence = f"producer {entry.producer_id} is said to be beyond the snapshot"
-                    self._tell(SNAPSHOT, path, None, entry.last_offset, sentence)
+                    sentence = f"producer {entry.producer_id} has offsets beyond the snapshot"
+                    self._report(SNAPSHOT, path, None, entry.last_offset, sentence)
             return
-        told = {
+        in_snapshot = {
             entry.producer_id: entry.current_transaction_first_offset
             for entry in entries
             if entry.current_transaction_first_offset >= 0
         }
         for producer_id, first in opened.items():
-            if told.get(producer_id, _INT64_MAX) > first:
+            if in_snapshot.get(producer_id, _INT64_MAX) > first:
                 sentence = (
                     f"the transaction of producer {producer_id} that is open from offset {first} "
                     "on is missing, or begins later"
                 )
-                self._tell(SNAPSHOT, path, None, first, sentence)
+                self._report(SNAPSHOT, path, None, first, sentence)

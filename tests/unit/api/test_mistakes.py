@@ -59,7 +59,7 @@ def test_offsets_that_are_none(tmp_path: Path) -> None:
             log[2]
         with pytest.raises(OffsetOutOfRangeError, match="offset -3"):
             log[-3]
-        with pytest.raises(TypeError, match="asked for by its offset, not str"):
+        with pytest.raises(TypeError, match="is read by its offset, not str"):
             log["a"]
 
 

@@ -211,8 +211,8 @@ def test_a_log_keeps_its_store_from_being_collected(tmp_path: Path) -> None:
 SCAN = """
 for _ in range(40):
     store["a"][0].extend([kstore.Record(-1, 1, b"k", b"x" * 1000)] * 1000)
-from kstore.log.parallel_scan import _Part
-gate, begun, work = threading.Event(), [], _Part.work
+from kstore.log.parallel_scan import _Range
+gate, begun, work = threading.Event(), [], _Range.work
 
 def gated(part):
     begun.append(part)
@@ -220,7 +220,7 @@ def gated(part):
         gate.wait()
     return work(part)
 
-_Part.work = gated
+_Range.work = gated
 found = store["a"][0].view().scan(threads=2)
 next(found)
 ring = [found]

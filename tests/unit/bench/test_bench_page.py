@@ -47,7 +47,7 @@ def test_points_and_lines_have_titles(tmp_path):
     assert "kstore <1>: 0.50 of roof (2 s)" in titles
     assert "peer: 0.25 of roof (2.5 B/s)" in titles
     assert titles[-1] == "kstore <1>"  # the line of its latencies
-    assert html.count('id="told-') == len(titles) == len(set(html.split('id="told-'))) - 1
+    assert html.count('id="title-') == len(titles) == len(set(html.split('id="title-'))) - 1
 
 
 def test_the_page_shows_the_command_level_and_scale(tmp_path, monkeypatch):
@@ -105,7 +105,7 @@ def test_lines_of_a_plot_look_different():
         for size in (1, 2)
     ]
     html = html_page._Pictures().by_size(made)
-    strokes = html.split('id="told-')[1:]
+    strokes = html.split('id="title-')[1:]
     assert len(strokes) == 13
     dashed = [number for number, part in enumerate(strokes) if "stroke-dasharray" in part]
     assert {10, 11, 12} <= set(dashed)

@@ -33,13 +33,13 @@ def segment(tmp_path):
 
 def dumped(capfdbinary, *words):
     status = main(["dump-log", *map(str, words)])
-    output, complaints = capfdbinary.readouterr()
-    return status, output.decode().splitlines(), complaints.decode().splitlines()
+    output, errors = capfdbinary.readouterr()
+    return status, output.decode().splitlines(), errors.decode().splitlines()
 
 
 def test_shallow(segment, capfdbinary):
-    status, lines, complaints = dumped(capfdbinary, "--files", segment)
-    assert (status, complaints) == (0, [])
+    status, lines, errors = dumped(capfdbinary, "--files", segment)
+    assert (status, errors) == (0, [])
     assert lines[:2] == [f"Dumping {segment}", "Log starting offset: 0"]
     first = segment.read_bytes()[: len(batch(0, b"one", b"two"))]
     crc = int.from_bytes(first[17:21], "big")
@@ -68,7 +68,7 @@ def test_deep_with_contents(segment, capfdbinary):
 def test_pieces_give_the_same_lines(segment, capfdbinary, monkeypatch):
     whole = dumped(capfdbinary, "--print-data-log", "--files", segment)
     for size in (1, 20, 61, 100, 150):
-        monkeypatch.setattr(dump_log, "_PIECE", size)
+        monkeypatch.setattr(dump_log, "_CHUNK", size)
         assert dumped(capfdbinary, "--print-data-log", "--files", segment) == whole
 
 
@@ -76,18 +76,18 @@ def test_pieces_give_the_same_lines(segment, capfdbinary, monkeypatch):
 def test_a_cut_tail_is_counted(segment, cut, capfdbinary):
     data = segment.read_bytes()
     segment.write_bytes(data + data[:cut])
-    status, lines, complaints = dumped(capfdbinary, "--deep-iteration", "--files", segment)
-    assert (status, complaints) == (0, [])
+    status, lines, errors = dumped(capfdbinary, "--deep-iteration", "--files", segment)
+    assert (status, errors) == (0, [])
     assert lines[-1] == f"Found {cut} invalid bytes at the end of {segment.name}"
 
 
 def test_zeros_at_the_end_are_told(segment, capfdbinary):
     data = segment.read_bytes()
     segment.write_bytes(data + bytes(100))
-    status, lines, complaints = dumped(capfdbinary, "--files", segment)
+    status, lines, errors = dumped(capfdbinary, "--files", segment)
     assert status == 1
     assert lines[-1] == f"Found 100 invalid bytes at the end of {segment.name}"
-    assert complaints[0].startswith(f"No batch can start at position {len(data)} of {segment}: ")
+    assert errors[0].startswith(f"No batch can start at position {len(data)} of {segment}: ")
 
 
 def test_a_flipped_byte_shows_as_invalid(segment, capfdbinary):
@@ -102,20 +102,20 @@ def test_unreadable_records_cost_their_batch_only(segment, capfdbinary):
     data = bytearray(segment.read_bytes())
     data[61] = 0x7F  # the first record claims more bytes than it has
     segment.write_bytes(data)
-    status, lines, complaints = dumped(capfdbinary, "--deep-iteration", "--files", segment)
+    status, lines, errors = dumped(capfdbinary, "--deep-iteration", "--files", segment)
     assert status == 1
     assert [line[:11] for line in lines if line[0] == "|"] == [
         f"| offset: {offset}" for offset in (2, 3, 4)
     ]
-    assert "batch with offset 0 at position 0" in complaints[0]
+    assert "batch with offset 0 at position 0" in errors[0]
 
 
 def test_gaps_are_told_at_the_end(tmp_path, capfdbinary):
     path = tmp_path / "00000000000000000007.log"
     path.write_bytes(batch(7, b"a") + batch(10, b"b", b"c"))
-    status, _, complaints = dumped(capfdbinary, "--deep-iteration", "--files", path)
+    status, _, errors = dumped(capfdbinary, "--deep-iteration", "--files", path)
     assert status == 0
-    assert complaints == [f"Non-consecutive offsets in {path}", "  7 is followed by 10"]
+    assert errors == [f"Non-consecutive offsets in {path}", "  7 is followed by 10"]
 
 
 def test_max_bytes(segment, capfdbinary):
@@ -135,24 +135,24 @@ def test_index_against_its_log(segment, capfdbinary):
     size = len(batch(0, b"one", b"two"))
     index = segment.with_suffix(".index")
     index.write_bytes(struct.pack(">iiii", 2, size, 3, 0))
-    _, lines, complaints = dumped(capfdbinary, "--files", index)
+    _, lines, errors = dumped(capfdbinary, "--files", index)
     assert lines == [f"Dumping {index}", f"offset: 2 position: {size}", "offset: 3 position: 0"]
-    assert complaints == [f"Mismatches in :{index}", "  Index offset: 3, log offset: 1"]
-    _, lines, complaints = dumped(capfdbinary, "--verify-index-only", "--files", index)
+    assert errors == [f"Mismatches in :{index}", "  Index offset: 3, log offset: 1"]
+    _, lines, errors = dumped(capfdbinary, "--verify-index-only", "--files", index)
     assert lines == [f"Dumping {index}"]
-    assert len(complaints) == 2
+    assert len(errors) == 2
 
 
 def test_time_index_against_its_log(segment, capfdbinary):
     index = segment.with_suffix(".timeindex")
     index.write_bytes(struct.pack(">qiqiqi", 1001, 1, 1000, 2, 1001, 3))
-    _, lines, complaints = dumped(capfdbinary, "--files", index)
+    _, lines, errors = dumped(capfdbinary, "--files", index)
     assert lines[1:] == [
         "timestamp: 1001 offset: 1",
         "timestamp: 1000 offset: 2",
         "timestamp: 1001 offset: 3",
     ]
-    assert complaints == [
+    assert errors == [
         f"Found out of order timestamp in :{index}",
         "  Index timestamp: 1000, Previously indexed timestamp: 1001",
         f"The following indexed offsets are not found in :{index}",
@@ -170,9 +170,9 @@ def test_sanity_check(segment, kind, capfdbinary):
     bad = struct.pack(">ii", -2, 0) if kind == ".index" else struct.pack(">qiqi", 5, 2, 4, 3)
     for data in (good + b"x", bad):
         index.write_bytes(data)
-        status, _, complaints = dumped(capfdbinary, "--index-sanity-check", "--files", index)
+        status, _, errors = dumped(capfdbinary, "--index-sanity-check", "--files", index)
         assert status == 1
-        assert "orrupt" in complaints[0]
+        assert "orrupt" in errors[0]
 
 
 def test_a_damaged_snapshot_is_told(tmp_path, capfdbinary):
@@ -199,28 +199,28 @@ def test_side_files_of_any_length_are_typed_errors(size):
 def test_a_transaction_index_is_dumped_up_to_its_hole(tmp_path, capfdbinary):
     path = tmp_path / "00000000000000000003.txnindex"
     path.write_bytes(struct.pack(">hqqqq", 0, 9, 3, 5, 6) + bytes(34 * 5))
-    _, lines, complaints = dumped(capfdbinary, "--files", path)
+    _, lines, errors = dumped(capfdbinary, "--files", path)
     assert lines == [
         f"Dumping {path}",
         "version: 0 producerId: 9 firstOffset: 3 lastOffset: 5 lastStableOffset: 6",
     ]
-    assert "out of order" in complaints[0]
-    assert "position 34" in complaints[0]
+    assert "out of order" in errors[0]
+    assert "position 34" in errors[0]
 
 
 def test_unknown_files_are_ignored_by_name(tmp_path, capfdbinary):
     path = tmp_path / "something.else"
-    status, _, complaints = dumped(capfdbinary, "--files", path)
-    assert (status, complaints) == (1, [f"Ignoring unknown file {path}"])
+    status, _, errors = dumped(capfdbinary, "--files", path)
+    assert (status, errors) == (1, [f"Ignoring unknown file {path}"])
     _, _, (complaint,) = dumped(capfdbinary, "--files", tmp_path)
     assert complaint.endswith("; it is a directory: name the files in it")
 
 
 @pytest.mark.parametrize("option", ["--value-decoder-class", "--key-decoder-class"])
 def test_java_classes_are_refused_by_name(segment, option, capfdbinary):
-    status, _, complaints = dumped(capfdbinary, option, "a.B", "--files", segment)
+    status, _, errors = dumped(capfdbinary, option, "a.B", "--files", segment)
     assert status == 1
-    assert complaints[0].startswith(f"{option} runs Java classes and is not supported")
+    assert errors[0].startswith(f"{option} runs Java classes and is not supported")
 
 
 def test_records_that_do_not_decode_say_so(segment, capfdbinary):

@@ -27,8 +27,8 @@ def tool(tmp_path, capfd):
 
     def run(name, *words):
         status = main([name, *map(str, words), "--log-dir", str(tmp_path / "data")])
-        output, complaints = capfd.readouterr()
-        return status, output.splitlines(), complaints.splitlines()
+        output, errors = capfd.readouterr()
+        return status, output.splitlines(), errors.splitlines()
 
     run.path = tmp_path / "data"
     return run
@@ -105,9 +105,9 @@ def test_create_twice(tool):
 )
 def test_wrong_use_of_topics(tool, words, text):
     tool.path.mkdir()
-    status, lines, complaints = tool("topics", *words)
+    status, lines, errors = tool("topics", *words)
     assert status == 1
-    assert any(text in line for line in lines + complaints)
+    assert any(text in line for line in lines + errors)
 
 
 @pytest.mark.parametrize("action", ["--describe", "--delete"])
@@ -121,9 +121,9 @@ def test_a_topic_that_is_not_there(tool, action):
 
 def test_reading_a_directory_that_is_not_there(tool):
     for name in ("topics --list", "get-offsets", "verify"):
-        status, lines, complaints = tool(*name.split())
+        status, lines, errors = tool(*name.split())
         assert status == 1
-        assert "there is no directory" in (lines + complaints)[-1]
+        assert "there is no directory" in (lines + errors)[-1]
     assert not tool.path.exists()
 
 
@@ -141,9 +141,9 @@ def test_lines_become_records(tool, monkeypatch):
 def test_producer_needs_the_topic(tool, monkeypatch):
     tool.path.mkdir()
     feed(monkeypatch, b"one\n")
-    status, _, complaints = tool("console-producer", "--topic", "t")
+    status, _, errors = tool("console-producer", "--topic", "t")
     assert status == 1
-    assert "'kstore topics --create' makes one" in complaints[0]
+    assert "'kstore topics --create' makes one" in errors[0]
 
 
 def test_keys_and_headers():
@@ -186,9 +186,9 @@ def test_wrong_use_of_the_producer(tool, monkeypatch, words):
 
 
 def consumed(tool, *words):
-    status, lines, complaints = tool("console-consumer", "--timeout-ms", 100, *words)
+    status, lines, errors = tool("console-consumer", "--timeout-ms", 100, *words)
     assert status == 0
-    assert complaints == [f"Processed a total of {len(lines)} messages"]
+    assert errors == [f"Processed a total of {len(lines)} messages"]
     return lines
 
 
@@ -264,9 +264,9 @@ def test_a_group_goes_on_where_it_was(filled):
     ],
 )
 def test_wrong_use_of_the_consumer(filled, words, text):
-    status, _, complaints = filled("console-consumer", *words)
+    status, _, errors = filled("console-consumer", *words)
     assert status == 1
-    assert any(text in line for line in complaints)
+    assert any(text in line for line in errors)
 
 
 @pytest.mark.parametrize("reset", ["latest", "earliest"])
@@ -311,8 +311,8 @@ def test_follows_a_writer_until_interrupted(filled):
             lines = iter(process.stdout.readline, b"late\n")
             assert set(lines) <= {b"one %d\n" % n for n in range(5)}
         process.send_signal(signal.SIGINT)
-        _, complaints = process.communicate()
-        assert complaints.startswith(b"Processed a total of ")
+        _, errors = process.communicate()
+        assert errors.startswith(b"Processed a total of ")
         assert process.returncode == 130
     finally:
         watchdog.cancel()
@@ -359,17 +359,17 @@ def test_offsets(filled, words, lines):
     ],
 )
 def test_wrong_use_of_get_offsets(filled, words):
-    status, lines, complaints = filled("get-offsets", *words)
+    status, lines, errors = filled("get-offsets", *words)
     assert (status, lines) == (1, [])
-    assert len(complaints) == 1
+    assert len(errors) == 1
 
 
 # --- verify -------------------------------------------------------------------------------
 
 
 def test_verify_says_ok(filled):
-    status, lines, complaints = filled("verify")
-    assert (status, complaints) == (0, [])
+    status, lines, errors = filled("verify")
+    assert (status, errors) == (0, [])
     assert lines[0].startswith("orders-0: ok (1 segment, 10 batches, ")
     assert lines[-1].startswith("4 partitions: all ok (16 batches, ")
 
@@ -429,16 +429,16 @@ def test_the_folder_of_a_partition_is_no_log_dir(filled, capfd):
 @pytest.mark.parametrize("name", ["console-producer", "topics"])
 def test_a_directory_that_is_not_there_is_not_made(tool, name):
     words = ["--delete"] if name == "topics" else []
-    status, lines, complaints = tool(name, *words, "--topic", "a")
+    status, lines, errors = tool(name, *words, "--topic", "a")
     assert status == 1
-    assert f"there is no directory {tool.path}" in "".join(lines + complaints)
+    assert f"there is no directory {tool.path}" in "".join(lines + errors)
     assert not tool.path.exists()
 
 
 def test_an_option_that_names_a_server_is_told_what_to_give(tool):
-    status, _, complaints = tool("topics", "--list", "--bootstrap-server", "localhost:9092")
+    status, _, errors = tool("topics", "--list", "--bootstrap-server", "localhost:9092")
     assert status == 1
-    assert complaints[0].startswith("--bootstrap-server: there is no server here; --log-dir ")
+    assert errors[0].startswith("--bootstrap-server: there is no server here; --log-dir ")
 
 
 def test_a_directory_in_which_only_a_topic_was_made_was_closed_cleanly(tool):

@@ -310,7 +310,7 @@ def test_gaps_that_compaction_left_are_no_warning_after_a_kill(tmp_path: Path, p
             report = store["t"][0].recovery
             assert report is not None
             assert report.segments_scanned > 1
-            return [step for step in report.steps if "not there" in step], report.alarming
+            return [step for step in report.steps if "lost" in step], report.alarming
 
     assert recovered() == ([], False)
     (killed / "cleaner-offset-checkpoint").unlink()

@@ -20,7 +20,13 @@ from kstore.coordinator.group.messages import (
     encode_offset_key,
     encode_offset_value,
 )
-from kstore.coordinator.group.offsets import Claims, GroupOffsets, OffsetsTable, file_name, newest
+from kstore.coordinator.group.offsets import (
+    Claims,
+    GroupOffsets,
+    OffsetsTable,
+    group_file_name,
+    newest_commits,
+)
 from kstore.errors import (
     CorruptFileError,
     CorruptRecordError,
@@ -232,7 +238,7 @@ def test_the_file_counts_where_it_is_newer_and_is_folded_in(tmp_path: Path) -> N
         {"t": "id of t", "u": None},
         to_log=False,
     )
-    file = tmp_path / file_name("g/1")
+    file = tmp_path / group_file_name("g/1")
     assert json.loads(file.read_bytes())["group"] == "g/1"
     late = group_offsets(tmp_path, "g/1")
     seen = late.fetch(OffsetsTable(log))
@@ -256,7 +262,7 @@ def test_offsets_in_the_file_are_dropped_where_their_topic_was_made_again(tmp_pa
     assert set(folded.dropped) == {("t", 0)}
     assert set(folded.left) == {("v", 0)}  # whose log directory may be elsewhere
     assert set(OffsetsTable(log).group("g")) == {("u", 0)}
-    document = json.loads((tmp_path / file_name("g")).read_bytes())
+    document = json.loads((tmp_path / group_file_name("g")).read_bytes())
     assert (document["format"], document["topic_ids"]) == (2, {"v": "id of v"})
     assert list(document["offsets"]) == ["v"]
 
@@ -276,13 +282,13 @@ def test_a_commit_in_a_topic_made_again_replaces_those_of_the_old_one(tmp_path: 
 def test_offsets_of_format_1_count_as_before(tmp_path: Path) -> None:
     text = """{"format": 1, "group": "g",
         "offsets": {"t": {"0": {"offset": 4, "commit_timestamp": 7}}}}"""
-    (tmp_path / file_name("g")).write_text(text)
+    (tmp_path / group_file_name("g")).write_text(text)
     offsets = group_offsets(tmp_path, "g", "t")
     assert offsets.fetch(None)["t", 0].offset == 4
     assert offsets.forget_topic("other") == 0
-    assert (tmp_path / file_name("g")).read_text() == text
+    assert (tmp_path / group_file_name("g")).read_text() == text
     assert offsets.forget_topic("t") == 1
-    assert not (tmp_path / file_name("g")).exists()
+    assert not (tmp_path / group_file_name("g")).exists()
 
 
 def test_tombstones_have_the_keys_of_the_commits_and_come_once(tmp_path: Path) -> None:
@@ -316,8 +322,8 @@ def test_later_is_later_whatever_the_clock_says(tmp_path: Path) -> None:
 def test_the_newest_wins_and_the_later_table_a_tie() -> None:
     old, new, tie = OffsetCommit(1, 10), OffsetCommit(2, 20), OffsetCommit(3, 20)
     place = ("t", 0)
-    assert newest({place: new}, {place: old}) == {place: new}
-    assert newest({place: new}, {place: tie}) == {place: tie}
+    assert newest_commits({place: new}, {place: old}) == {place: new}
+    assert newest_commits({place: new}, {place: tie}) == {place: tie}
 
 
 @pytest.mark.parametrize(
@@ -341,7 +347,7 @@ def test_the_newest_wins_and_the_later_table_a_tie() -> None:
     ],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, text: str) -> None:
-    path = tmp_path / file_name("g")
+    path = tmp_path / group_file_name("g")
     path.write_text(text)
     with pytest.raises(CorruptFileError) as caught:
         group_offsets(tmp_path, "g").fetch(None)
@@ -349,14 +355,14 @@ def test_a_damaged_file_is_named(tmp_path: Path, text: str) -> None:
 
 
 def test_a_newer_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / file_name("g")).write_text('{"format": 3}')
+    (tmp_path / group_file_name("g")).write_text('{"format": 3}')
     with pytest.raises(NewerFormatError):
         group_offsets(tmp_path, "g").fetch(None)
 
 
 @pytest.mark.parametrize("group", ["a", "a.tmp", "a/b", "../../etc/passwd", "ü" * 300, "~" * 65])
 def test_a_group_makes_a_safe_file_name(group: str) -> None:
-    name = file_name(group)
+    name = group_file_name(group)
     assert "/" not in name
     assert len(name.encode()) < 250
     assert not name.endswith(".tmp")
@@ -364,7 +370,7 @@ def test_a_group_makes_a_safe_file_name(group: str) -> None:
 
 def test_group_file_names_do_not_meet() -> None:
     groups = ["a", "A", "a.b", "a%2Eb", "a/b", "a-b", "~" + "0" * 64, "x" * 300, "x" * 301]
-    assert len({file_name(group) for group in groups}) == len(groups)
+    assert len({group_file_name(group) for group in groups}) == len(groups)
 
 
 # --- claims ---------------------------------------------------------------------------------
@@ -418,6 +424,6 @@ def test_the_guard_of_the_file_waits_its_turn(tmp_path: Path) -> None:
     claims = Claims(DISK, str(tmp_path), "g")
     claims.take(("t", 0))
     with claims.guard():
-        assert DISK.probe(tmp_path / file_name("g", "kstore.offsets-lock."))
+        assert DISK.probe(tmp_path / group_file_name("g", "kstore.offsets-lock."))
     with claims.guard() as again:
         assert again.held

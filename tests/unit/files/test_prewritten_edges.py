@@ -49,7 +49,7 @@ def test_no_append_begins_within_another_one(tmp_path: Path, within: str) -> Non
 
     def interrupted(*arguments: int) -> object:
         setattr(appender, within, original)
-        with pytest.raises(PolicyViolationError, match="under way in the same thread"):
+        with pytest.raises(PolicyViolationError, match="running in the same thread"):
             log.append(b"from a signal handler")
         return original(*arguments)
 

@@ -17,7 +17,7 @@ from kstore.errors import HandoverError
 from kstore.files.filenames import OFFSETS_PREFIX
 from kstore.files.files import DISK
 from kstore.handover import HANDOVER, check_broker, hand_over, plan_handover
-from kstore.handover.there import There, compare_logs
+from kstore.handover.there import TargetContents, compare_logs
 from support.damage import write_damaged
 from support.disks import HastyDisk
 from support.recording import Recorder, Tree
@@ -120,7 +120,7 @@ def test_a_broker_that_ran_in_between(own: Path, tmp_path: Path) -> None:
             number
             for number in (0, 1)
             if compare_logs(DISK, str(own / f"t-{number}"), str(there / f"t-{number}"))
-            is There.WHOLE
+            is TargetContents.ALL
         ]
         begun = list(there.rglob(HANDOVER))
         if begun and whole:
@@ -140,7 +140,7 @@ def test_what_was_appended_to_a_part_is_not_lost(own: Path, tmp_path: Path) -> N
     refused = 0
     for _, tree in states(tmp_path, "kill"):
         materialise(tree, str(there))
-        part = compare_logs(DISK, str(own / "t-0"), str(there / "t-0")) is There.PART
+        part = compare_logs(DISK, str(own / "t-0"), str(there / "t-0")) is TargetContents.BEGINNING
         if not part or refused:
             continue
         with kstore.open(there, config=QUIET) as store:
@@ -180,23 +180,23 @@ def test_what_is_in_a_folder(own: Path, tmp_path: Path) -> None:
     ours, theirs = str(own / "t-0"), tmp_path / "theirs"
     shutil.copytree(ours, theirs)
     first, *_, last = sorted(theirs.glob("*.log"))
-    assert compare_logs(DISK, ours, str(theirs)) is There.WHOLE
+    assert compare_logs(DISK, ours, str(theirs)) is TargetContents.ALL
     whole = last.read_bytes()
     last.write_bytes(whole + b"more")
-    assert compare_logs(DISK, ours, str(theirs)) is There.MORE
+    assert compare_logs(DISK, ours, str(theirs)) is TargetContents.MORE
     last.write_bytes(whole[:-1])
-    assert compare_logs(DISK, ours, str(theirs)) is There.PART
+    assert compare_logs(DISK, ours, str(theirs)) is TargetContents.BEGINNING
     last.write_bytes(bytes(len(whole)))
-    assert compare_logs(DISK, ours, str(theirs)) is There.OTHER
+    assert compare_logs(DISK, ours, str(theirs)) is TargetContents.OTHER
     last.unlink()
-    assert compare_logs(DISK, ours, str(theirs)) is There.PART
+    assert compare_logs(DISK, ours, str(theirs)) is TargetContents.BEGINNING
     write_damaged(first, first.read_bytes() + b"more")
-    assert compare_logs(DISK, ours, str(theirs)) is There.OTHER
+    assert compare_logs(DISK, ours, str(theirs)) is TargetContents.OTHER
     for path in theirs.glob("*.log"):
         path.write_bytes(b"")
-    assert compare_logs(DISK, ours, str(theirs)) is There.NOTHING
+    assert compare_logs(DISK, ours, str(theirs)) is TargetContents.NOTHING
     (theirs / f"{7:020}.log").write_bytes(b"x")
-    assert compare_logs(DISK, ours, str(theirs)) is There.OTHER
+    assert compare_logs(DISK, ours, str(theirs)) is TargetContents.OTHER
 
 
 # --- what a broker would not know --------------------------------------------------------------

@@ -14,7 +14,7 @@ from kstore.log.statistics import (
     DAY_MS,
     HOUR_MS,
     STANDARD_ERROR,
-    Segment,
+    PlannedSegment,
     Spread,
     Stats,
     estimate,
@@ -241,7 +241,7 @@ def test_all_times_that_there_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.fixture
-def plain(tmp_path: Path) -> tuple[Path, list[Segment]]:
+def plain(tmp_path: Path) -> tuple[Path, list[PlannedSegment]]:
     """Two segments of batches of some records, the first closed, each batch in the index."""
     config = kstore.LogConfig(segment_bytes=3000, index_interval_bytes=0)
     with kstore.open(tmp_path, config=QUIET) as store:
@@ -253,7 +253,9 @@ def plain(tmp_path: Path) -> tuple[Path, list[Segment]]:
     return tmp_path / "a-0", segments
 
 
-def without(directory: Path, segments: list[Segment], left_out: set[int]) -> dict[str, object]:
+def without(
+    directory: Path, segments: list[PlannedSegment], left_out: set[int]
+) -> dict[str, object]:
     """The oracle's figures of all batches but those with these base offsets."""
     paths = [directory / f"{each.base_offset:020}.log" for each in segments]
     found = [each for path in paths for each in framed(path.read_bytes())]
@@ -266,7 +268,7 @@ def without(directory: Path, segments: list[Segment], left_out: set[int]) -> dic
         (70, b"\xff", "checksum"),
         (16, b"\x07", "magic"),
         (8, b"\x00\x00\x00\x03", "size"),
-        (8, b"\x00\x0f\xff\xff", "whole"),
+        (8, b"\x00\x0f\xff\xff", "incomplete"),
         (8, b"\x00\x00\x02\x00", "checksum"),  # reaches over the next ones
         (0, b"\x7f", "offset"),
         (0, b"\xff", "offset"),
@@ -274,7 +276,7 @@ def without(directory: Path, segments: list[Segment], left_out: set[int]) -> dic
 )
 @pytest.mark.parametrize("with_index", [True, False])
 def test_a_damaged_batch_is_named_and_left_out(
-    plain: tuple[Path, list[Segment]], place_in_batch: int, data: bytes, reason: str,
+    plain: tuple[Path, list[PlannedSegment]], place_in_batch: int, data: bytes, reason: str,
     with_index: bool,
 ) -> None:  # fmt: skip
     directory, segments = plain
@@ -302,7 +304,7 @@ def test_a_damaged_batch_is_named_and_left_out(
     assert found.batch_sizes.total + found.damaged_bytes == found.bytes
 
 
-def test_a_segment_that_was_cut(plain: tuple[Path, list[Segment]]) -> None:
+def test_a_segment_that_was_cut(plain: tuple[Path, list[PlannedSegment]]) -> None:
     directory, segments = plain
     path = directory / f"{segments[0].base_offset:020}.log"
     last = framed(path.read_bytes())[-1][1]
@@ -314,13 +316,15 @@ def test_a_segment_that_was_cut(plain: tuple[Path, list[Segment]]) -> None:
     assert ours == {name: expected[name] for name in ours}
 
 
-def test_a_segment_that_grows_and_one_that_is_gone(plain: tuple[Path, list[Segment]]) -> None:
+def test_a_segment_that_grows_and_one_that_is_gone(
+    plain: tuple[Path, list[PlannedSegment]],
+) -> None:
     directory, segments = plain
     first, second = segments
-    before = survey_part(DISK, str(directory), [Segment(*_fields(first), True)])
+    before = survey_part(DISK, str(directory), [PlannedSegment(*_fields(first), True)])
     path = directory / f"{first.base_offset:020}.log"
     write_damaged(path, path.read_bytes() + b"half a batch")
-    assert survey_part(DISK, str(directory), [Segment(*_fields(first), True)]) == before
+    assert survey_part(DISK, str(directory), [PlannedSegment(*_fields(first), True)]) == before
     path.unlink()
     found = survey_part(DISK, str(directory), segments)
     assert found.segments_gone == 1
@@ -328,11 +332,11 @@ def test_a_segment_that_grows_and_one_that_is_gone(plain: tuple[Path, list[Segme
     assert found.first_offset == second.base_offset
 
 
-def _fields(segment: Segment) -> tuple[int, int, int]:
+def _fields(segment: PlannedSegment) -> tuple[int, int, int]:
     return segment.base_offset, segment.size, segment.next_offset
 
 
-def test_another_file_under_the_name(plain: tuple[Path, list[Segment]]) -> None:
+def test_another_file_under_the_name(plain: tuple[Path, list[PlannedSegment]]) -> None:
     """As compaction leaves it: the first file has what the second had, too."""
     directory, segments = plain
     first, second = (directory / f"{each.base_offset:020}.log" for each in segments)
@@ -361,7 +365,7 @@ def test_damage_without_end_is_counted(tmp_path: Path, monkeypatch: pytest.Monke
     assert found.damaged_bytes == found.bytes
 
 
-def test_any_bytes(plain: tuple[Path, list[Segment]]) -> None:
+def test_any_bytes(plain: tuple[Path, list[PlannedSegment]]) -> None:
     """Flipped at random: it ends, and every byte is either a sound batch's or left out."""
     directory, segments = plain
     path = directory / f"{segments[0].base_offset:020}.log"
@@ -380,7 +384,9 @@ def test_any_bytes(plain: tuple[Path, list[Segment]]) -> None:
     assert total > 300
 
 
-def test_another_file_of_the_same_size_has_no_limit(plain: tuple[Path, list[Segment]]) -> None:
+def test_another_file_of_the_same_size_has_no_limit(
+    plain: tuple[Path, list[PlannedSegment]],
+) -> None:
     directory, segments = plain
     path = directory / f"{segments[0].base_offset:020}.log"
     data = path.read_bytes()

@@ -13,7 +13,7 @@ from kstore.files import filenames
 from kstore.files.files import Files
 from kstore.maintenance import repair
 from kstore.segment import header_checksums
-from kstore.segment.salvage import landmarks_of
+from kstore.segment.salvage import known_boundaries
 from kstore.verify.partition import verify_partition
 from oracle import writer
 from oracle.plain import PlainRecord
@@ -352,10 +352,10 @@ def test_a_landmark_tells_where_a_search_cannot(tmp_path):
         (directory / filenames.index_name(0)).unlink(missing_ok=True)
         if sealed:
             assert header_checksums.write(Stamped(), directory, 0)
-            assert landmarks_of(Stamped(), path, 0) == [0, sum(map(len, parts[:64]))]
+            assert known_boundaries(Stamped(), path, 0) == [0, sum(map(len, parts[:64]))]
         else:
             write_index(directory, (4, following))
-            assert landmarks_of(Stamped(), path, 0) == [following]
+            assert known_boundaries(Stamped(), path, 0) == [following]
         path.write_bytes(data)
         (found,) = kstore.plan_repair(directory, files=Stamped()).partitions
         assert [(d.position, d.size) for d in found.damages] == [(start, len(parts[1]))]

@@ -12,7 +12,7 @@ from kstore.errors import CompactionAbandonedError, LogFailedError, StorageError
 from kstore.files.files import DISK
 from kstore.files.staging_area import StagingArea, remove_staged
 from kstore.log.log import Log
-from kstore.maintenance.rewrite import Target, rewrite_log, rewrite_segment, swap_in
+from kstore.maintenance.rewrite import RewriteTarget, rewrite_log, rewrite_segment, swap_in
 from oracle.plain import CREATE_TIME, NO_TIMESTAMP, PlainBatch, PlainRecord
 from oracle.reader import read_log as read_bytes
 from oracle.writer import message, wrapper
@@ -32,7 +32,7 @@ def told(batch: PlainBatch) -> tuple[Any, ...]:
 
 
 def rewrite(log: Log, **target: Any) -> Any:
-    return rewrite_log(log, Target(**target), files=DISK)
+    return rewrite_log(log, RewriteTarget(**target), files=DISK)
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
@@ -230,7 +230,7 @@ def test_a_kill_at_every_step_of_a_swap(
         disk._step = step  # type: ignore[assignment]
         disk.error = Killed
         with suppress(Killed, LogFailedError):
-            rewrite_log(log, Target("none"), files=disk)
+            rewrite_log(log, RewriteTarget("none"), files=disk)
         beside = read_log(directory)
         assert [record.offset for record in beside] == [each.offset for each in records]
         beside.close()
@@ -259,7 +259,7 @@ def test_a_disk_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         log = open_log(directory, files=disk, segment_bytes=2500, file_delete_delay_ms=0)
         disk.arm(at, lambda: StorageError("injected", errno=28), sticky=at % 2 == 0)
         with suppress(StorageError, LogFailedError):
-            rewrite_log(log, Target("none"), files=disk)
+            rewrite_log(log, RewriteTarget("none"), files=disk)
         reached = len(disk.calls) > at
         disk.fail_at = -1
         if log._writer.state.failure is None:
@@ -328,7 +328,7 @@ def test_staged_elsewhere_is_the_same(tmp_path: Path) -> None:
     staged = StagingArea(DISK, path)
     made = rewrite_segment(
         DISK, str(path), staged, staged.directory, view.base_offset, view.next_offset,
-        Target("lz4", force=True), log.config,
+        RewriteTarget("lz4", force=True), log.config,
     )  # fmt: skip
     names = staged.listdir(staged.directory)
     assert names[:3] == [f"{0:020d}.{kind}.cleaned" for kind in ("index", "log", "timeindex")]
@@ -353,7 +353,7 @@ def test_a_log_that_is_moved_or_shortened_meanwhile(tmp_path: Path) -> None:
             log.truncate_to(30)
 
     with pytest.raises(CompactionAbandonedError):
-        rewrite_log(log, Target("none"), files=DISK, check=check)
+        rewrite_log(log, RewriteTarget("none"), files=DISK, check=check)
     assert log.end_offset <= 30
     log.verify().raise_if_corrupt()
     log.close()
@@ -369,14 +369,14 @@ def test_what_was_staged_elsewhere_replaces_nothing(tmp_path: Path) -> None:
         staged = StagingArea(DISK, path)
         made = rewrite_segment(
             DISK, str(path), staged, staged.directory, view.base_offset, view.next_offset,
-            Target("lz4", force=True), log.config,
+            RewriteTarget("lz4", force=True), log.config,
         )  # fmt: skip
         name = f"{staged.directory}/{0:020d}.{'log' if gone == 'short' else gone}.cleaned"
         if gone == "short":
             Path(staged.real(name)).write_bytes(b"short")
         else:
             staged.remove(name)
-        with pytest.raises(StorageError, match="staged is not here"):
+        with pytest.raises(StorageError, match="a staged file is missing"):
             swap_in(DISK, log, log._require_writer(), made.new, view, staged.token)
         remove_staged(DISK, path)
         assert {each.name: each.read_bytes() for each in path.iterdir()} == before

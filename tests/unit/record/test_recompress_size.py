@@ -13,7 +13,7 @@ from kstore.errors import CorruptRecordError
 from kstore.files.files import DISK
 from kstore.log.log import Log
 from kstore.maintenance import rewrite as rewriting
-from kstore.maintenance.rewrite import RewriteReport, Target, rewrite_log
+from kstore.maintenance.rewrite import RewriteReport, RewriteTarget, rewrite_log
 from kstore.record.convert import merge
 from kstore.spark.jobs.recompress import describe
 from oracle.plain import CREATE_TIME, LOG_APPEND_TIME, PlainBatch, PlainRecord
@@ -31,7 +31,7 @@ def read(directory: Path) -> Any:
 
 
 def rewrite(log: Log, **target: Any) -> RewriteReport:
-    return rewrite_log(log, Target(**target), files=DISK)
+    return rewrite_log(log, RewriteTarget(**target), files=DISK)
 
 
 @pytest.fixture

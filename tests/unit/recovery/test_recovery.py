@@ -228,7 +228,9 @@ def test_an_empty_segment_within_the_one_before_is_refused(tmp_path, point):
     for base in (2, 3):
         write_segment(tmp_path, base, [])
     before = contents(tmp_path)
-    with pytest.raises(RecoveryNeededError, match=r"goes on to offset 5, .* begins at 3") as caught:
+    with pytest.raises(
+        RecoveryNeededError, match=r"continues to offset 5, .* begins at 3"
+    ) as caught:
         recover_partition(DISK, tmp_path, point, CONFIG)
     assert caught.value.path == str(tmp_path / filenames.log_name(0))
     assert contents(tmp_path) == before

@@ -96,7 +96,7 @@ def test_a_lost_time_index_of_a_damaged_segment_keeps_nothing_from_opening(tmp_p
     (tmp_path / filenames.log_name(0)).write_bytes(bad)
     report = recover_partition(DISK, tmp_path, None, CONFIG).report
     assert report.rebuilt == ()
-    assert f"{filenames.log_name(0)} is damaged at position" in str(report)
+    assert f"{filenames.log_name(0)} is corrupt at position" in str(report)
     assert (tmp_path / filenames.log_name(0)).read_bytes() == bad
 
 

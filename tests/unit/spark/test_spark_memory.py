@@ -61,8 +61,8 @@ JOB = """
 import resource, sys
 from kstore.config import LogConfig
 from kstore.files.files import DISK
-from kstore.maintenance.rewrite import Target
-from kstore.verify.distributed import Part
+from kstore.maintenance.rewrite import RewriteTarget
+from kstore.verify.distributed import SegmentRange
 from kstore.verify.log_dir_state import StateReader
 from kstore.spark.jobs import reindex, rewrite, verify
 from kstore.spark.jobs.partition_job import Piece, Task
@@ -74,7 +74,7 @@ status = dict(line.split(":", 1) for line in open("/proc/self/status"))
 now = int(status["VmData"].split()[0]) << 10
 resource.setrlimit(resource.RLIMIT_DATA, (now + bound, now + bound))
 if work == "verify":
-    piece = Piece(0, directory, 0, 0, verify._Range("t", 0, Part()))
+    piece = Piece(0, directory, 0, 0, verify._Range("t", 0, SegmentRange()))
     task = Task((root,), (piece,), DISK)
     print(verify._audit(task, piece, StateReader(DISK)).part.end_offset)
 elif work == "reindex":
@@ -82,7 +82,7 @@ elif work == "reindex":
     print(reindex._index_one(DISK, Piece(0, directory, 0, 0, segment)).next_offset)
 else:
     magic = 2 if work == "convert" else None
-    target = Target("lz4" if codec == "zstd" else "zstd", None, magic, force=True)
+    target = RewriteTarget("lz4" if codec == "zstd" else "zstd", None, magic, force=True)
     piece = Piece(0, directory, 0, 0, rewrite._Segment(LogConfig(), 0, records))
     print(rewrite._rewrite_one(DISK, piece, target)[1].new[-1].next_offset)
 """

@@ -17,7 +17,7 @@ from kstore.errors import StorageError
 from kstore.files.files import DISK, Files
 from kstore.spark.jobs import verify as job
 from kstore.spark.jobs.reports import show
-from kstore.verify.distributed import Part, merge_parts, verify_part
+from kstore.verify.distributed import SegmentRange, merge_parts, verify_part
 from kstore.verify.partition import LOOKS, VerifyReport, verify_partition
 from support.damage import write_damaged
 from support.logs import open_log
@@ -195,7 +195,7 @@ def killed(tmp_path: Path) -> Path:
 
 def whole(root: Path) -> VerifyReport:
     report = verify_partition(DISK, root / NAME)
-    assert merge_parts([verify_part(DISK, root / NAME, Part())]) == report
+    assert merge_parts([verify_part(DISK, root / NAME, SegmentRange())]) == report
     return report
 
 
@@ -205,7 +205,7 @@ def test_after_a_kill_what_recovery_makes_anew_is_due(
     report = whole(killed)
     assert report.ok
     assert [each.kind for each in report.recovery_due] == ["transaction index"]
-    assert "no entry says so" in report.recovery_due[0].sentence
+    assert "has no entry" in report.recovery_due[0].sentence
     assert main(["verify", "--log-dir", str(killed)]) == 0
     out = capsys.readouterr().out
     assert "orders-0: ok, recovery is due" in out
@@ -303,7 +303,7 @@ def test_a_topic_that_is_deleted_while_others_are_verified_is_left_out_with_a_li
     out = capsys.readouterr().out
     assert "a-0: ok" in out
     assert "b-1: ok" in out
-    assert "z-0: left out, it was deleted meanwhile" in out
+    assert "z-0: skipped, it was deleted meanwhile" in out
     assert "4 partitions: all ok" in out
 
 
@@ -326,7 +326,7 @@ def test_a_topic_that_is_made_again_meanwhile_is_another_and_left_out(
         three.create_topic("z", 2)
 
     assert verify_while(make_again, three, monkeypatch) == 0
-    assert "z-0: left out, it was deleted meanwhile" in capsys.readouterr().out
+    assert "z-0: skipped, it was deleted meanwhile" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["a", "b", "z"])

@@ -11,7 +11,7 @@ import pytest
 import kstore
 from kstore.files import filenames
 from kstore.files.files import DISK
-from kstore.verify.distributed import Part, merge_parts, plan_parts, verify_part
+from kstore.verify.distributed import SegmentRange, merge_parts, plan_parts, verify_part
 from kstore.verify.log_dir_state import StateReader
 from kstore.verify.partition import VerifyReport, verify_partition
 from support.damage import write_damaged
@@ -76,7 +76,7 @@ def test_parts_cover_everything_once() -> None:
     assert [(part.start, part.stop, part.size) for part in parts] == [
         (None, 9, 20), (9, 20, 100), (20, None, 3),
     ]  # fmt: skip
-    assert plan_parts([], 25) == [Part()]
+    assert plan_parts([], 25) == [SegmentRange()]
 
 
 @pytest.mark.parametrize("target", [1, 3000, 5000, 1 << 30])
@@ -161,7 +161,7 @@ def test_damage(kind: str, damage: str, request: pytest.FixtureRequest) -> None:
         found = in_parts(path, target)
         if found is None:  # said so, instead of something else
             assert kind == "transactional" or damage == "overlap"
-            found = merge_parts([verify_part(DISK, path, Part())])
+            found = merge_parts([verify_part(DISK, path, SegmentRange())])
         assert found is not None
         assert asdict(found) == asdict(whole)
 

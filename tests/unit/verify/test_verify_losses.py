@@ -160,7 +160,7 @@ def test_a_recovery_point_beyond_the_end_without_the_marker_is_a_warning(
         assert verify_partition(DISK, root / NAME).ok
     status, damage, warnings = verdict(root)
     assert (status, damage) == (3, [])
-    assert "unless the writer was killed while it truncated" in warnings[0]
+    assert "unless the writer was killed during a truncation" in warnings[0]
     assert main(["repair", "--path", str(root)]) == 3
 
 
@@ -333,7 +333,7 @@ def test_an_index_that_has_lost_its_log_is_certain_damage_after_a_clean_stop_onl
 ) -> None:
     """A broker deletes the log first; what is left when it is killed, it removes at its start."""
     logs(root)[0].unlink()
-    sentence = "the segment's log file is not there, though "
+    sentence = "the segment's log file is missing, though "
     if is_clean:
         status, damage, warnings = verdict(root)
         assert (status, len(damage), warnings) == (1, 1, [])
@@ -451,7 +451,7 @@ def test_a_partition_folder_that_is_gone_after_a_clean_stop_is_certain_damage(
     shutil.rmtree(two / NAME)
     assert statuses(two) == (1, 2)
     out = capsys.readouterr().out
-    assert f"missing: {two / NAME}: the folder is gone" in out
+    assert f"missing: {two / NAME}: the folder is missing" in out
     assert "the recovery point is 30" in out
 
 

@@ -1,4 +1,4 @@
-"""The door for a stranger's batches: what a leader checks, and what a follower takes as it is."""
+"""Appends client batches: a leader checks them, a follower takes them unchanged."""
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 

@@ -1,4 +1,4 @@
-"""The door for a stranger's batches: a leader checks them and gives them offsets, a follower
+"""Appends client batches: a leader checks them and assigns offsets, a follower
 keeps the offsets that a leader gave.
 
 The bytes are written as they came but for offset and leader epoch (and, where Kafka does so too,
@@ -43,18 +43,18 @@ cdef enum:
 
 
 cdef class BatchAppender(LogEnd):
-    """Takes a stranger's batches to the log's end."""
+    """Takes client batches to the log's end."""
 
     def __dealloc__(self):
         free(self.rows)
 
     cdef object append_validated(self, batch, bint client):
-        """Check one whole v2 batch, or messages v0 or v1, as Kafka's leader does, give it
+        """Check one complete v2 batch, or messages v0 or v1, as Kafka's leader does, give it
         offsets, append it.
 
         Takes the log's lock once the checks are through. Nothing of the caller's bytes is
         changed: what the log must write into them goes into a header of its own, and what must
-        get another format or codec is built anew. Returns an
+        get another format or codec is rebuilt. Returns an
         `info` of (first offset, last offset, largest timestamp, bytes); `refuse` and
         `refuse_producer` raise. A producer's repeated batch is answered with the offsets it
         has, and 0 bytes.
@@ -170,7 +170,7 @@ cdef class BatchAppender(LogEnd):
         return records
 
     cdef object _append_messages(self, messages, Py_buffer* view, LeaderRules* rules):
-        """As append_validated, for messages v0 and v1; a cut one at the end is left out."""
+        """As append_validated, for messages v0 and v1; skips an incomplete one at the end."""
         cdef MessageCheck check
         cdef Status status
         cdef int codec
@@ -227,7 +227,7 @@ cdef class BatchAppender(LogEnd):
     cdef object _append_anew(
         self, batches, int codec, LeaderRules* rules, MessageCheck* in_place
     ):
-        """Append checked batches, built anew with this codec, or messages as they are but for
+        """Append checked batches, rebuilt with this codec, or messages as they are but for
         what is stamped into them. Takes the log's lock."""
         cdef bytes data
         cdef bint flush
@@ -397,10 +397,10 @@ cdef class BatchAppender(LogEnd):
         write_header(batch, header)
 
     cdef object append_unchanged(self, batches):
-        """Append whole batches as they are, offsets and epochs kept (a leader checked them).
+        """Append complete batches as they are, offsets and epochs kept (a leader checked them).
 
         Takes the log's lock. Checked here: structure, CRC, that offsets increase from the
-        log's end on. A cut batch at the end is left out, as Kafka does. Returns an `info` of
+        log's end on. Skips an incomplete batch at the end, as Kafka does. Returns an `info` of
         (first offset, last offset, largest timestamp, bytes): -1 where there was no batch.
         """
         cdef bint flush
@@ -417,7 +417,7 @@ cdef class BatchAppender(LogEnd):
         return info
 
     cdef object _append_trusted(self, data, bint made):
-        """Append whole batches whose offsets are right; made: this log gave them those itself."""
+        """Append complete batches whose offsets are right; made: this log assigned them."""
         cdef Py_buffer view
         cdef Py_ssize_t n, count = 0, stop = 0
         cdef int64_t size = 0, largest = -1, first
@@ -458,7 +458,7 @@ cdef class BatchAppender(LogEnd):
             size += self.rows[stop].size
             largest = max(largest, self.rows[stop].max_timestamp)
             stop += 1
-        if row.magic < 2:               # a wrapper tells only its last offset
+        if row.magic < 2:               # a wrapper states only its last offset
             first = self.rows[stop - 1].last_offset - MAX_RELATIVE
         self._make_room(size, first, self.rows[stop - 1].last_offset, largest)
         self.producers.reserve(stop - start)
@@ -485,7 +485,7 @@ cdef class BatchAppender(LogEnd):
     cdef Py_ssize_t _scan(
         self, const uint8_t* data, int64_t size, Status* status, int64_t* whole
     ) except -1:
-        """Fill `rows`; returns how many whole batches there are and their bytes."""
+        """Fill `rows`; returns how many complete batches there are and their bytes."""
         cdef Py_ssize_t count = 0
         cdef int64_t position = 0
         cdef int64_t expected = self.next_offset

@@ -11,7 +11,7 @@ cdef class BatchBuffer:
     cdef Py_ssize_t capacity
     cdef Py_ssize_t views           # exported buffers: while there are any, data may not move
     cdef int32_t count
-    cdef bint replaced              # the records are somebody else's bytes: no more puts
+    cdef bint replaced              # the records are the caller's bytes: no more puts
     cdef int64_t base_timestamp     # the first record's
     cdef int64_t max_timestamp
     cdef readonly int64_t producer_id

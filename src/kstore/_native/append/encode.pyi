@@ -24,7 +24,7 @@ class BatchBuffer:
         """Records in the batch."""
     @property
     def byte_size(self) -> int:
-        """Size of the whole batch so far, its header of 61 bytes included."""
+        """Size of the complete batch so far, its header of 61 bytes included."""
     @property
     def first_timestamp(self) -> int:
         """Milliseconds of the first record, -1 where there is none."""
@@ -75,7 +75,7 @@ class BatchBuffer:
         header_positions: NDArray[int64] | None = None,
         header_counts: NDArray[int32] | None = None,
     ) -> int:
-        """Append rows ``start`` and on: keys and values are places in ``data``, length -1 is null.
+        """Append rows from ``start`` on: keys and values are ranges of ``data``, length -1 is null.
 
         ``header_positions[n]`` is where the encoded headers of row n start (the first header's
         key length), ``header_counts[n]`` how many there are. Positions and lengths are
@@ -86,15 +86,15 @@ class BatchBuffer:
     def sealed(
         self, base_offset: int = 0, leader_epoch: int = -1, attributes: int = 0
     ) -> memoryview:
-        """Write header and CRC and return the whole batch where it is, not copied.
+        """Write header and CRC and return the complete batch without a copy.
 
         The bytes change with the next record or ``reset``; the batch cannot grow meanwhile.
         """
     def to_bytes(self, base_offset: int = 0, leader_epoch: int = -1, attributes: int = 0) -> bytes:
-        """Write header and CRC and return a copy of the whole batch."""
+        """Write header and CRC and return a copy of the complete batch."""
     @property
     def records(self) -> memoryview:
         """The records' bytes, not copied; the batch cannot grow while this view is open."""
     def replace_records(self, records: ReadableBuffer) -> None:
-        """Put other bytes (compressed records) in the records' place; count and times stay."""
+        """Put other bytes (compressed records) instead of the records; count and times stay."""
     def __buffer__(self, flags: int, /) -> memoryview: ...

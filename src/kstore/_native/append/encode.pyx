@@ -1,6 +1,6 @@
 """Records in, one record batch v2 out.
 
-A BatchBuffer owns one growing piece of memory and is used again for batch after batch. Its
+A BatchBuffer owns one growing buffer and is used again for batch after batch. Its
 state changes only at the end of each record: an exception leaves it as it was before.
 """
 
@@ -117,7 +117,7 @@ cdef class BatchBuffer:
         self.max_timestamp = -1
 
     cdef int grow(self, int64_t room) except -1:
-        """Make room for that many bytes more; the only place that reallocates."""
+        """Make room for that many bytes more; the only code that reallocates."""
         cdef int64_t wanted = self.size + room
         cdef int64_t capacity
         cdef void* data
@@ -293,7 +293,7 @@ cdef class BatchBuffer:
     cdef void seal(
         self, int64_t base_offset, int32_t leader_epoch, int16_t attributes
     ) noexcept nogil:
-        """Write the header and its CRC: data[0:size] is then a whole batch."""
+        """Write the header and its CRC: data[0:size] is then a complete batch."""
         cdef BatchHeader header
         header.base_offset = base_offset
         header.last_offset = base_offset + (self.count - 1 if self.count else 0)

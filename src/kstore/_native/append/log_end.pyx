@@ -248,7 +248,7 @@ cdef class LogEnd:
         self.active.size += size
 
     cdef int _index(self, int64_t position, int64_t size, int64_t last, int64_t newest) except -1:
-        """Note the largest timestamp, and an index entry where one is due; tell who waits."""
+        """Note the largest timestamp, and an index entry where one is due; notify waiters."""
         cdef SegmentView active = self.active
         if newest > active.max_timestamp:
             active.max_timestamp = newest

@@ -1,7 +1,7 @@
 """What a log knows of each producer: epoch, its last batches, its open transaction.
 
 A hash table of plain structs: an idempotent append costs one look-up, no Python object. State is
-changed only after the batch it tells of was written and published, by functions that cannot
+changed only after its batch was written and published, by functions that cannot
 fail, so that an append that failed leaves none behind.
 
 Rules: Kafka's ProducerStateManager, ProducerStateEntry, ProducerAppendInfo (checkSequence,
@@ -59,7 +59,7 @@ cdef inline void take_epoch(Producer* producer, int16_t epoch) noexcept:
 
 
 cdef bint read_marker(const uint8_t* data, const BatchHeader* batch, Marker* marker) noexcept:
-    """Whether the control batch holds a transaction marker; unknown kinds are passed over.
+    """Whether the control batch holds a transaction marker; unknown kinds are skipped.
 
     An empty batch (its marker was compacted away) holds none; add_replicated has its rule.
     """
@@ -324,8 +324,8 @@ cdef class ProducerTable:
         return read_marker(data, batch, &marker) and self.add_marker(&marker)
 
     def replay(self, data, int64_t start=0, int64_t stop=0x7FFFFFFFFFFFFFFF):
-        """Note whole batches as they stand in a log, those that end at or after start and begin
-        before stop; returns the bytes of all whole batches there are."""
+        """Note complete batches as they stand in a log, those that end at or after start and begin
+        before stop; returns the bytes of all complete batches there are."""
         cdef Py_buffer view
         cdef BatchHeader batch
         cdef int64_t position = 0
@@ -378,7 +378,7 @@ cdef class ProducerTable:
         return found
 
     def load(self, entries):
-        """Take over the entries of a snapshot, beside what is there."""
+        """Take over the entries of a snapshot, beside the existing ones."""
         cdef Producer* producer
         for (
             producer_id, epoch, last_sequence, last_offset, offset_delta, timestamp,
@@ -430,7 +430,7 @@ cdef class ProducerTable:
         """The bytes of a producer snapshot."""
         cdef Py_ssize_t n
         cdef bytes made = bytes(SNAPSHOT_HEADER_SIZE + self.count * SNAPSHOT_ENTRY_SIZE)
-        cdef uint8_t* start = <uint8_t*><char*>made     # nobody else has it yet
+        cdef uint8_t* start = <uint8_t*><char*>made     # not shared yet
         cdef uint8_t* at = start + SNAPSHOT_HEADER_SIZE
         cdef Producer* producer
         cdef KeptBatch* last

@@ -177,5 +177,5 @@ def append_end_marker(
 
 
 def append_as_follower(log, batches):
-    """Log.append_as_follower: whole batches, with the offsets that a leader gave them."""
+    """Log.append_as_follower: complete batches, with the offsets that a leader gave them."""
     return (<RecordAppender?>log._appender).append_unchanged(batches)

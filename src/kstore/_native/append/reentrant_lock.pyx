@@ -105,7 +105,7 @@ cdef class ReentrantLock:
         self.count = count
 
     def _at_fork_reinit(self):
-        """Be a new lock: whoever held the old one is not in this process."""
+        """Become an unlocked lock: the holder of the old one is not in this process."""
         cdef PyThread_type_lock fresh = PyThread_allocate_lock()
         if fresh == NULL:
             raise MemoryError
@@ -115,7 +115,7 @@ cdef class ReentrantLock:
 
 @cython.final
 cdef class Attempt:
-    """Takes a lock only if nobody has it, this thread included. Used once, by one thread.
+    """Takes a lock only if no thread has it, this thread included. Used once, by one thread.
 
     ``acquire(blocking=False)`` in front of a ``try`` would leave it locked for ever where a
     signal comes between the two; nothing can come between a with statement and its lock.

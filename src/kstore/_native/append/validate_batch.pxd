@@ -1,4 +1,4 @@
-"""Whole batches for other kernels: validation as Kafka's leader does it, and stamping."""
+"""Complete batches for other kernels: validation as Kafka's leader does it, and stamping."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
@@ -10,10 +10,10 @@ cdef struct LeaderRules:
     int64_t now                 # ms; the clock is the caller's
     int64_t before_max          # message.timestamp.before.max.ms; INT64_MAX: no limit
     int64_t after_max           # message.timestamp.after.max.ms; the same
-    int32_t max_message_bytes   # of a whole batch; negative: no limit
+    int32_t max_message_bytes   # of a complete batch; negative: no limit
     bint log_append_time        # message.timestamp.type is LogAppendTime
     bint key_required           # the topic is compacted
-    bint from_client            # else base offset, control and sequence are not looked at
+    bint from_client            # else base offset, control and sequence are not checked
 
 
 cdef struct LeaderCheck:
@@ -31,7 +31,7 @@ cdef struct LeaderCheck:
 # OK                 right; uncompressed records were all walked. A compressed batch (codec in
 #                    header.attributes) is right but for its records: decompress them and call
 #                    validate_records with the same rules and the same LeaderCheck.
-# TRUNCATED          the batch is not all there: a partial tail, which Kafka's leader cuts off
+# TRUNCATED          the batch is incomplete: a partial tail, which Kafka's leader cuts off
 # BAD_SIZE, BAD_MAGIC, BAD_CRC                              CORRUPT_MESSAGE (2)
 # MESSAGE_TOO_LARGE                                         MESSAGE_TOO_LARGE (10)
 # BAD_TIMESTAMP                                             INVALID_TIMESTAMP (32)
@@ -58,7 +58,7 @@ cdef bint timestamp_fits(
 # Write base offset and leader epoch of a v2 batch (outside its CRC) in place.
 cdef void stamp(uint8_t* batch, int64_t base_offset, int32_t leader_epoch) noexcept nogil
 
-# Write timestamp type and max timestamp of a whole v2 batch in place, and its CRC anew. As in
+# Write timestamp type and max timestamp of a complete v2 batch in place, and its new CRC. As in
 # Kafka, attribute bits beyond the low byte are lost. The caller has checked header and size.
 cdef void stamp_timestamp(
     uint8_t* batch, int32_t size, bint log_append_time, int64_t max_timestamp

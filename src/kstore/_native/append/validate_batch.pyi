@@ -1,4 +1,4 @@
-"""Whole batches: validation as Kafka's leader does it, and stamping.
+"""Complete batches: validation as Kafka's leader does it, and stamping.
 
 Safe to call from several threads; validation releases the GIL. A status is a number whose name
 and sentence ``status.name`` and ``status.reason`` give. Sources of the rules: Kafka's
@@ -24,7 +24,7 @@ class LeaderReport:
     base_offset: int
     last_offset: int
     size: int
-    """Bytes of the whole batch; more bytes may follow it in the buffer."""
+    """Bytes of the complete batch; more bytes may follow it in the buffer."""
     count: int
     attributes: int
     max_timestamp: int
@@ -78,13 +78,13 @@ def validate_records(
 def stamp(buffer: WriteableBuffer, *, base_offset: int, leader_epoch: int) -> None:
     """Write both into the v2 batch at the start of a writable buffer, outside its CRC.
 
-    Raises ``CorruptRecordError`` if no whole v2 batch is there.
+    Raises ``CorruptRecordError`` without a complete v2 batch.
     """
 
 def stamp_timestamp(buffer: WriteableBuffer, *, log_append_time: bool, max_timestamp: int) -> None:
     """Write timestamp type, max timestamp and a new CRC into the v2 batch at the start.
 
-    Raises ``CorruptRecordError`` if no whole v2 batch is there.
+    Raises ``CorruptRecordError`` without a complete v2 batch.
     """
 
 def prefix(*, base_offset: int, size: int, leader_epoch: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Whole batches: validation as Kafka's leader does it, and stamping. Scans are in
+"""Complete batches: validation as Kafka's leader does it, and stamping. Scans are in
 batch_table.pyx."""
 
 from cpython.buffer cimport (
@@ -84,7 +84,7 @@ cdef Status skip_headers(Cursor* cursor, int32_t count) noexcept nogil:
 
 
 cdef Status take_fields(Cursor* cursor, plain_record* out) noexcept nogil:
-    """One whole record; the cursor ends behind it. TRUNCATED: it is not all there."""
+    """One complete record; the cursor ends behind it. TRUNCATED: it is incomplete."""
     cdef int32_t size
     cdef int32_t count
     cdef Cursor body
@@ -433,7 +433,7 @@ def _validate_records(
 
 
 cdef uint8_t* writable_batch(object buffer, Py_buffer* view, BatchHeader* header) except NULL:
-    """A writable buffer that begins with a whole v2 batch; the caller releases the view."""
+    """A writable buffer that begins with a complete v2 batch; the caller releases the view."""
     PyObject_GetBuffer(buffer, view, PyBUF_WRITABLE)
     cdef Status status = read_header(<const uint8_t*>view.buf, 0, view.len, header)
     if status == OK and header.magic != 2:

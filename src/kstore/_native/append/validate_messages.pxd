@@ -9,7 +9,7 @@ from kstore._native.format.status cimport Status
 
 cdef struct MessageCheck:
     BatchHeader first
-    int64_t size                # of the whole messages; a cut one behind them is left out
+    int64_t size                # of the complete messages; a cut one behind them is skipped
     int64_t count               # of messages, where a wrapper is one
     int64_t record_count
     int64_t max_timestamp       # of the records, -1 none
@@ -38,7 +38,7 @@ cdef Status check_wrapped(
 ) noexcept nogil
 
 # Write offsets from base_offset on into checked messages, in place, and timestamps (with their
-# type) where those differ from what the log wants: only then is a checksum made anew.
+# type) where those differ from what the log wants: only then is a checksum rewritten.
 cdef void stamp_messages(
     uint8_t* data, const MessageCheck* check, int64_t base_offset, const LeaderRules* rules
 ) noexcept nogil

@@ -95,8 +95,8 @@ cdef class KeyIndexer(BatchWalk):
     cdef Event index_unpacked(self) except *:
         cdef Py_buffer view
         cdef Event event
-        piece = self.unpacked()
-        PyObject_GetBuffer(piece, &view, PyBUF_SIMPLE)
+        unpacked = self.unpacked()
+        PyObject_GetBuffer(unpacked, &view, PyBUF_SIMPLE)
         try:
             with nogil:
                 self.status = self.fill_unpacked(<const uint8_t*>view.buf, view.len)

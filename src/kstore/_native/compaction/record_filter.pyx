@@ -1,4 +1,4 @@
-"""The cleaner's second pass: what stays, copied as it is or built anew.
+"""The cleaner's second pass: what stays, copied as it is or rebuilt.
 
 Rules: Kafka's Cleaner.cleanInto and shouldRetainRecord, MemoryRecords.filterTo. Messages v0 and
 v1 keep their format, as until Kafka 3.9.
@@ -226,8 +226,8 @@ cdef class RecordFilter(BatchWalk):
         cdef Py_buffer view
         cdef const uint8_t* at
         cdef bint rebuilt = False
-        piece = self.unpacked()
-        PyObject_GetBuffer(piece, &view, PyBUF_SIMPLE)
+        unpacked = self.unpacked()
+        PyObject_GetBuffer(unpacked, &view, PyBUF_SIMPLE)
         try:
             with nogil:
                 at = <const uint8_t*>view.buf
@@ -329,7 +329,7 @@ cdef class RecordFilter(BatchWalk):
                     found[n] = offset_of(table, hashes[n])
 
     cdef void look_for_others(self, const uint8_t* data, int64_t size) noexcept nogil:
-        """A wrapper whose messages are of another magic is built anew (KAFKA-4298)."""
+        """A wrapper whose messages are of another magic is rebuilt (KAFKA-4298)."""
         cdef BatchHeader inner
         cdef int64_t position = 0
         while position < size and read_header(data, position, size, &inner) == OK:

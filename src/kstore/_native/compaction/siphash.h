@@ -1,6 +1,6 @@
 /* SipHash-2-4 with 128 bits of output, after its authors' description (Aumasson, Bernstein).
  *
- * A keyed hash: whoever does not know the key cannot choose two inputs that collide.
+ * A keyed hash: without the key one cannot choose two inputs that collide.
  */
 #ifndef KSTORE_SIPHASH_H
 #define KSTORE_SIPHASH_H

@@ -1,4 +1,4 @@
-"""write(2) of one or two pieces to a file's end, or to a place in it, until all is written."""
+"""write(2) of one or two buffers to a file's end, or to a position in it, until all is written."""
 
 from libc.errno cimport EINTR, errno
 from libc.stdint cimport int64_t, uint8_t
@@ -23,7 +23,7 @@ cdef enum:
 cdef inline int write_all(
     int fd, const uint8_t* a, size_t a_size, const uint8_t* b, size_t b_size, int64_t position
 ) noexcept nogil:
-    """0 when a and then b are written, else the errno; then nobody knows how much is.
+    """0 when a and then b are written, else the errno; then it is unknown how much is.
 
     position: where, or -1 for the end of a file that was opened with O_APPEND.
     """

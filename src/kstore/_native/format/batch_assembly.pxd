@@ -1,4 +1,4 @@
-"""Rows of any source put together in one format: a batch v2, a wrapper, or plain messages.
+"""Rows of any source in one format: a batch v2, a wrapper, or plain messages.
 
 The encoders of single records are record_span.pxd (v2) and legacy_message.pxd (v0, v1). What is
 derived from the records is derived as Kafka's MemoryRecordsBuilder does it: the base timestamp is
@@ -69,7 +69,7 @@ cdef struct Group:
     bint stamped            # LogAppendTime
     int64_t append_time     # the LogAppendTime
     int64_t next_offset
-    int64_t lowest          # records below are left out
+    int64_t lowest          # records below are skipped
     int64_t start           # where it begins in the bytes that take its records
     int64_t count
     int64_t base_offset

@@ -21,7 +21,7 @@ cdef packed struct BatchHeader:
     int64_t base_timestamp      # v0: -1; v1: the message's; v2: may be a delete horizon
     int64_t max_timestamp       # v0: -1
     int64_t producer_id         # v0/v1: -1
-    int32_t size                # whole batch, the 12 leading bytes included
+    int32_t size                # complete batch, the 12 leading bytes included
     int32_t count               # v2: recordsCount; v0/v1: 1 if not compressed, else -1 (unknown)
     int32_t leader_epoch        # v0/v1: -1
     int32_t base_sequence       # v0/v1: -1
@@ -38,9 +38,9 @@ cdef inline Status read_header(
 ) noexcept nogil:
     """Read the batch at data[position:end].
 
-    TRUNCATED: the batch is not all there (a tail, for a log that is still written).
+    TRUNCATED: the batch is incomplete (a tail, for a log that is still written).
     BAD_SIZE, BAD_MAGIC: no batch can start like this. On TRUNCATED, out.size is the declared
-    size where 12 bytes were there, else 0.
+    size where 12 bytes were present, else 0.
     """
     cdef const uint8_t* at = data + position
     cdef int64_t left = end - position
@@ -106,7 +106,7 @@ cdef inline bint crc_matches(const uint8_t* data, const BatchHeader* header) noe
 cdef inline void write_header(uint8_t* at, const BatchHeader* header) noexcept nogil:
     """Write the 61 bytes of a batch v2 in front of its records, which are there, and its CRC.
 
-    header.size is the whole batch's; position, crc, magic and crc_state are not looked at.
+    header.size is that of the batch; position, crc, magic and crc_state are not checked.
     """
     put_i64(at, header.base_offset)
     put_i32(at + 8, header.size - LOG_OVERHEAD)

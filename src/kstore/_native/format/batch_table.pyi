@@ -29,7 +29,7 @@ class BatchTable:
     """Why the scan ended: OK at the end of the range, else TRUNCATED, BAD_SIZE or BAD_MAGIC."""
     start: int
     stop: int
-    """Byte where it ended: the first one that is not part of a whole batch."""
+    """Byte where it ended: the first one that is not part of a complete batch."""
     bad_crc_count: int
     def __len__(self) -> int: ...
     @property
@@ -58,7 +58,7 @@ class BatchTable:
 
     @property
     def size(self) -> memoryview[int]:
-        """Bytes of the whole batch, its 12 leading ones included."""
+        """Bytes of the complete batch, its 12 leading ones included."""
 
     @property
     def count(self) -> memoryview[int]:
@@ -104,7 +104,7 @@ def scan(
     """Read the header of every batch of any magic in ``buffer[start:end]`` (-1: its end).
 
     A wrong checksum is noted in ``crc_state`` and does not stop the scan; what cannot be a batch
-    does: a size below the smallest, an unknown magic, or (TRUNCATED) more bytes than are there,
+    does: a size below the smallest, an unknown magic, or (TRUNCATED) more bytes than present,
     which for a log that is still written is its tail.
 
     Parameters
@@ -128,7 +128,7 @@ def walk_frames(
     """Where every batch or message in ``buffer[start:end]`` starts; ends as ``scan`` does.
 
     With ``seeds`` (as in ``scan``) sixteen walks run side by side, four times as fast on small
-    messages. No checksum is looked at. Memory: 4 bytes a frame and, with seeds, up to 16 bytes
-    for every 100 bytes between seventeen of them. Up to 64 MiB of a result that was let go stay
+    messages. No checksum is read. Memory: 4 bytes a frame and, with seeds, up to 16 bytes
+    for every 100 bytes between seventeen of them. Up to 64 MiB of a result that was released stay
     at hand for the next large one; the system may take them back when memory is short.
     """

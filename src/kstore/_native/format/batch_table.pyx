@@ -84,7 +84,7 @@ cdef enum:
     MOST_SPARE = 67108864       # bytes kept for the next large walk
     WALK_STRIDE = 262144        # bytes of one chain between two seeds, where seeds are dense
 
-# The memory of the last large result that was let go. New memory is zeroed by the system page by
+# The memory of the last large result that was released. New memory is zeroed by the system page by
 # page, a tenth of a walk; this has its pages still. The system may take them when it runs short.
 cdef void* _spare = NULL
 cdef size_t _spare_size = 0
@@ -170,14 +170,14 @@ cdef class FramePositions:
         self.capacity = size // self.item_size
         return True
 
-    cdef bint take(self, const uint32_t* places, int64_t count, int64_t base) noexcept nogil:
+    cdef bint take(self, const uint32_t* positions, int64_t count, int64_t base) noexcept nogil:
         """Append positions; False if there is no memory."""
         if self.count + count > self.capacity and not self.reserve(2 * (self.count + count)):
             return False
         if self.item_size == 4:
-            frame_positions_32(<int32_t*>self.data + self.count, places, count, base)
+            frame_positions_32(<int32_t*>self.data + self.count, positions, count, base)
         else:
-            frame_positions_64(<int64_t*>self.data + self.count, places, count, base)
+            frame_positions_64(<int64_t*>self.data + self.count, positions, count, base)
         self.count += count
         return True
 
@@ -207,7 +207,7 @@ cdef Status walk_group(
     """Walk all chains of a group, then join them.
 
     A chain that starts where the one before it ended is right because that one was. One that
-    does not had a wrong seed: its range is walked again from the true place.
+    does not had a wrong seed: its range is walked again from the true position.
     """
     cdef int n
     cdef frame_chain* chain
@@ -261,7 +261,7 @@ cdef int walk_all(
                 group.chains[0].limit = min(end, position + 16 * WALK_STRIDE)
             last = group.chains[group.count - 1].limit
             if last - group.starts[0] > INT32_MAX:
-                total = 1               # seeds too far apart to be of use: go on without them
+                total = 1               # seeds too far apart to be of use: continue without them
                 continue
             needed = (last - group.starts[0]) // FRAME_SMALLEST + FRAME_CHAINS + 1
             if needed > room:
@@ -305,12 +305,12 @@ def walk_frames(buffer, seeds=None, *, int64_t start=0, int64_t end=-1):
 
 cdef enum:
     MOST_THREADS = 64
-    PIECES = 4                  # per thread, so that a slow core does not hold up the others
+    RANGES = 4                  # per thread, so that a slow core does not hold up the others
 
 
-cdef struct Piece:              # of the scanned range, walked by one thread
+cdef struct ScanRange:          # of the scanned range, walked by one thread
     int64_t start               # claimed to be a batch's first byte
-    int64_t limit               # batches that start here or later belong to the next piece
+    int64_t limit               # batches that start here or later belong to the next range
     int64_t position            # where the walk ended
     Status status
     BatchHeader* rows
@@ -321,42 +321,42 @@ cdef struct Job:                # what the threads share
     const uint8_t* data
     int64_t end
     bint check_crc
-    Piece* pieces
+    ScanRange* ranges
     int64_t count
     int64_t next                # taken by atomic addition
 
 
-cdef BatchHeader* next_row(Piece* piece) noexcept nogil:
+cdef BatchHeader* next_row(ScanRange* range_) noexcept nogil:
     cdef int64_t capacity
     cdef BatchHeader* grown
-    if piece.count == piece.capacity:
-        capacity = 64 if piece.capacity == 0 else 2 * piece.capacity
-        grown = <BatchHeader*>realloc(piece.rows, capacity * sizeof(BatchHeader))
+    if range_.count == range_.capacity:
+        capacity = 64 if range_.capacity == 0 else 2 * range_.capacity
+        grown = <BatchHeader*>realloc(range_.rows, capacity * sizeof(BatchHeader))
         if grown == NULL:
             return NULL
-        piece.rows = grown
-        piece.capacity = capacity
-    return &piece.rows[piece.count]
+        range_.rows = grown
+        range_.capacity = capacity
+    return &range_.rows[range_.count]
 
 
-cdef void scan_piece(Job* job, Piece* piece) noexcept nogil:
+cdef void scan_range(Job* job, ScanRange* range_) noexcept nogil:
     cdef BatchHeader* row
-    piece.count = 0
-    piece.position = piece.start
-    piece.status = OK
-    while piece.position < piece.limit:
-        row = next_row(piece)
+    range_.count = 0
+    range_.position = range_.start
+    range_.status = OK
+    while range_.position < range_.limit:
+        row = next_row(range_)
         if row == NULL:
-            piece.status = NO_MEMORY
+            range_.status = NO_MEMORY
             return
         memset(row, 0, sizeof(BatchHeader))
-        piece.status = read_header(job.data, piece.position, job.end, row)
-        if piece.status != OK:
+        range_.status = read_header(job.data, range_.position, job.end, row)
+        if range_.status != OK:
             return
         if job.check_crc:
             row.crc_state = 1 if crc_matches(job.data, row) else -1
-        piece.position += row.size
-        piece.count += 1
+        range_.position += row.size
+        range_.count += 1
 
 
 cdef void* scan_worker(void* argument) noexcept nogil:
@@ -366,19 +366,19 @@ cdef void* scan_worker(void* argument) noexcept nogil:
         n = atomic_next(&job.next)
         if n >= job.count:
             return NULL
-        scan_piece(job, &job.pieces[n])
+        scan_range(job, &job.ranges[n])
 
 
 cdef void scan_pieces(Job* job, int threads) noexcept nogil:
-    """Scan all pieces by some threads, this one included, then join them in order.
+    """Scan all ranges by some threads, this one included, then join them in order.
 
-    A piece is right if it starts where the one before it ended. One that does not had a wrong
-    seed: it is scanned again from the true place.
+    A range is right if it starts where the one before it ended. One that does not had a wrong
+    seed: it is scanned again from the true position.
     """
     cdef pthread_t[MOST_THREADS] started
     cdef int count = 0, n
     cdef int64_t index
-    cdef int64_t position = job.pieces[0].start
+    cdef int64_t position = job.ranges[0].start
     while count < threads - 1:
         if pthread_create(&started[count], NULL, scan_worker, job) != 0:
             break                       # no thread to be had: the others do its work
@@ -387,24 +387,24 @@ cdef void scan_pieces(Job* job, int threads) noexcept nogil:
     for n in range(count):
         pthread_join(started[n], NULL)
     for index in range(job.count):
-        if position != job.pieces[index].start:
-            job.pieces[index].start = position
-            scan_piece(job, &job.pieces[index])
-        position = job.pieces[index].position
-        if job.pieces[index].status != OK:
+        if position != job.ranges[index].start:
+            job.ranges[index].start = position
+            scan_range(job, &job.ranges[index])
+        position = job.ranges[index].position
+        if job.ranges[index].status != OK:
             job.count = index + 1
             return
 
 
 cdef list split_points(
-    const uint8_t* data, int64_t start, int64_t end, int pieces, object seeds
+    const uint8_t* data, int64_t start, int64_t end, int ranges, object seeds
 ):
     """Frame starts (claimed by seeds, or found by walking headers) that share out the range."""
-    cdef int64_t stride = max(<int64_t>1, (end - start) // pieces)
+    cdef int64_t stride = max(<int64_t>1, (end - start) // ranges)
     cdef int64_t position = start, size
     cdef int64_t due = start + stride
     cdef list points = []
-    if pieces == 1:
+    if ranges == 1:
         return points
     if seeds is not None:
         return pick_seeds(seeds, start, end, stride)
@@ -452,30 +452,30 @@ cdef class BatchTable:
         return memoryview(column)
 
     cdef int gather(self, Job* job) except -1:
-        """Take over the rows of all pieces."""
+        """Take over the rows of all ranges."""
         cdef int64_t n, total = 0, at = 0
-        cdef Piece* piece
+        cdef ScanRange* range_
         for n in range(job.count):
-            if job.pieces[n].status == NO_MEMORY:
+            if job.ranges[n].status == NO_MEMORY:
                 raise MemoryError
-            total += job.pieces[n].count
+            total += job.ranges[n].count
         if job.count == 1:
-            self.rows = job.pieces[0].rows
-            job.pieces[0].rows = NULL
+            self.rows = job.ranges[0].rows
+            job.ranges[0].rows = NULL
         elif total:
             self.rows = <BatchHeader*>malloc(total * sizeof(BatchHeader))
             if self.rows == NULL:
                 raise MemoryError
             for n in range(job.count):
-                piece = &job.pieces[n]
-                if piece.count:
-                    memcpy(self.rows + at, piece.rows, piece.count * sizeof(BatchHeader))
-                    at += piece.count
+                range_ = &job.ranges[n]
+                if range_.count:
+                    memcpy(self.rows + at, range_.rows, range_.count * sizeof(BatchHeader))
+                    at += range_.count
         self.count = total
         for n in range(total):
             self.bad_crc_count += self.rows[n].crc_state == -1
-        self.stop = job.pieces[job.count - 1].position
-        self.status = job.pieces[job.count - 1].status
+        self.stop = job.ranges[job.count - 1].position
+        self.status = job.ranges[job.count - 1].status
         return 0
 
     @property
@@ -565,7 +565,7 @@ def scan(
     cdef int64_t n
     if not 1 <= threads <= MOST_THREADS:
         raise ValueError(f"threads must be 1 to {MOST_THREADS}, not {threads}")
-    job.pieces = NULL
+    job.ranges = NULL
     job.count = 0
     PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
     try:
@@ -574,16 +574,16 @@ def scan(
         job.check_crc = check_crc
         job.next = 0
         points = split_points(
-            job.data, start, job.end, 1 if threads == 1 else threads * PIECES, seeds
+            job.data, start, job.end, 1 if threads == 1 else threads * RANGES, seeds
         )
         points = [start, *points, job.end]
-        job.pieces = <Piece*>calloc(len(points) - 1, sizeof(Piece))
-        if job.pieces == NULL:
+        job.ranges = <ScanRange*>calloc(len(points) - 1, sizeof(ScanRange))
+        if job.ranges == NULL:
             raise MemoryError
         job.count = len(points) - 1
         for n in range(job.count):
-            job.pieces[n].start = points[n]
-            job.pieces[n].limit = points[n + 1]
+            job.ranges[n].start = points[n]
+            job.ranges[n].limit = points[n + 1]
         n = job.count
         with nogil:
             scan_pieces(&job, threads)
@@ -591,9 +591,9 @@ def scan(
         table.gather(&job)
         job.count = n
     finally:
-        if job.pieces != NULL:
+        if job.ranges != NULL:
             for n in range(len(points) - 1):
-                free(job.pieces[n].rows)
-            free(job.pieces)
+                free(job.ranges[n].rows)
+            free(job.ranges)
         PyBuffer_Release(&view)
     return table

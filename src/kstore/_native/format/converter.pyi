@@ -5,12 +5,12 @@ from _typeshed import ReadableBuffer
 
 @final
 class Converter:
-    """One conversion of whole batches: made, asked once, thrown away.
+    """One conversion of complete batches: created, called once, discarded.
 
     Parameters
     ----------
     batches
-        Whole batches of any magic; held open as long as the converter lives.
+        Complete batches of any magic; held open as long as the converter lives.
     magic
         Of what comes out: 0, 1 or 2.
     codec
@@ -21,7 +21,7 @@ class Converter:
         A batch that ``codec`` would make larger stays as it is; one that changes its magic, or is
         merged, stays uncompressed where that is smaller.
     first_offset
-        Records below are left out of uncompressed batches that are converted.
+        Records below are dropped from uncompressed batches that are converted.
     decompress, compress
         ``(codec, magic, data) -> bytes``.
 
@@ -54,7 +54,7 @@ class Converter:
         (with LogAppendTime of one time). The others, and those that would grow with
         ``keep_smaller``, stay as they are; ``codec`` is for merged ones only, and has to be given.
 
-        Returns the batches, and where in the input what may go on begins: with ``final`` its end,
+        Returns the batches, and where the next call's input begins: with ``final`` its end,
         else that and more is to be given again, with what follows.
         """
     def rebuild(self, base_offset: int, leader_epoch: int, append_time: int | None) -> bytes:

@@ -55,9 +55,9 @@ _REFUSALS = {
         "UnsupportedForMessageFormatError",
         "messages v0 and v1 cannot carry an idempotent producer's id",
     ),
-    CONTROL: ("InvalidRecordError", "a control batch cannot be built anew"),
+    CONTROL: ("InvalidRecordError", "a control batch cannot be rebuilt"),
     SEVERAL: (
-        "InvalidRecordError", "a batch with a producer id is built anew on its own only",
+        "InvalidRecordError", "a batch with a producer id is rebuilt on its own only",
     ),
     ZSTANDARD: (
         "UnsupportedCompressionTypeError", "messages v0 and v1 cannot be compressed with zstd",
@@ -80,7 +80,7 @@ cdef enum Action:
 
 @cython.final
 cdef class Converter:
-    """One piece of work: made, asked once for ``convert()`` or ``rebuild()``, thrown away."""
+    """One conversion: created, called once for ``convert()`` or ``rebuild()``, thrown away."""
 
     cdef Py_buffer view
     cdef object source
@@ -166,7 +166,7 @@ cdef class Converter:
         )
 
     cdef int fail(self, Event event, object error) except -1:
-        """Raise what was found wrong, with the place of the batch."""
+        """Raise what was found wrong, with the position of the batch."""
         cdef int64_t offset = self.batch.base_offset
         if event == DAMAGED:
             raise_for_status(self.status, None, self.position, offset)
@@ -209,10 +209,10 @@ cdef class Converter:
             failure = error
         self.fail(REFUSED, failure)
 
-    cdef int fill_any(self, object piece) except -1:
-        """Rows of the batch at the position; piece is its records, if it is compressed."""
+    cdef int fill_any(self, object plain) except -1:
+        """Rows of the batch at the position; plain is its records, if it is compressed."""
         cdef Py_buffer view
-        PyObject_GetBuffer(piece, &view, PyBUF_SIMPLE)
+        PyObject_GetBuffer(plain, &view, PyBUF_SIMPLE)
         try:
             self.rows.count = 0
             with nogil:
@@ -231,10 +231,10 @@ cdef class Converter:
             self.fail(DAMAGED, None)
         return 0
 
-    cdef int put_unpacked(self, object piece, Bytes* to, bint keep_headers) except -1:
+    cdef int put_unpacked(self, object plain, Bytes* to, bint keep_headers) except -1:
         """Append the rows of fill_any to the group."""
         cdef Py_buffer view
-        PyObject_GetBuffer(piece, &view, PyBUF_SIMPLE)
+        PyObject_GetBuffer(plain, &view, PyBUF_SIMPLE)
         try:
             with nogil:
                 self.status = put_rows(
@@ -396,25 +396,25 @@ cdef class Converter:
         """Convert the batch at the position, which is compressed or is to be."""
         cdef BatchHeader header
         cdef int64_t before
-        piece = self.plain_records()
+        plain = self.plain_records()
         if self.batch.magic == self.magic == 2:
             # Only the codec differs: the records stay, byte for byte.
-            self.fill_any(piece)
+            self.fill_any(plain)
             header = self.batch
             header.attributes = <int16_t>(
                 (header.attributes & ~CODEC_MASK) | self.group.codec
             )
             if self.group.codec:
-                piece = self.pack(piece)
-            if self.keep_smaller and V2_HEADER_SIZE + <int64_t>len(piece) > self.batch.size:
+                plain = self.pack(plain)
+            if self.keep_smaller and V2_HEADER_SIZE + <int64_t>len(plain) > self.batch.size:
                 self.kept_count += 1
                 self.keep_or_fail(self.position, self.batch.size)
                 return 0
-            self.put_whole(&header, piece)
+            self.put_whole(&header, plain)
             return 0
         no_producer(&header)
         before = self.out.size
-        self.put_coded(piece, False)
+        self.put_coded(plain, False)
         self.finish_group(&header)
         if (
             self.keep_smaller and self.batch.magic == self.magic
@@ -426,7 +426,7 @@ cdef class Converter:
         return 0
 
     cdef Status keep(self, int64_t position, int64_t size) noexcept nogil:
-        """Append whole batches as they are."""
+        """Append complete batches as they are."""
         cdef Status status = reserve(&self.out, size)
         if status == OK:
             memcpy(self.out.data + self.out.size, self.data() + position, size)
@@ -437,20 +437,20 @@ cdef class Converter:
         if self.keep(position, size) != OK:
             raise MemoryError
 
-    cdef int put_coded(self, object piece, bint keep_headers) except -1:
+    cdef int put_coded(self, object plain, bint keep_headers) except -1:
         """Open a group and append the records of the batch at the position."""
         if open_group(&self.group, self.records_go_to()) != OK:
             raise MemoryError
-        self.append_batch(piece, keep_headers)
+        self.append_batch(plain, keep_headers)
         return 0
 
-    cdef int append_batch(self, object piece, bint keep_headers) except -1:
-        """Append the batch at the position; piece is its records, decompressed."""
+    cdef int append_batch(self, object plain, bint keep_headers) except -1:
+        """Append the batch at the position; plain is its records, decompressed."""
         cdef const uint8_t* start = NULL
         cdef const uint8_t* stop = NULL
         if self.batch.attributes & CODEC_MASK:
-            self.fill_any(piece)
-            self.put_unpacked(piece, self.records_go_to(), keep_headers)
+            self.fill_any(plain)
+            self.put_unpacked(plain, self.records_go_to(), keep_headers)
             return 0
         self.status = self.fill_plain(&start, &stop)
         if self.status == OK:
@@ -487,7 +487,7 @@ cdef class Converter:
         )
 
     cdef bint follows(self) noexcept nogil:
-        """Whether the batch at the position goes on where the group ends, and is like it."""
+        """Whether the batch at the position continues where the group ends, and is like it."""
         cdef BatchHeader* batch = &self.batch
         return (
             batch.base_offset == self.group.last_offset + 1
@@ -496,14 +496,14 @@ cdef class Converter:
             and not (self.group.stamped and batch.max_timestamp != self.first.max_timestamp)
         )
 
-    cdef int begin_merge(self, object piece) except -1:
+    cdef int begin_merge(self, object plain) except -1:
         """Open a group with the batch at the position."""
         self.first = self.batch
         self.group.codec = self.codec
         self.group.lowest = INT64_MIN
         self.group.stamped = self.batch.attributes & LOG_APPEND_TIME_BIT
         self.group.append_time = self.batch.max_timestamp
-        return self.put_coded(piece, True)
+        return self.put_coded(plain, True)
 
     cdef int end_merge(self, int64_t start, int64_t joined) except -1:
         """Append the group that began at start; its batches as they are, if that is smaller."""
@@ -525,12 +525,12 @@ cdef class Converter:
             self.status = self.take_batch()
             if self.status != OK:
                 self.fail(DAMAGED, None)
-            piece = self.plain_records() if self.batch.size <= most and self.can_merge() else None
-            if start >= 0 and piece is not None and self.follows():
+            plain = self.plain_records() if self.batch.size <= most and self.can_merge() else None
+            if start >= 0 and plain is not None and self.follows():
                 group = self.group
                 to = self.records_go_to()
                 size = to.size
-                self.append_batch(piece, True)
+                self.append_batch(plain, True)
                 if to.size - group.start + (V2_HEADER_SIZE if group.codec else 0) <= most:
                     joined += 1
                     self.position += self.batch.size
@@ -540,11 +540,11 @@ cdef class Converter:
             if start >= 0:
                 self.end_merge(start, joined)
             joined, start = 0, -1
-            if piece is None:
+            if plain is None:
                 self.keep_or_fail(self.position, self.batch.size)
             else:
                 start = self.position
-                self.begin_merge(piece)
+                self.begin_merge(plain)
             self.position += self.batch.size
         if start >= 0 and not final:
             self.out.size = self.out.size if self.group.codec else self.group.start

@@ -111,7 +111,7 @@ FOLD_INLINE __m128i fold_tail(const crc_folder *folder, __m128i last, const uint
                               size_t size) {
     if (size == 0)
         return last;
-    /* data - 16 is inside the message: at least one whole register came before */
+    /* data - 16 is inside the message: at least one complete register came before */
     __m128i ending = fold_load(data + size - 16);
     __m128i kept = _mm_shuffle_epi8(last, fold_load(fold_slide + 16 + size));
     __m128i moved = _mm_shuffle_epi8(last, fold_load(fold_slide + size));

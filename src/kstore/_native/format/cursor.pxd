@@ -1,6 +1,6 @@
 """Bounded reads and writes. A cursor never passes its end, whatever the bytes say.
 
-This is the only place where a pointer is moved by what a file says.
+Only this code moves a pointer by what a file says.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -179,7 +179,7 @@ cdef inline int varint_size(int64_t value) noexcept nogil:
 
 
 cdef inline uint8_t* put_varint(uint8_t* at, int64_t value) noexcept nogil:
-    """Write a zig-zag varint; the caller has made room for ten bytes. Returns the next place."""
+    """Write a zig-zag varint; the caller has made room for ten bytes. Returns the next position."""
     cdef uint64_t zigzag = (<uint64_t>value << 1) ^ (0 - (<uint64_t>value >> 63))
     while zigzag >= 0x80:
         at[0] = <uint8_t>(zigzag | 0x80)

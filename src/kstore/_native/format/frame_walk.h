@@ -1,8 +1,8 @@
 /* Finding where batches start, header by header, several chains at a time.
  *
- * A frame tells where the next one starts, so one walk is a chain of dependent loads and memory
+ * A frame states where the next one starts, so one walk is a chain of dependent loads and memory
  * latency sets its speed. Chains that start at known frames run side by side instead. Where a
- * chain cannot go on it just stops: the caller looks again at that position and says why.
+ * chain cannot continue it just stops: the caller looks again at that position and says why.
  */
 #ifndef KSTORE_FRAME_WALK_H
 #define KSTORE_FRAME_WALK_H
@@ -38,7 +38,7 @@ static inline int64_t frame_size(const uint8_t *data, int64_t position, int64_t 
     return size + 12;
 }
 
-/* Run every chain to its limit, or to where it cannot go on. Positions are written relative to
+/* Run every chain to its limit, or to where it cannot continue. Positions are written relative to
  * base. Each chain starts below its limit. */
 static void frame_walk(const uint8_t *data, int64_t base, int64_t end, frame_chain *chains,
                        int count) {

@@ -1,4 +1,4 @@
-"""Byte offsets and sizes of every structure on disk, the only place that knows them.
+"""Byte offsets and sizes of every structure on disk, defined only here.
 
 The formats are drawn in docs/format/. All integers are big-endian.
 """

@@ -16,7 +16,7 @@ from kstore._native.format.record_span cimport RecordSpan
 
 
 cdef inline int64_t message_size(const RecordSpan* span, int magic) noexcept nogil:
-    """Bytes of the whole message, offset and size fields included."""
+    """Bytes of the complete message, offset and size fields included."""
     cdef int64_t size = LOG_OVERHEAD + (V1_OVERHEAD if magic == 1 else V0_OVERHEAD)
     if span.key_size > 0:
         size += span.key_size
@@ -39,10 +39,10 @@ cdef inline uint8_t* put_message(
     uint8_t* at, const RecordSpan* span, int magic, uint8_t attributes, int64_t offset,
     int64_t timestamp, int64_t size,
 ) noexcept nogil:
-    """Write key and value as one message with its CRC; returns the next place.
+    """Write key and value as one message with its CRC; returns the next position.
 
     size is message_size's, at most 2147483647, and there is room for it. v0 has neither a
-    timestamp nor its type. Headers have no place in either format.
+    timestamp nor its type. Headers do not exist in either format.
     """
     cdef uint8_t* next_part = at + LEGACY_ATTRIBUTES_POSITION + 1
     put_i64(at, offset)

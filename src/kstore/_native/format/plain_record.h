@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum {
-    /* Bytes that may be looked at from a record's start before its size is known: a size of at
+    /* Bytes that may be read from a record's start before its size is known: a size of at
      * most three bytes, attributes, three numbers of at most four, and four bytes of read-ahead. */
     PLAIN_RECORD_ROOM = 24
 };

@@ -21,7 +21,7 @@ def place_headers(
     value_positions: NDArray[int64],
     value_lengths: NDArray[int32],
 ) -> int:
-    """Fill the last four arrays with the places of all headers of all rows; returns how many."""
+    """Fill the last four arrays with the positions of all headers of all rows; returns how many."""
 
 def pack(
     data: _Data,

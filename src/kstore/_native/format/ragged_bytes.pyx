@@ -1,4 +1,4 @@
-"""Bytes of varying length, given by position and length in one piece of data."""
+"""Bytes of varying length, given by position and length in one buffer."""
 
 from cpython.buffer cimport (
     PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer,
@@ -67,7 +67,7 @@ def read_headers(data, int64_t position, int32_t count):
 def place_headers(
     data, positions, counts, name_positions, name_lengths, value_positions, value_lengths
 ):
-    """Fill the places of all headers of all rows, one after another."""
+    """Fill the positions of all headers of all rows, one after another."""
     cdef HeldColumn starts = hold_strided_int64s(positions, "positions")
     cdef HeldColumn header_counts = hold_strided_int32s(counts, "counts")
     cdef HeldColumn names = hold_writable_int64s(name_positions, "name_positions")

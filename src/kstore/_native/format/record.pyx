@@ -1,4 +1,4 @@
-"""Record: one message with its place in the log."""
+"""Record: one message with its offset in the log."""
 
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize

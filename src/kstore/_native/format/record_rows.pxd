@@ -1,6 +1,6 @@
 """Columns under construction: where each record's parts are, one row a record.
 
-fill_* append the rows of one batch or none: the count moves only once a whole batch was read
+fill_* append the rows of one batch or none: the count moves only once a complete batch was read
 without fault, so a damaged batch costs itself and nothing else.
 """
 
@@ -201,7 +201,7 @@ cdef inline Status take_legacy(
     )
     cdef const uint8_t* end = entry + batch.size
     cdef int32_t size
-    # Both overheads count the two length fields, so four bytes are there.
+    # Both overheads count the two length fields, so four bytes are present.
     size = get_i32(at)
     at += 4
     out.key = at

@@ -1,4 +1,4 @@
-"""One record of a v2 batch as places in memory: the pivot between all parsers and encoders.
+"""One record of a v2 batch as addresses in memory: the pivot between all parsers and encoders.
 
 The layout of a record is Kafka's DefaultRecord. A negative key or value length is null, as
 there. Every length is checked against the record's own declared size before it is used.
@@ -143,7 +143,7 @@ cdef inline Status take_record(Cursor* cursor, RecordSpan* out) noexcept nogil:
     if status == OK:
         status = take_varint(&body, &out.header_count)
     if status != OK:
-        # The batch goes on, but this record's fields do not fit its own size.
+        # The batch continues, but this record's fields do not fit its own size.
         return BAD_RECORD_SIZE if status == TRUNCATED else status
     out.headers = body.position
     if out.header_count:
@@ -173,9 +173,9 @@ cdef inline int64_t record_body_size(const RecordSpan* span) noexcept nogil:
 cdef inline uint8_t* put_record(
     uint8_t* at, const RecordSpan* span, int64_t body_size
 ) noexcept nogil:
-    """Write a record whose room the caller has made; returns the next place.
+    """Write a record whose room the caller has made; returns the next position.
 
-    body_size is record_body_size's. Headers are copied as one piece, already encoded; with
+    body_size is record_body_size's. Headers are copied as one range, already encoded; with
     span.headers NULL the caller writes span.header_size bytes at the returned place itself.
     """
     at = put_varint(at, body_size)

@@ -2,7 +2,7 @@
  *
  * Records that one program sends often differ in nothing but their contents: the same fields,
  * headers and sizes at the same places. A template of such a record holds every byte that says
- * where something is (sizes, counts, and which bytes of its two deltas go on), each with its
+ * where something is (sizes, counts, and which bytes of its two deltas continue), each with its
  * place. Of a record that has the same bytes at these places a walk would find the same, so it
  * need not be made; and the next record's place is known without a look at this one. Contents, attributes and
  * the numbers of the deltas are not compared.
@@ -19,7 +19,7 @@ enum {
 };
 
 #define TEMPLATE_WHOLE UINT32_C(0xFFFFFFFF)
-#define TEMPLATE_LENGTH UINT32_C(0x80808080) /* the bits that say whether a varint goes on */
+#define TEMPLATE_LENGTH UINT32_C(0x80808080) /* the bits that say whether a varint continues */
 #define TEMPLATE_NUMBER UINT32_C(0x7F7F7F7F)
 
 typedef struct {
@@ -112,7 +112,7 @@ KSTORE_ALWAYS_INLINE int template_take(
     return plain_varint(at, number) && template_add(template, start, from, *at - from, mask);
 }
 
-/* The caller's bytes may change meanwhile, so that no place is looked at behind `stop`. */
+/* The caller's bytes may change meanwhile, so that no place is read behind `stop`. */
 static inline int template_fill(
     record_template *template, const uint8_t *start, const uint8_t *stop) {
     const uint8_t *at = start;

@@ -64,6 +64,6 @@ cdef object raise_for_status(
 
 
 cdef int raise_named(str error, str reason) except -1:
-    """Raise one of kstore.errors by name: for a caller's mistake, which has no place in a file."""
+    """Raise one of kstore.errors by name: for a caller's mistake, without a position in a file."""
     import kstore.errors as errors
     raise getattr(errors, error)(reason)

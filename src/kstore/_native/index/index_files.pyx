@@ -211,7 +211,7 @@ cdef void lookup_offsets(
     """Positions of many offsets; ``gather`` NULL: without vectors.
 
     A sample of every 64th key is small enough to stay in the nearest
-    cache; it is built anew for each call, so it cannot be stale, and only where enough lookups
+    cache; it is rebuilt for each call, so it cannot be stale, and only where enough lookups
     share its cost. Without memory for it the entries themselves are searched.
     """
     cdef Py_ssize_t blocks = (count + STRIDE - 1) // STRIDE
@@ -275,7 +275,7 @@ cdef class OffsetIndex:
         file ends in (found in a few probes, not by reading the file).
 
     Safe to use from several threads: it never changes. Answers are hints, as in Kafka: an
-    index has no checksum, so whoever follows a position checks the batch found there. Content
+    index has no checksum, so users of a position check the batch found there. Content
     that is not sorted gives some position of the file's, and no error; ``find_fault`` finds it.
     """
 

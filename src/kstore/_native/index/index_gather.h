@@ -30,7 +30,7 @@ static inline __m512i kstore_gather_swapped(const uint8_t *entries, __m512i slot
     return _mm512_shuffle_epi8(_mm512_i32gather_epi32(slots, entries, 8), order);
 }
 
-/* Relative offsets of 16 offsets, at most 2^31 - 1; lanes below the base are left out of ok. */
+/* Relative offsets of 16 offsets, at most 2^31 - 1; ok has no lanes below the base. */
 KSTORE_GATHER_TARGET
 static inline __m512i kstore_gather_wanted(const int64_t *offsets, int64_t base, __mmask16 *ok) {
     const __m512i start = _mm512_set1_epi64(base);
@@ -97,7 +97,7 @@ static void kstore_gather_avx512(
     }
 }
 
-/* --- the same by AVX2, which compares signed only and masks whole lanes -------------------------- */
+/* --- the same by AVX2, which compares signed only and masks entire lanes ------------------------- */
 
 KSTORE_GATHER_AVX2
 static inline __m256i kstore_gather8(const uint8_t *entries, __m256i slots) {

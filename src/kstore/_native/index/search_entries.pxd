@@ -79,8 +79,8 @@ cdef inline Py_ssize_t between_offsets(
 ) noexcept nogil:
     """Floor slot, knowing low_key <= key < high_key, the keys of slots low and high.
 
-    One probe where the whole range points, a second where the first points; if the key is within
-    a window around that, the window is halved, else the whole range. Both ways take the same
+    One probe where the full range points, a second where the first points; if the key is within
+    a window around that, the window is halved, else the full range. Both ways take the same
     steps each time, so that their branches are foreseen.
     """
     cdef Py_ssize_t width = high - low, slot, left

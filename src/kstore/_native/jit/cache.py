@@ -2,7 +2,7 @@
 
 Numba keys a cached closure by the pickled content of its cells, and a jitted function pickles
 to something new in every process, so that it would never be found again. Here the key is what
-the predicate is made of: its code and the values of the names it uses.
+of the predicate: its code and the values of the names it uses.
 """
 
 from hashlib import sha256
@@ -31,7 +31,7 @@ def _names(code: CodeType) -> set[str]:
 
 
 def _value(value: Any, seen: set[int]) -> object:
-    """What a value contributes to the key; None if it cannot be told apart by value."""
+    """What a value contributes to the key; None if it cannot be identified by value."""
     if isinstance(value, _PLAIN):
         return (type(value).__name__, repr(value))
     if isinstance(value, ModuleType):
@@ -80,7 +80,7 @@ class PredicateCache(FunctionCache):
         self._mark = mark
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """What was kept; None, so that it is compiled anew, if its module is not there now."""
+        """What was kept; None, so that it is compiled again, if its module does not exist now."""
         try:
             return super().load_overload(sig, target_context)
         except ImportError:  # a predicate made by exec, or of a script that lies elsewhere

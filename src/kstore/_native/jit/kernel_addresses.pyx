@@ -129,7 +129,7 @@ cdef int64_t key_hash(
 cdef int64_t checksum(
     const uint8_t* data, int64_t size, int64_t position, int64_t length
 ) noexcept nogil:
-    """CRC-32C, or -1 where the bytes are not there."""
+    """CRC-32C, or -1 where the bytes do not exist."""
     if length < 0 or position < 0 or position > size - length:
         return -1
     return crc32c(0, data + position, <size_t>length)

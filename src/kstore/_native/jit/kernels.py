@@ -30,7 +30,7 @@ LOG_APPEND_TIME_BIT = 0x08
 class Frame(NamedTuple):
     """One batch of any message version, as its header has it; all int64.
 
-    ``status`` is 0 where a whole batch is there. 1: the bytes end before the batch does (the
+    ``status`` is 0 for a complete batch. 1: the bytes end before the batch does (the
     tail of a log that is still written, or the end of the data); more: no batch can start so
     (see ``kstore._native.format.status``). Then ``end`` is the position asked for and the rest -1.
     """
@@ -96,7 +96,7 @@ def time_index_count(entries: Bytes) -> Any:
 
 @njit(nogil=True, cache=True)
 def next_frame(data: Bytes, position: int) -> Any:
-    """The batch that starts at ``position``, as a ``Frame``; its checksum is not looked at."""
+    """The batch that starts at ``position``, as a ``Frame``, without a check of its checksum."""
     status, end, base, last, count, first_time, most_time, magic, attributes, epoch = _next_frame(
         data, position
     )
@@ -105,7 +105,7 @@ def next_frame(data: Bytes, position: int) -> Any:
 
 @njit(nogil=True, cache=True)
 def crc_ok(data: Bytes, position: int) -> Any:
-    """Whether a whole batch starts at ``position`` and its checksum is that of its bytes."""
+    """Whether a complete batch starts at ``position`` and its checksum is that of its bytes."""
     return _crc_ok(data, position) != 0
 
 
@@ -137,5 +137,5 @@ def key_hash(data: Bytes, position: int, length: int) -> Any:
 
 @njit(nogil=True, cache=True)
 def crc32c(data: Bytes, position: int, length: int) -> Any:
-    """CRC-32C of ``data[position:position + length]``; -1 if those bytes are not there."""
+    """CRC-32C of ``data[position:position + length]``; -1 if those bytes do not exist."""
     return _crc32c(data, position, length)

@@ -1,7 +1,7 @@
 """How compiled code reaches the Cython kernels: by symbol, not by address.
 
 An address compiled into a function would forbid caching it; a symbol is looked up when cached
-code is loaded. So the symbols are registered when this module is imported, which whoever calls
+code is loaded. So the symbols are registered on import of this module, which everything that calls
 them has done.
 """
 
@@ -52,12 +52,12 @@ def _declared(symbol: str, arguments: int, outputs: int) -> Callable[..., Any]:
                 function = cgutils.get_or_insert_function(builder.module, kind, symbol)
                 return builder.call(function, passed)
             fields = cgutils.alloca_once(builder, ir.ArrayType(INT64, outputs))
-            places = [cgutils.gep_inbounds(builder, fields, 0, n) for n in range(outputs)]
-            passed.append(places[0])
+            pointers = [cgutils.gep_inbounds(builder, fields, 0, n) for n in range(outputs)]
+            passed.append(pointers[0])
             kind = ir.FunctionType(INT64, [value.type for value in passed])
             function = cgutils.get_or_insert_function(builder.module, kind, symbol)
             status = builder.call(function, passed)
-            loaded = [status, *(builder.load(place) for place in places)]
+            loaded = [status, *(builder.load(pointer) for pointer in pointers)]
             return context.make_tuple(builder, signature.return_type, loaded)
 
         return signature, code

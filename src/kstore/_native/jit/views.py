@@ -24,12 +24,12 @@ def _borrowed(typingctx: Any, data: Any, position: Any, length: Any) -> Any:
     signature = result(data, types.int64, types.int64)
 
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        whole = context.make_array(signature.args[0])(context, builder, values[0])
+        array = context.make_array(signature.args[0])(context, builder, values[0])
         part = context.make_array(result)(context, builder)
         one = ir.Constant(ir.IntType(64), 1)
         context.populate_array(
             part,
-            data=cgutils.pointer_add(builder, whole.data, values[1]),
+            data=cgutils.pointer_add(builder, array.data, values[1]),
             shape=[values[2]],
             strides=[one],
             itemsize=one,

@@ -21,7 +21,7 @@ class TransactionWalk:
     """Follows transactions over the headers of batches: which are open, which were aborted.
 
     ``open`` maps producer ids to first offsets, ``aborted`` lists (producer id, first offset,
-    offset of the marker) since it was last emptied, ``next_offset`` is where the walk goes on.
+    offset of the marker) since it was last emptied, ``next_offset`` is where the walk continues.
     ``unproven`` lists those of ``aborted`` that ended by a marker without a record: the cleaner
     has emptied it, and nothing in the log says that they were committed.
     Checksums are checked of markers only. One thread at a time.

@@ -1,4 +1,4 @@
-"""Transactions as the headers of batches tell them: open, committed, aborted.
+"""Transactions from the headers of batches: open, committed, aborted.
 
 Rules: Kafka's ProducerAppendInfo (what opens and closes a transaction), ControlRecordType and
 EndTransactionMarker (markers). Only headers are read, and the one record of a control batch.
@@ -34,7 +34,7 @@ cdef class AbortedRanges:
         cdef list rows = sorted(ranges)
         cdef Py_ssize_t n
         if self.ranges != NULL:
-            raise ValueError("the ranges are there already")
+            raise ValueError("the ranges exist already")
         self.ranges = <AbortedRange*>malloc(max(1, len(rows)) * sizeof(AbortedRange))
         if self.ranges == NULL:
             raise MemoryError

@@ -1,4 +1,4 @@
-"""Whole batches in a buffer, one after another, for the cleaner's two passes."""
+"""Complete batches in a buffer, one after another, for the cleaner's two passes."""
 
 from libc.stdint cimport int64_t, uint8_t
 
@@ -9,7 +9,7 @@ from kstore._native.format.status cimport Status
 
 
 cdef enum Event:
-    AT_END = 0                  # of the whole batches in the buffer
+    AT_END = 0                  # of the complete batches in the buffer
     ASK = 1                     # the caller decides about the batch
     FULL = 2                    # the map is; the batch counts as not read
     CODED = 3                   # the batch has to be decompressed

@@ -1,9 +1,9 @@
 from typing_extensions import Buffer
 
 class BatchWalk:
-    """Whole batches of any magic in a buffer: what the cleaner's two passes have in common.
+    """Complete batches of any magic in a buffer: what the cleaner's two passes have in common.
 
-    ``begin`` names a segment, ``attach`` gives a piece of it that starts with a batch. One
+    ``begin`` names a segment, ``attach`` gives a chunk of it that starts with a batch. One
     thread at a time. Memory: 52 bytes for each record of the largest batch. Raises
     ``CorruptRecordError`` with path, position and offset for damage: every checksum is checked.
     """
@@ -15,13 +15,13 @@ class BatchWalk:
     def attach(self, buffer: Buffer, start: int) -> None:
         """Walk these bytes next; start is where they stand in the file."""
     def detach(self) -> None:
-        """Let go of the buffer."""
+        """Release the buffer."""
     @property
     def consumed(self) -> int:
         """Bytes of the buffer that were walked."""
     @property
     def wanted(self) -> int:
-        """Size of the batch that the buffer ends in, 0 where it does not tell."""
+        """Size of the batch that the buffer ends in, 0 if unknown."""
     @property
     def is_control(self) -> bool: ...
     @property

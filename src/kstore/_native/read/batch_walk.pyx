@@ -1,7 +1,7 @@
-"""Whole batches of any magic in a buffer, one after another: read, checked, taken apart.
+"""Complete batches of any magic in a buffer, one after another: read, checked, taken apart.
 
 What the cleaner's two passes have in common. Every checksum is checked: a damaged batch must
-neither hide a key nor be built anew under a checksum that fits.
+neither hide a key nor be rebuilt under a checksum that fits.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -26,7 +26,7 @@ cdef enum:
 
 
 cdef class BatchWalk:
-    """Whole batches in a buffer, one after another, of one log."""
+    """Complete batches in a buffer, one after another, of one log."""
 
     def __dealloc__(self):
         if self.source is not None:
@@ -50,7 +50,7 @@ cdef class BatchWalk:
         self.start = start
 
     def detach(self):
-        """Let go of the buffer."""
+        """Release the buffer."""
         if self.source is not None:
             self.source = None
             PyBuffer_Release(&self.view)

@@ -33,7 +33,7 @@ cdef struct Scan:
     int64_t seen            # last offset of the batch in front; INT64_MIN before the first
     int64_t skipped         # position of the batch in front where it was stepped over, else -1
     bint committed          # leave out batches of aborted transactions
-    bint settled            # those are known
+    bint final            # those are known
     const AbortedRange* aborted
     Py_ssize_t aborted_count
     BatchHeader batch       # the last one read
@@ -63,7 +63,7 @@ cdef class Scanner:
     cdef object _unpack(self)
     cdef int _settle(self) except -1
     cdef int _damage(self, Status status, object error) except -1
-    cdef int _fill_unpacked(self, object piece, int64_t shift, Block block) except -1
+    cdef int _fill_unpacked(self, object unpacked, int64_t shift, Block block) except -1
     cdef Event _step(self, Block block, int64_t target, bint unlock) except? DAMAGED
 
 
@@ -71,7 +71,7 @@ cdef class RecordScan:
     cdef Scanner scanner
     cdef Block block            # rows of one batch
     cdef int64_t row            # of the next record
-    cdef uint8_t* memory        # the bytes that the rows are places in
+    cdef uint8_t* memory        # the bytes that the rows are positions in
     cdef const uint8_t* end
     cdef int64_t shift          # position of the first of them
     cdef int64_t room
@@ -82,6 +82,6 @@ cdef class RecordScan:
     cdef bint filling
 
     cdef bint fill(self) except -1
-    cdef int keep_piece(self, object piece) except -1
+    cdef int keep_unpacked(self, object unpacked) except -1
     cdef int keep(self, const uint8_t* data, int64_t size, int64_t position) except -1
     cdef Record make(self)

@@ -8,7 +8,7 @@ from kstore._native.read.aborted_transactions import AbortedRanges
 
 @final
 class Block:
-    """Rows of one run of records; every position is a place in ``data``.
+    """Rows of one run of records; every position is in ``data``.
 
     Exports its memory, read-only; ``layout`` maps each column's name to its dtype and the
     byte where it starts. All columns hold ``len(block)`` rows.
@@ -20,7 +20,7 @@ class Block:
     def __len__(self) -> int: ...
     @property
     def values_only(self) -> bool:
-        """Whether only ``value_positions`` and ``value_lengths`` are there."""
+        """Whether only ``value_positions`` and ``value_lengths`` are filled."""
     @property
     def timestamp_type(self) -> int:
         """Of all rows: -1 none (message v0), 0 CreateTime, 1 LogAppendTime."""
@@ -35,7 +35,7 @@ class Scanner:
     Parameters
     ----------
     start_offset, stop_offset
-        Records outside ``start_offset <= offset < stop_offset`` are dropped; batches wholly
+        Records outside ``start_offset <= offset < stop_offset`` are dropped; batches entirely
         below are not even checked.
     check_crc
         Check every batch that is handed out, and inner messages of v0 and v1 wrappers.
@@ -44,7 +44,7 @@ class Scanner:
     values_only
         Blocks hold only where the values are (an offset window brings all columns back).
     next_offset
-        The batches are a log's and end below it: one that does not, whose offsets do not go on
+        The batches are a log's and end below it: one that does not, whose offsets do not continue
         from the batch before, or reach into the next, is damage. Without it offsets are free.
     decompress
         ``(codec, magic, data) -> bytes``; needed as soon as a compressed batch is met.
@@ -60,7 +60,7 @@ class Scanner:
         one that reaches 512, or fewer.
     find_aborted
         Leave out batches of aborted transactions: called once, when the first transactional
-        batch is met, to tell which those are. Without it all batches are handed out.
+        batch is met, to determine which those are. Without it all batches are handed out.
 
     seen_offset
         Last offset of the batch in front of ``start``, where it is known: what does not rise
@@ -105,7 +105,7 @@ class Scanner:
     def at_end(self) -> bool:
         """Whether every byte of the range was walked."""
     def close(self) -> None:
-        """Let go of the buffer; what was handed out stays valid."""
+        """Release the buffer; what was handed out stays valid."""
     def next_block(self) -> Block | None:
         """The next rows as columns, None at the end."""
     def next_values(self) -> list[bytes | None] | None:

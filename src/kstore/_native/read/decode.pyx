@@ -61,7 +61,7 @@ cdef void _give_memory(uint8_t* memory) noexcept:
 
 @cython.final
 cdef class Block:
-    """Rows of one run of records, all of them places in one piece of data.
+    """Rows of one run of records, all of them ranges of one buffer.
 
     Exports its memory as one read-only buffer; ``layout`` says where each column lies in it.
     """
@@ -165,7 +165,7 @@ cdef Event advance(Scan* scan, Rows* rows, int64_t target) noexcept nogil:
             scan.position += batch.size
             continue
         if scan.committed and batch.magic == 2 and batch.attributes & TRANSACTIONAL_BIT:
-            if not scan.settled:
+            if not scan.final:
                 return UNSETTLED
             if is_aborted(
                 scan.aborted, scan.aborted_count, batch.producer_id, batch.base_offset
@@ -193,7 +193,7 @@ cdef Event advance(Scan* scan, Rows* rows, int64_t target) noexcept nogil:
 cdef inline void finish_batch(Scan* scan, Rows* rows, int64_t first) noexcept nogil:
     """Step over a batch whose rows are in, less those outside the wanted offsets."""
     cdef BatchHeader* batch = &scan.batch
-    # A legacy wrapper's header tells its last offset only.
+    # A legacy wrapper's header states its last offset only.
     if (
         batch.base_offset < scan.start_offset or batch.last_offset >= scan.stop_offset
         or (batch.magic < 2 and batch.count < 0)
@@ -282,34 +282,34 @@ cdef class Scanner:
     def next_block(self):
         """The next rows, or None at the end."""
         cdef Block block = Block(values_only=self.values_only)
-        cdef list pieces = []
+        cdef list arena_chunks = []
         cdef int64_t arena = 0
         cdef Event event
-        # The rows of a block lie in one piece of data: the source itself, or an arena of what
+        # The rows of a block lie in one buffer: the source itself, or an arena of what
         # was decompressed. Where a log changes from one to the other, a block ends.
         while True:
-            self.scan.in_arena = len(pieces) > 0
+            self.scan.in_arena = len(arena_chunks) > 0
             event = self._step(block, self.row_target, True)
             if event == FULL and block.rows.count == 0:
-                pieces.clear()      # nothing of the arena was in the window
+                arena_chunks.clear()      # nothing of the arena was in the window
                 arena = 0
                 continue
             if event == AT_END or event == FULL:
                 break
-            if block.rows.count and not pieces or arena >= ARENA_TARGET:
+            if block.rows.count and not arena_chunks or arena >= ARENA_TARGET:
                 break
-            piece = self._unpack()
-            if piece is None:
+            unpacked = self._unpack()
+            if unpacked is None:
                 continue
-            if self._fill_unpacked(piece, arena, block):
-                pieces.append(piece)
-                arena += len(piece)
+            if self._fill_unpacked(unpacked, arena, block):
+                arena_chunks.append(unpacked)
+                arena += len(unpacked)
         if block.rows.count == 0:
             return None
-        if not pieces:
+        if not arena_chunks:
             block.data = self.source
         else:
-            block.data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            block.data = arena_chunks[0] if len(arena_chunks) == 1 else b"".join(arena_chunks)
         return block
 
     cdef Event _step(self, Block block, int64_t target, bint unlock) except? DAMAGED:
@@ -341,7 +341,7 @@ cdef class Scanner:
         self.aborted = aborted
         self.scan.aborted = aborted.ranges
         self.scan.aborted_count = aborted.count
-        self.scan.settled = True
+        self.scan.final = True
         return 0
 
     cdef int _damage(self, Status status, object error) except -1:
@@ -361,7 +361,7 @@ cdef class Scanner:
                 raise error
             raise_for_status(status, self.path, self.position_base + position, offset)
         if size < LOG_OVERHEAD + V0_OVERHEAD or size > left or status == BAD_SIZE:
-            size = left         # no telling where the next batch starts
+            size = left         # unknown where the next batch starts
         self.skipped.append((
             self.position_base + position, size, offset,
             reason(status) if error is None else getattr(error, "reason", str(error)),
@@ -398,12 +398,12 @@ cdef class Scanner:
             self._damage(OK, error)
             return None
 
-    cdef int _fill_unpacked(self, object piece, int64_t shift, Block block) except -1:
+    cdef int _fill_unpacked(self, object unpacked, int64_t shift, Block block) except -1:
         """1 if the batch's decompressed records are in the block, 0 if it was skipped."""
         cdef Py_buffer view
         cdef int64_t first = block.rows.count
         cdef Status status
-        PyObject_GetBuffer(piece, &view, PyBUF_SIMPLE)
+        PyObject_GetBuffer(unpacked, &view, PyBUF_SIMPLE)
         try:
             with nogil:
                 if self.scan.batch.magic == 2:
@@ -436,12 +436,12 @@ cdef class Scanner:
             event = self._step(block, target, False)
             if event != COMPRESSED or block.rows.count:
                 break           # a compressed batch after others is for the next list
-            piece = self._unpack()
-            if piece is None or not self._fill_unpacked(piece, 0, block):
+            unpacked = self._unpack()
+            if unpacked is None or not self._fill_unpacked(unpacked, 0, block):
                 continue
             if block.rows.count == 0:
                 continue
-            PyObject_GetBuffer(piece, &view, PyBUF_SIMPLE)
+            PyObject_GetBuffer(unpacked, &view, PyBUF_SIMPLE)
             try:
                 return make_values(&block.rows, <const uint8_t*>view.buf)
             finally:
@@ -481,7 +481,7 @@ cdef list make_values(Rows* rows, const uint8_t* data):
 cdef class RecordScan:
     """Makes the records of a scanner's batches one at a time: each is used while in cache.
 
-    Between two records the caller may do anything, and somebody else may change the file. So
+    Between two records the caller may do anything, and another process may change the file. So
     the bytes of the batch at hand are a copy, taken when its checksum was right.
     """
 
@@ -517,11 +517,11 @@ cdef class RecordScan:
                 self.block.rows.count = 0
                 event = scanner._step(self.block, 1, False)
                 if event == COMPRESSED:
-                    piece = scanner._unpack()
-                    if piece is None or not scanner._fill_unpacked(piece, 0, self.block):
+                    unpacked = scanner._unpack()
+                    if unpacked is None or not scanner._fill_unpacked(unpacked, 0, self.block):
                         continue
                     if self.block.rows.count:
-                        self.keep_piece(piece)
+                        self.keep_unpacked(unpacked)
                         break
                 elif self.block.rows.count:
                     self.keep(scanner.scan.data + batch.position, batch.size, batch.position)
@@ -535,9 +535,9 @@ cdef class RecordScan:
                 self.block.rows.count = 0       # no rows without their bytes
         return True
 
-    cdef int keep_piece(self, object piece) except -1:
+    cdef int keep_unpacked(self, object unpacked) except -1:
         cdef Py_buffer view
-        PyObject_GetBuffer(piece, &view, PyBUF_SIMPLE)
+        PyObject_GetBuffer(unpacked, &view, PyBUF_SIMPLE)
         try:
             self.keep(<const uint8_t*>view.buf, view.len, 0)
         finally:
@@ -545,7 +545,7 @@ cdef class RecordScan:
         return 0
 
     cdef int keep(self, const uint8_t* data, int64_t size, int64_t position) except -1:
-        """Copy the bytes that the rows are places in; data[0] has that position."""
+        """Copy the bytes that the rows are positions in; data[0] has that position."""
         cdef uint8_t* memory
         if size > self.room:
             memory = <uint8_t*>malloc(size)
@@ -562,7 +562,7 @@ cdef class RecordScan:
         return 0
 
     cdef Record make(self):
-        """The record of the next row, which is there."""
+        """The record of the next row, which must exist."""
         cdef Rows* rows = &self.block.rows
         cdef const char* data = <const char*>self.memory - self.shift
         cdef int64_t n = self.row

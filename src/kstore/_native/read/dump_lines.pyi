@@ -18,7 +18,7 @@ class LineDumper:
     decompress
         ``(codec, magic, data) -> bytes``; needed as soon as a compressed batch is met.
     render
-        ``(offset, key, value) -> text`` takes the place of `` key: ... payload: ...``.
+        ``(offset, key, value) -> text`` replaces `` key: ... payload: ...``.
     render_control
         ``(key, value) -> text`` for what stands behind a control record's metadata.
 
@@ -43,16 +43,16 @@ class LineDumper:
         render_control: Callable[[bytes | None, bytes | None], str] | None = None,
     ) -> None: ...
     wanted: int
-    """Size that the batch at ``position`` claims to have, where it is not all there; else 0."""
-    def feed(self, piece: ReadableBuffer, position: int) -> None:
-        """Go on with bytes of the log, any magic, that lie at position; held until ``close``."""
+    """Size that the batch at ``position`` claims to have, where it is incomplete; else 0."""
+    def feed(self, chunk: ReadableBuffer, position: int) -> None:
+        """Continue with bytes of the log, any magic, that lie at position; held until ``close``."""
     @property
     def position(self) -> int:
-        """Where in the log the walk stands: behind the last whole batch."""
+        """Where in the log the walk stands: behind the last complete batch."""
     @property
     def stop(self) -> str | None:
         """Why no batch can start at ``position``; None if there is merely none, or not all."""
     def next_lines(self) -> bytes | None:
-        """The next lines of the piece, each with its newline; None at its last whole batch."""
+        """The next lines of the chunk, each with its newline; None at its last complete batch."""
     def close(self) -> None:
-        """Let go of the buffer."""
+        """Release the buffer."""

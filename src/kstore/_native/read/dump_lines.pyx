@@ -125,23 +125,23 @@ cdef uint8_t* put_batch(
 
 cdef inline bint is_ascii(const uint8_t* at, int64_t size) noexcept nogil:
     cdef uint64_t word, seen = 0
-    cdef int64_t place = 0
-    while size - place >= 8:
-        memcpy(&word, at + place, 8)
+    cdef int64_t position = 0
+    while size - position >= 8:
+        memcpy(&word, at + position, 8)
         seen |= word
-        place += 8
-    while place < size:
-        seen |= at[place]
-        place += 1
+        position += 8
+    while position < size:
+        seen |= at[position]
+        position += 1
     return seen & <uint64_t>0x8080808080808080 == 0
 
 
 @cython.final
 cdef class LineDumper:
     cdef Py_buffer view
-    cdef object source              # the piece at hand; None: none
-    cdef int64_t at                 # of the next batch, in the piece
-    cdef int64_t base               # of the piece, in the file
+    cdef object source              # the chunk at hand; None: none
+    cdef int64_t at                 # of the next batch, in the chunk
+    cdef int64_t base               # of the chunk, in the file
     cdef Status status
     cdef readonly int64_t wanted
     cdef bint deep, contents, metadata
@@ -177,10 +177,10 @@ cdef class LineDumper:
             self.source = None
             PyBuffer_Release(&self.view)
 
-    def feed(self, piece, int64_t position):
+    def feed(self, chunk, int64_t position):
         self.close()
-        PyObject_GetBuffer(piece, &self.view, PyBUF_SIMPLE)
-        self.source = piece         # from here on the view is released at the end
+        PyObject_GetBuffer(chunk, &self.view, PyBUF_SIMPLE)
+        self.source = chunk         # from here on the view is released at the end
         self.at = 0
         self.base = position
         self.wanted = 0

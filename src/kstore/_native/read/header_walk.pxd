@@ -34,7 +34,7 @@ cdef inline Status sum_of(const uint8_t* data, int64_t position, int64_t end) no
 cdef inline Status header_at(
     const uint8_t* batch, int64_t left, int32_t* length, int64_t* base, int64_t* last
 ) noexcept nogil:
-    """What the walk needs of a header, of which 17 bytes are there: size field and offsets."""
+    """What the walk needs of a header, of which 17 bytes are present: size field and offsets."""
     length[0] = get_i32(batch + 8)
     if length[0] < V0_OVERHEAD or length[0] > INT32_MAX - LOG_OVERHEAD:
         return BAD_SIZE
@@ -44,7 +44,7 @@ cdef inline Status header_at(
     if batch[MAGIC_POSITION] == 2:
         if length[0] < V2_MINIMUM_SIZE_FIELD:
             return BAD_SIZE
-        if get_i32(batch + V2_LAST_OFFSET_DELTA_POSITION) < 0:  # or it would be passed over
+        if get_i32(batch + V2_LAST_OFFSET_DELTA_POSITION) < 0:  # or it would be skipped
             return BAD_OFFSET
         last[0] = <int64_t>(
             <unsigned long long>base[0]
@@ -65,7 +65,7 @@ cdef inline Status walk_to(
     batches end below next_offset. TRUNCATED: there is none before end. Otherwise size is that
     batch's whole size.
 
-    Base offsets are outside checksums, and to step over a batch its checksum is not looked at.
+    Base offsets are outside checksums, and to step over a batch its checksum is not checked.
     So where offset lies in a gap the batch in front of it is checked, and one that its
     neighbours contradict is BAD_OFFSET. So is, unless again, a gap behind the very first batch
     with nothing known in front of it: then the walk is to begin a batch earlier.

@@ -55,7 +55,7 @@ cdef class FileMap:
 @cython.final
 @cython.freelist(64)
 cdef class Slice:
-    """A promise of file bytes: whole batches from ``position``, perhaps a cut one at the end.
+    """A promise of file bytes: complete batches from ``position``, perhaps a cut one at the end.
 
     The first batch is the one that holds the offset asked for, so earlier records may come
     first. ``memoryview(slice)`` is the bytes, without a copy; it keeps the mapping alive.
@@ -77,7 +77,7 @@ cdef class Slice:
     def part_end(self, Py_ssize_t start, Py_ssize_t size):
         """The end of about size bytes from start, which a batch begins at: where one ends.
 
-        Where the slice is damaged it is the slice's: whoever reads it, says so.
+        Corruption stays in the slice; its reader raises the error.
         """
         cdef Py_ssize_t at = start
         cdef int32_t length
@@ -123,7 +123,7 @@ def find_batch_reaching(
 ):
     """(position, size) of the first batch at or after start whose last offset reaches offset.
 
-    Size 0: none of the whole batches does; position is where they end. Raises
+    Size 0: none of the complete batches does; position is where they end. Raises
     CorruptRecordError on bytes that cannot be a batch, and on a batch whose offsets its
     neighbours contradict; the other arguments are walk_to's.
     """
@@ -163,7 +163,7 @@ def find_time(data, Py_ssize_t start, int64_t timestamp):
 
 
 def find_end(data, Py_ssize_t start, int64_t base_offset, bint check_crc):
-    """Walk whole batches from start as far as they go.
+    """Walk complete batches from start as far as they go.
 
     Returns (position after the last one, offset after the last one, largest timestamp, last
     offset of the batch that has it). Without a batch: (start, base_offset, -1, base_offset).
@@ -193,7 +193,7 @@ def find_end(data, Py_ssize_t start, int64_t base_offset, bint check_crc):
 
 
 def find_largest_time(data, Py_ssize_t start, int64_t until=INT64_MAX):
-    """Walk the headers of whole batches from start to the first that reaches offset until.
+    """Walk the headers of complete batches from start to the first that reaches offset until.
 
     Returns (position after the last batch walked, largest timestamp, last offset of the first
     batch that has it, last offset walked). Without a timestamp: -1 twice; without a batch the
@@ -251,7 +251,7 @@ cdef class SegmentView:
         free(self.time_entries)
 
     def publish(self, int64_t size, int64_t next_offset):
-        """Tell that bytes up to size, offsets below next_offset, may be read."""
+        """Publish that bytes up to size, offsets below next_offset, may be read."""
         self.size = size
         self.next_offset = next_offset
 
@@ -354,7 +354,7 @@ cdef class SegmentView:
         self.add_entry(<int32_t>relative, <int32_t>position)
 
     def entries_are_written(self, Py_ssize_t entries, Py_ssize_t times):
-        """Tell that the files hold this many entries."""
+        """Publish that the files hold this many entries."""
         self.entries_written = entries
         self.times_written = times
 
@@ -471,7 +471,7 @@ cdef class SegmentView:
             # soon as it is mapped, so what is used from here on is a reference of its own.
             self.opener(self)
             log_map = self.log_map
-            end = min(end, self.size)  # whoever maps it may have found zeros at its end
+            end = min(end, self.size)  # a mapping may have had zeros at its end
         self.touched = True
         data = log_map.data
         position = self._floor(offset, 0)

@@ -1,4 +1,4 @@
-"""Checks of whole segments: recovery, verification, salvage.
+"""Checks of segments: recovery, verification, salvage.
 
 Modules:
 

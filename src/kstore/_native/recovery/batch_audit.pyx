@@ -1,6 +1,6 @@
-"""The walk that verification is made of: batch headers in order, compared with both indexes.
+"""The walk of verification: batch headers in order, compared with both indexes.
 
-Unlike recovery it goes on behind damage, at the next place that the offset index names. It reads
+Unlike recovery it continues behind damage, at the next position in the offset index. It reads
 headers only; checksums and records are the decoder's work.
 """
 
@@ -84,9 +84,9 @@ cdef class BatchAudit:
         PyBuffer_Release(&self._time_view)
 
     def walk(self, object window):
-        """Walk the batches that are whole in a window of the file that begins at ``position``.
+        """Walk the complete batches in a window of the file that begins at ``position``.
 
-        Returns ``(size, events)``: the first size bytes of the window are whole batches, events
+        Returns ``(size, events)``: the first size bytes of the window are complete batches, events
         are ``(kind, position, offset, other)``. To be called until ``at_end``, each time with a
         window from ``position`` of at least ``wanted`` bytes (or up to the file's end).
         """
@@ -156,7 +156,7 @@ cdef class BatchAudit:
             self._time_slot += 1
 
     cdef bint _resume(self) noexcept nogil:
-        """Behind damage, go on where the offset index knows the next batch."""
+        """Behind damage, continue where the offset index knows the next batch."""
         while self._slot < self._slots and self._slot_position() <= self.position:
             self._slot += 1
         if self._slot == self._slots or self._slot_position() >= self.file_size:
@@ -167,7 +167,7 @@ cdef class BatchAudit:
         return True
 
     cdef int64_t _walk(self, const uint8_t* window, int64_t size) noexcept nogil:
-        """Returns the position in the file up to which whole batches were seen."""
+        """Returns the position in the file up to which complete batches were seen."""
         cdef BatchHeader batch
         cdef Status status
         cdef int64_t at = 0, left
@@ -179,7 +179,7 @@ cdef class BatchAudit:
             if size - at < V2_HEADER_SIZE and size - at < left:
                 self.wanted = V2_HEADER_SIZE
                 return self.position
-            # read_header touches nothing behind the header, so it may count on the whole file.
+            # read_header touches nothing behind the header, so it may count on the entire file.
             status = read_header(window, at, at + left, &batch)
             if status != OK:
                 left = self.position

@@ -24,7 +24,7 @@ ENTRY_SIZE = ENTRY
 
 
 cdef inline int64_t frame_size(const uint8_t* at) noexcept nogil:
-    """Bytes of the frame whose first 12 bytes are there; 0 if none can be so small."""
+    """Bytes of the frame whose first 12 bytes are present; 0 if none can be so small."""
     cdef int32_t size = get_i32(at + 8)
     return 0 if size < V0_OVERHEAD else <int64_t>size + LOG_OVERHEAD
 
@@ -110,7 +110,7 @@ cdef class ChecksumWriter:
 
 @cython.final
 cdef class ChecksumCheck:
-    """Compares whole batches of a segment, in the order of the file, with the groups of a seal.
+    """Compares complete batches of a segment, in the order of the file, with the groups of a seal.
 
     Not thread-safe. ``feed`` releases the GIL.
     """
@@ -139,7 +139,7 @@ cdef class ChecksumCheck:
         return get_i64(self._groups + group * ENTRY)
 
     def feed(self, object batches, int64_t position):
-        """Take whole batches that begin at a position of the file, and leave none out but where
+        """Take complete batches that begin at a position of the file, and skip none but where
         they are damaged. Returns ``(start, end)`` of each group that is not what it was."""
         cdef Py_buffer view
         cdef int64_t at = 0
@@ -175,7 +175,7 @@ cdef class ChecksumCheck:
         return 0
 
     cdef void _close(self) noexcept nogil:
-        """Judge the group that ends here, and go on to the next."""
+        """Judge the group that ends here, and continue to the next."""
         if self._group >= 0 and (
             not self._whole or self._crc != get_u32(self._groups + self._group * ENTRY + 8)
         ):
@@ -188,7 +188,7 @@ cdef class ChecksumCheck:
     cdef int64_t _walk(
         self, const uint8_t* data, int64_t at, int64_t size, int64_t position
     ) noexcept nogil:
-        """Goes on until there is something to tell; returns where."""
+        """Continues until there is something to report; returns where."""
         cdef int64_t frame
         while at < size:
             while self._group < self._group_count and self._start(self._group + 1) <= position + at:

@@ -1,4 +1,4 @@
-"""Finding whole batches in bytes that are damaged. Functions release the GIL; thread-safe."""
+"""Finding complete batches in bytes that are damaged. Functions release the GIL; thread-safe."""
 
 from _typeshed import ReadableBuffer
 
@@ -54,7 +54,7 @@ def find_valid_batch(
 def find_extent(buffer: ReadableBuffer, start: int, stop: int, low: int, high: int) -> int:
     """Where the batch at ``start`` ends by its own checksum, whatever its size field says.
 
-    That is the first place up to ``stop`` with which the checksum fits, and where the buffer ends
+    That is the first position up to ``stop`` with which the checksum fits; where the buffer ends
     or a batch with a base offset of low to high may begin; -1 if there is none.
     """
 

@@ -1,4 +1,4 @@
-"""Finding whole batches in bytes that are damaged: runs of sound ones, and the next behind damage.
+"""Finding complete batches in corrupt bytes: runs of valid ones, and the next behind corruption.
 
 A batch is sound here when its checksum fits and recovery would take it. Nothing is decompressed.
 """
@@ -22,7 +22,7 @@ cdef struct Run:
     int64_t second, last            # positions of the second batch (or end) and of the last one
     int64_t last_base, before_last  # base offset of the last batch; last offset before it
     int64_t size_left               # declared size of the batch at `end` where it is not sound
-    bint in_order                   # ended at a sound batch whose offsets do not go on
+    bint in_order                   # ended at a sound batch whose offsets do not continue
 
 
 cdef inline Status sound(

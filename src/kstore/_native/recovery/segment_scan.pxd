@@ -1,7 +1,7 @@
-"""The scan that recovery is made of, for other kernels: whole batches in order, until one is not.
+"""The scan of recovery, for other kernels: complete batches in order, until one is not.
 
-A ``ScanState`` is fed a segment's bytes in pieces of any size. It never holds a piece: a batch
-that runs over a piece's end is carried on as a running checksum.
+A ``ScanState`` is fed a segment's bytes in chunks of any size. It never holds a chunk: a batch
+that runs over a chunk's end is carried on as a running checksum.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -38,7 +38,7 @@ cdef struct ScanState:
     Growing index               # Kafka's offset index entries, big-endian
     Growing time_index
     Growing epochs              # pairs of int64: epoch, start offset
-    BatchHeader header          # the batch that runs over the end of the last piece
+    BatchHeader header          # the batch that runs over the end of the last chunk
     int64_t pending             # bytes of it that are still to come
     uint32_t running            # its checksum so far
 
@@ -46,7 +46,7 @@ cdef struct ScanState:
 cdef void scan_begin(
     ScanState* state, int64_t base_offset, int64_t start, int64_t file_size
 ) noexcept nogil
-cdef void scan_feed(ScanState* state, const uint8_t* piece, int64_t size) noexcept nogil
+cdef void scan_feed(ScanState* state, const uint8_t* chunk, int64_t size) noexcept nogil
 cdef void scan_finish(ScanState* state) noexcept nogil
 cdef void scan_free(ScanState* state) noexcept nogil
 cdef void walk_tail_in(

@@ -1,6 +1,6 @@
-"""Recovery's one pass over a segment: every batch checked, both indexes built anew.
+"""Recovery's one pass over a segment: every batch checked, both indexes rebuilt.
 
-The rules are those of Kafka's LogSegment.recover: a batch must be whole, its checksum right and
+The rules are those of Kafka's LogSegment.recover: a batch must be complete, its checksum right and
 its offsets in order within the segment; the first that is not ends the valid part. An index
 entry is made when more than ``index.interval.bytes`` lie between a batch and the last indexed
 one; with it goes a time index entry, if the largest timestamp so far has grown, and one more at
@@ -84,7 +84,7 @@ cdef Status _add_epoch(ScanState* state, const BatchHeader* batch) noexcept nogi
 cdef inline Status _accept(
     ScanState* state, const BatchHeader* batch, int64_t position
 ) noexcept nogil:
-    """Take a batch whose checksum is right, if its offsets fit; position is its place in the file.
+    """Take a batch whose checksum is right, if its offsets fit; position: in the file.
 
     last_offset never falls below base_offset - 1, so no difference here can overflow.
     """
@@ -138,14 +138,14 @@ cdef void scan_begin(
     state.status = OK
 
 
-cdef int64_t _carry_on(ScanState* state, const uint8_t* piece, int64_t size) noexcept nogil:
-    """Go on with the batch that ran over the last piece; returns how much of this one it took."""
+cdef int64_t _carry_on(ScanState* state, const uint8_t* chunk, int64_t size) noexcept nogil:
+    """Continue the batch that ran over the last chunk; returns the bytes taken of this one."""
     cdef int64_t taken = min(size, state.pending)
     if state.check_crc:
         if state.header.magic == 2:
-            state.running = crc32c(state.running, piece, taken)
+            state.running = crc32c(state.running, chunk, taken)
         else:
-            state.running = crc32(state.running, piece, taken)
+            state.running = crc32(state.running, chunk, taken)
     state.pending -= taken
     state.position += taken
     if state.pending == 0:
@@ -157,7 +157,7 @@ cdef int64_t _carry_on(ScanState* state, const uint8_t* piece, int64_t size) noe
 
 
 cdef void _begin_long(ScanState* state, const uint8_t* at, int64_t available) noexcept nogil:
-    """Begin a batch of which only the first bytes, header included, are in this piece."""
+    """Begin a batch of which only the first bytes, header included, are in this chunk."""
     if state.check_crc:
         if state.header.magic == 2:
             state.running = crc32c(0, at + V2_CRC_START, available - V2_CRC_START)
@@ -167,11 +167,11 @@ cdef void _begin_long(ScanState* state, const uint8_t* at, int64_t available) no
     state.position += available
 
 
-cdef void scan_feed(ScanState* state, const uint8_t* piece, int64_t size) noexcept nogil:
+cdef void scan_feed(ScanState* state, const uint8_t* chunk, int64_t size) noexcept nogil:
     """Scan the bytes that stand at state.position in the file.
 
-    Afterwards state.position is the next byte wanted: at most 60 bytes before the piece's end
-    where a header was not whole. Nothing more is wanted once state.status is not OK.
+    Afterwards state.position is the next byte wanted: at most 60 bytes before the chunk's end
+    where a header was incomplete. Nothing more is wanted once state.status is not OK.
     """
     cdef BatchHeader* batch = &state.header
     cdef int64_t at = 0
@@ -180,20 +180,20 @@ cdef void scan_feed(ScanState* state, const uint8_t* piece, int64_t size) noexce
         return
     size = min(size, left)
     if state.pending > 0:
-        at = _carry_on(state, piece, size)
+        at = _carry_on(state, chunk, size)
         left -= at
     while state.status == OK and state.pending == 0 and left > 0:
         # Not before the whole header is here, unless the file itself ends: then read_header may
-        # be told that all of the file is there, as it touches no byte behind the header.
+        # be given the size of the entire file, as it touches no byte behind the header.
         if size - at < V2_HEADER_SIZE and size - at < left:
             return
-        state.status = read_header(piece, at, at + left, batch)
+        state.status = read_header(chunk, at, at + left, batch)
         if state.status != OK:
             return
         if batch.size > size - at:
-            _begin_long(state, piece + at, size - at)
+            _begin_long(state, chunk + at, size - at)
             return
-        if state.check_crc and not crc_matches(piece, batch):
+        if state.check_crc and not crc_matches(chunk, batch):
             state.status = BAD_CRC
             return
         state.status = _accept(state, batch, state.position)
@@ -203,7 +203,7 @@ cdef void scan_feed(ScanState* state, const uint8_t* piece, int64_t size) noexce
 
 
 cdef void scan_finish(ScanState* state) noexcept nogil:
-    """Close the scan where the file ends: what is not whole by now is a torn tail."""
+    """Close the scan where the file ends: an incomplete batch is a torn tail."""
     if state.status == OK and state.valid_size < state.file_size:
         state.status = TRUNCATED
     if (
@@ -243,7 +243,7 @@ cdef bytes _copy(const Growing* buffer):
 
 
 cdef class SegmentScan:
-    """Checks one segment from position 0 and builds its indexes; fed with pieces of the file.
+    """Checks one segment from position 0 and builds its indexes; fed with chunks of the file.
 
     ::
 
@@ -286,13 +286,13 @@ cdef class SegmentScan:
     def __dealloc__(self):
         scan_free(&self._state)
 
-    def feed(self, object piece):
+    def feed(self, object chunk):
         """Scan the bytes that stand at ``position`` in the file; returns ``wants_more``."""
         cdef Py_buffer view
         cdef int64_t before = self._state.position
         if self._finished:
             raise ValueError("the scan is finished")
-        PyObject_GetBuffer(piece, &view, PyBUF_SIMPLE)
+        PyObject_GetBuffer(chunk, &view, PyBUF_SIMPLE)
         try:
             with nogil:
                 scan_feed(&self._state, <const uint8_t*>view.buf, view.len)
@@ -305,7 +305,7 @@ cdef class SegmentScan:
         return self.wants_more
 
     def finish(self):
-        """Add the closing time index entry; what was not whole by now is a torn tail."""
+        """Add the closing time index entry; an incomplete batch is a torn tail."""
         if not self._finished:
             self._finished = True
             scan_finish(&self._state)
@@ -318,7 +318,7 @@ cdef class SegmentScan:
 
     @property
     def position(self):
-        """Where in the file the next piece must begin."""
+        """Where in the file the next chunk must begin."""
         return self._state.position
 
     @property
@@ -394,7 +394,7 @@ cdef class SegmentScan:
 def walk_tail(
     object buffer, int64_t base_offset, int64_t start=0, int64_t end=-1, *, bint check_crc=True
 ):
-    """Walk from a batch's first byte to the end of the last whole, valid batch.
+    """Walk from a batch's first byte to the end of the last complete, valid batch.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ def put_rows(
     """Append the records of ``rows[start:]`` to a batch, as far as they fit; returns how many.
 
     ``timestamps`` has a row for each of the columns'. At least one is taken where the batch was
-    empty, possibly none where it was not. Raises ``ValueError`` for rows and places that are not
+    empty, possibly none where it was not. Raises ``ValueError`` for rows and positions that are not
     there, ``InvalidRecordError`` for a header without a key, ``MessageTooLargeError`` beyond 2
     GiB; rows before the bad one are in the batch then. No headers: null or empty lists.
     """
@@ -67,7 +67,7 @@ def sum_row_hashes(
     ``partitions`` (None: -1 for each). Null and empty keys and values differ; null and empty
     headers do not. The same rows have the same sum in every process and version of kstore, so it
     may be kept in files. It does not protect against rows that are chosen to collide. Raises
-    ``ValueError`` for rows and places that are not there, ``InvalidRecordError`` for a header
+    ``ValueError`` for rows and positions that do not exist, ``InvalidRecordError`` for a header
     without a key.
     """
 

@@ -1,4 +1,4 @@
-"""Arrow's columns to record batches v2, and such batches, staged in a file, to a place in a log.
+"""Arrow's columns to record batches v2, and such batches, staged in a file, to an offset in a log.
 
 The columns are Arrow's own buffers: bitmap, offsets, data. A row's place is checked against the
 data before it is read, so that whatever built the buffers can at worst cause an error.
@@ -295,7 +295,7 @@ def place_batches(
 ):
     """Give batches v2 from start on offsets, epoch and (from 0 on) a LogAppendTime, in place.
 
-    Whole batches of together at most that many bytes, but always one. Returns where they end,
+    Complete batches of together at most that many bytes, but always one. Returns where they end,
     and the offset that follows. Every checksum is compared first.
     """
     cdef Py_buffer view

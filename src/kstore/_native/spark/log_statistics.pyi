@@ -8,13 +8,13 @@ from kstore._native.spark.tally import Tally
 class Survey(BatchWalk):
     """Counts and measures all batches of a log's segments, one after another.
 
-    A batch counts whole, once it was read without fault, or not at all. Records are those of
+    A batch counts once all of it was read without an error, or not at all. Records are those of
     clients; control records are counted by themselves. The tally gets every record, by its
     window of time, and must not be in use while run() works. One thread at a time; works without
     the GIL but for compressed batches.
 
     Sizes are bytes: of a batch as it is stored, of a record its key, value, names and values of
-    headers. ``missing`` offsets lie between two records and belong to none, in ``gaps`` places.
+    headers. ``missing`` offsets lie between two records and belong to none, in ``gaps`` gaps.
     """
 
     empty_batches: int
@@ -58,9 +58,9 @@ class Survey(BatchWalk):
     def begin_segment(self, path: str, base_offset: int, limit: int) -> None:
         """The next bytes are of another segment, all of whose offsets are below a limit."""
     def run(self) -> None:
-        """Walk to the end of the whole batches; raises where one is damaged."""
+        """Walk to the end of the complete batches; raises where one is damaged."""
     @property
     def claimed(self) -> int:
         """Bytes that the batch at which run() raised says that it has; 0: it is no batch."""
     def go_on_at(self, position: int) -> bool:
-        """Walk from this place in the file, ahead; False if it lies outside the buffer."""
+        """Walk from this position in the file, ahead; False if it lies outside the buffer."""

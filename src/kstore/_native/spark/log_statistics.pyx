@@ -135,7 +135,7 @@ cdef class Survey(BatchWalk):
         self.limit = limit
 
     def run(self):
-        """Walk to the end of the whole batches in the buffer."""
+        """Walk to the end of the complete batches in the buffer."""
         cdef Event event
         while True:
             with nogil:
@@ -154,7 +154,7 @@ cdef class Survey(BatchWalk):
         return self.batch.size if self.framed else 0
 
     def go_on_at(self, int64_t position):
-        """Walk from this place in the file; False if it lies behind the buffer."""
+        """Walk from this position in the file; False if it lies behind the buffer."""
         if not self.start + self.position < position <= self.start + self.end:
             return False
         self.position = position - self.start
@@ -184,8 +184,8 @@ cdef class Survey(BatchWalk):
     cdef Event survey_unpacked(self) except *:
         cdef Py_buffer view
         cdef Event event
-        piece = self.unpacked()
-        PyObject_GetBuffer(piece, &view, PyBUF_SIMPLE)
+        unpacked = self.unpacked()
+        PyObject_GetBuffer(unpacked, &view, PyBUF_SIMPLE)
         try:
             with nogil:
                 self.status = self.fill_unpacked(<const uint8_t*>view.buf, view.len)

@@ -1,7 +1,7 @@
 /* A quick keyed hash of byte strings for tables in memory: multiply and fold, 16 bytes a step.
  *
- * The secret numbers are drawn anew for every table, so that nobody outside can choose keys that
- * meet in it. Equal hashes prove nothing: whoever uses it compares the bytes.
+ * The secret numbers are drawn for every table, so that no client can choose keys that
+ * meet in it. Equal hashes prove nothing: their users compare the bytes.
  */
 #ifndef KSTORE_MIX_HASH_H
 #define KSTORE_MIX_HASH_H

@@ -7,9 +7,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 # for what is always counted, one for the rest.
 cdef struct Group:
     uint8_t[16] head            # of the key, zeros behind its end
-    int32_t key_length          # -1: null, or keys are not told apart
-    int32_t min_value_size      # INT32_MAX where no value is there
-    int32_t max_value_size      # -1 where no value is there
+    int32_t key_length          # -1: null, or keys are not distinguished
+    int32_t min_value_size      # INT32_MAX without a value
+    int32_t max_value_size      # -1 without a value
     int32_t spare
     int64_t window              # its number: it starts at so many times the width
     int64_t count
@@ -20,7 +20,7 @@ cdef struct Group:
     int64_t min_offset
     int64_t max_offset
     int64_t key_position        # in the bytes of all keys
-    int64_t key_bytes           # the rest only where keys are not told apart
+    int64_t key_bytes           # the rest only where keys are not distinguished
     int64_t null_keys
     int32_t min_key_size
     int32_t max_key_size
@@ -73,6 +73,6 @@ cdef class Tally:
     cdef int _may_change(self) except -1
 
 
-# Count rows by window, keys not told apart: all of them, or -1 without memory. The tally's
+# Count rows by window, keys not distinguished: all of them, or -1 without memory. The tally's
 # buffers must not be in use.
 cdef int64_t add_runs(Tally self, const Rows* rows, int64_t count) noexcept nogil

@@ -17,13 +17,13 @@ class Tally:
     Parameters
     ----------
     key
-        16 secret bytes, drawn anew: who does not know them cannot make many keys meet.
+        16 secret bytes, random: who does not know them cannot make many keys meet.
     width
         Of a window in milliseconds; 0: all times are one window. A window starts at a multiple
         of the width, below zero too.
     by_key
-        Tell keys apart, byte by byte; null is a key of its own. Else all are one group. The sizes
-        of keys are counted only where they are not told apart.
+        Distinguish keys, byte by byte; null is a key of its own. Else all are one group. The sizes
+        of keys are counted only where they are not distinguished.
     extents
         With keys: least and largest offset and timestamp, too. Without it, quicker by a tenth.
     sizes
@@ -33,7 +33,7 @@ class Tally:
     Exports its groups, read-only: ``len(tally)`` of them, ``stride`` bytes each, in which
     ``layout`` maps a field's name to its dtype and place. ``window`` is a window's number (times
     the width, it starts). ``min_..._size`` is 2147483647 and ``max_..._size`` -1 in a group where
-    all are null. ``key_positions`` and ``key_lengths`` (-1: null) are places in ``key_data``.
+    all are null. ``key_positions`` and ``key_lengths`` (-1: null) are positions in ``key_data``.
     While such a buffer is in use the tally cannot change (``BufferError``). One thread at a time.
     """
 

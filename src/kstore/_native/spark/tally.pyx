@@ -308,7 +308,7 @@ cdef bint take_number(
     Tally self, uint64_t hashed, const uint8_t* key, int32_t length, int64_t* number,
     int64_t* position,
 ) noexcept nogil:
-    """The number of a group that is not there yet, and where its key is; False without memory."""
+    """The number of a group that does not exist yet, and where its key is; False without memory."""
     cdef int64_t at
     if not make_room(self, max(length, 0)):
         return False

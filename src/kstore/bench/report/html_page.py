@@ -174,7 +174,7 @@ class _Pictures(Pictures):
                     markersize=5 if ours else 4,
                 )
                 title = f"{entry['name']}: {share['median']:.2f} of {result['ceiling']}"
-                self.tell(dot, f"{title} ({text_table.figure(entry, result)})")
+                self.add_tooltip(dot, f"{title} ({text_table.figure(entry, result)})")
         axes.axvline(1, color="#1c2733", linewidth=1)
         axes.set_xscale("log")
         names = [result["contest"] for result in reversed(results)]
@@ -222,7 +222,7 @@ class _Pictures(Pictures):
             (line,) = axes.plot(
                 *zip(*points, strict=True), marker=marker, markersize=4, label=name, **_look(number)
             )
-            self.tell(line, name)
+            self.add_tooltip(line, name)
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
         kinds = {_kind(result) for result in sized}
@@ -249,7 +249,7 @@ class _Pictures(Pictures):
             beyond = [100 / max(100 - share, 1e-4) for share, _ in entry["curve"]]
             times = [ns / 1e3 for _, ns in entry["curve"]]
             (line,) = axes.plot(beyond, times, label=entry["name"], **_look(number))
-            self.tell(line, entry["name"])
+            self.add_tooltip(line, entry["name"])
         axes.set_xscale("log")
         axes.set_yscale("log")
         ticks = (50, 90, 99, 99.9, 99.99, 99.999)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kstore.config import LogConfig
 from kstore.coordinator.group.messages import OffsetCommit
 from kstore.coordinator.group.offsets import (
-    MAX_FILE_SIZE,
+    MAX_GROUP_FILE_SIZE,
     OFFSETS_PARTITIONS,
     OFFSETS_PROPERTIES,
     OFFSETS_TOPIC,
@@ -17,7 +17,7 @@ from kstore.coordinator.group.offsets import (
     GroupOffsets,
     OffsetsTable,
     TopicIds,
-    parse,
+    parse_group_file,
 )
 from kstore.errors import (
     CorruptFileError,
@@ -143,7 +143,7 @@ def fold_files(store: "Store", paths: Iterable[str]) -> None:
         if not is_offsets_file(path):
             continue
         try:
-            group = parse(store._files.read(path, MAX_FILE_SIZE), path).group
+            group = parse_group_file(store._files.read(path, MAX_GROUP_FILE_SIZE), path).group
             folded = StoreGroup(store, group, dirname(path)).fold()
         except (
             CorruptFileError,

@@ -47,7 +47,7 @@ OFFSETS_PARTITIONS = 50  # offsets.topic.num.partitions
 OFFSETS_PROPERTIES = {"cleanup.policy": "compact", "segment.bytes": "104857600"}
 
 FORMAT = 2  # format 1 has no topic ids
-MAX_FILE_SIZE = 1 << 26
+MAX_GROUP_FILE_SIZE = 1 << 26
 
 _WAIT_SECONDS = 10.0
 _NAME_LIMIT = 200
@@ -105,7 +105,7 @@ class OffsetsLog(Protocol):
         """Records up to the end, without those of uncommitted transactions."""
 
 
-def file_name(group: str, prefix: str = OFFSETS_PREFIX) -> str:
+def group_file_name(group: str, prefix: str = OFFSETS_PREFIX) -> str:
     """The name of a group's file: plain characters unchanged, others as ``%`` and two digits.
 
     A dot is not plain, so that no group's file has the name of another's ``.tmp`` file.
@@ -116,7 +116,7 @@ def file_name(group: str, prefix: str = OFFSETS_PREFIX) -> str:
     return prefix + plain
 
 
-def newest(*tables: Mapping[PartitionKey, OffsetCommit]) -> Commits:
+def newest_commits(*tables: Mapping[PartitionKey, OffsetCommit]) -> Commits:
     """For each partition the commit with the latest timestamp; the later table wins a tie."""
     merged: Commits = {}
     for table in tables:
@@ -137,7 +137,7 @@ class Claims:
     def __init__(self, files: Files, directory: str, group: str) -> None:
         self._files = files
         self._group = group
-        self._path = join(directory, file_name(group, OFFSETS_LOCK_PREFIX))
+        self._path = join(directory, group_file_name(group, OFFSETS_LOCK_PREFIX))
         self._held: dict[PartitionKey, Lock] = {}
 
     def take(self, tp: PartitionKey) -> None:
@@ -188,7 +188,7 @@ class OffsetsFile:
     def __init__(self, files: Files, directory: str, group: str) -> None:
         self._files = files
         self._group = group
-        self.path = join(directory, file_name(group))
+        self.path = join(directory, group_file_name(group))
 
     def read(self) -> FiledOffsets:
         """The contents of the file, empty if there is none.
@@ -197,7 +197,7 @@ class OffsetsFile:
         """
         if not self._files.exists(self.path):
             return FiledOffsets(self._group, {}, {})
-        filed = parse(self._files.read(self.path, MAX_FILE_SIZE), self.path)
+        filed = parse_group_file(self._files.read(self.path, MAX_GROUP_FILE_SIZE), self.path)
         if filed.group != self._group:
             raise CorruptFileError(
                 f"the file belongs to group {filed.group!r}, not {self._group!r}", path=self.path
@@ -228,7 +228,7 @@ class OffsetsFile:
             self._files.remove(self.path)
 
 
-def parse(data: bytes, path: str) -> FiledOffsets:
+def parse_group_file(data: bytes, path: str) -> FiledOffsets:
     """The content of a ``kstore.offsets.*`` file."""
 
     def bad(what: str) -> NoReturn:
@@ -409,8 +409,8 @@ class GroupOffsets:
             self._is_same_topic
         )  # first, because a writer moves it to the log
         logged = {} if table is None else table.group(self.group)
-        found = newest(logged, filed)
-        self._known = newest(self._known or {}, found)
+        found = newest_commits(logged, filed)
+        self._known = newest_commits(self._known or {}, found)
         return found
 
     def commit(
@@ -434,7 +434,7 @@ class GroupOffsets:
                 valid, _ = filed.split(
                     lambda topic, known: topic not in topic_ids or self._is_same_topic(topic, known)
                 )
-                self._file.write(newest(valid, stamped), {**filed.topic_ids, **topic_ids})
+                self._file.write(newest_commits(valid, stamped), {**filed.topic_ids, **topic_ids})
         self._known = {**known, **stamped}
 
     def records(

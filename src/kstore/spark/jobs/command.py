@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from kstore.errors import InvalidConfigError, KStoreError
-from kstore.files.filenames import INTERNAL_TOPICS
-from kstore.files.files import DISK
+from kstore.partition_files import DISK, filenames
 from kstore.spark.java_pattern import TopicPattern, compile_topic_pattern
 from kstore.spark.jobs import JOBS
 from kstore.spark.jobs.task_runner import Progress
@@ -47,7 +46,7 @@ def paths_of(arguments: argparse.Namespace) -> tuple[str, ...]:
 
 def absolute_of(given: Sequence[str]) -> tuple[str, ...]:
     """Directories separated by commas, absolute, each once."""
-    from kstore.checkpoint.log_dir import absolute_paths
+    from kstore.partition_files import absolute_paths
 
     names = [name.strip() for text in given for name in text.split(",")]
     return absolute_paths(list(dict.fromkeys(name for name in names if name)))
@@ -69,7 +68,7 @@ def _alternatives(text: str) -> str:
 
 def matching(store: Store, pattern: str | None, *, internal: bool = True) -> list[str]:
     """Names of the store's topics that a regular expression matches whole, sorted."""
-    names = [name for name in store if internal or name not in INTERNAL_TOPICS]
+    names = [name for name in store if internal or name not in filenames.INTERNAL_TOPICS]
     return topics_matching(names, pattern)
 
 

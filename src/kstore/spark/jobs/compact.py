@@ -8,17 +8,23 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from kstore._native.compaction.offset_map import OffsetMap
 from kstore.arguments import whole_number
-from kstore.checkpoint.cleaner_offsets import write_cleaner_offset
-from kstore.compaction import cleaner
-from kstore.compaction.cleaner import CompactionReport, RoundOutput, RoundPlan
 from kstore.errors import CorruptRecordError, InvalidConfigError, KStoreError, StorageError
-from kstore.files.files import Files
-from kstore.files.staging_area import StagingArea, remove_staged
 from kstore.log.log import Log
-from kstore.segment import header_checksums
-from kstore.segment.cleaned_segment import CleanedSegment, FinishedSegment
+from kstore.partition_files import (
+    CleanedSegment,
+    CompactionReport,
+    Files,
+    FinishedSegment,
+    OffsetMap,
+    RoundOutput,
+    RoundPlan,
+    StagingArea,
+    cleaner,
+    header_checksums,
+    remove_staged,
+    write_cleaner_offset,
+)
 from kstore.spark.jobs.command import main, matching
 from kstore.spark.jobs.partition_job import ChangingJob
 from kstore.spark.jobs.reports import as_tree, from_file_lines, verdict

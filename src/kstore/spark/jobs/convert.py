@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from kstore.maintenance.rewrite import Target
+from kstore.partition_files import RewriteTarget
 from kstore.spark.jobs.command import main
 from kstore.spark.jobs.rewrite import RewriteJob, RewrittenPartition, add_rewriting
 from kstore.spark.jobs.task_runner import Progress
@@ -59,7 +59,7 @@ def convert(
     InvalidConfigError where no topic matches, StorageError where an executor does not see the
     directories or a disk fails: what was swapped in by then stays.
     """
-    target = Target(compression, level, magic=2, force=force)
+    target = RewriteTarget(compression, level, magic=2, force=force)
     return RewriteJob(spark, path, target, **options).run()
 
 
@@ -69,7 +69,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, progress: Progress) -> int:
-    target = Target(arguments.compression, arguments.level, magic=2, force=arguments.force)
+    target = RewriteTarget(arguments.compression, arguments.level, magic=2, force=arguments.force)
     return RewriteJob.run_command(
         arguments, progress, "convert", target=target, roll=arguments.roll
     )

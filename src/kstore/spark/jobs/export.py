@@ -11,11 +11,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kstore.arguments import whole_number
-from kstore.checkpoint.log_dir import absolute_paths
 from kstore.config import parse_whole_number
 from kstore.errors import InvalidConfigError
-from kstore.files.files import DISK
 from kstore.log.log import Log
+from kstore.partition_files import DISK, absolute_paths
 from kstore.spark.jobs.command import add_common, main, matching, paths_of
 from kstore.spark.jobs.export_target import Exported, Target
 from kstore.spark.jobs.parquet_files import COMPRESSIONS, Written, write_ranges

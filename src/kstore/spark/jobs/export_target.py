@@ -14,9 +14,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kstore.errors import InvalidConfigError, StorageError, StoreLockedError
-from kstore.files.files import DISK, Files
+from kstore.partition_files import DISK, Files, TopicIdentity
 from kstore.spark.jobs.parquet_files import Written
-from kstore.store.topic_identity import TopicIdentity
 
 FOLDER = "_kstore_export"
 VERSION = 1

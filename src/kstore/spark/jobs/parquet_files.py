@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from kstore.files.files import DISK
+from kstore.partition_files import DISK
 from kstore.record.columns import Columns
 from kstore.spark.source.arrow_batches import BatchMaker, within_spark
 from kstore.spark.source.offset_ranges import OffsetRange

@@ -13,11 +13,9 @@ from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, cast
 
-from kstore.checkpoint.log_dir import absolute_paths
 from kstore.errors import KStoreError
-from kstore.files.files import DISK, Files
-from kstore.files.staging_area import remove_staged
 from kstore.log.log import Log
+from kstore.partition_files import DISK, Files, absolute_paths, remove_staged
 from kstore.spark.exclusive_lock import open_alone
 from kstore.spark.jobs.command import paths_of
 from kstore.spark.jobs.reports import PartitionResult, show

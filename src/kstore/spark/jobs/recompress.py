@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from kstore.maintenance.rewrite import Target
+from kstore.partition_files import RewriteTarget
 from kstore.spark.jobs.command import main
 from kstore.spark.jobs.rewrite import RewriteJob, RewrittenPartition, add_rewriting
 from kstore.spark.jobs.task_runner import Progress
@@ -67,7 +67,7 @@ def recompress(
     InvalidConfigError where no topic matches, StorageError where an executor does not see the
     directories or a disk fails: what was swapped in by then stays.
     """
-    target = Target(compression, level, force=force, merge=merge)
+    target = RewriteTarget(compression, level, force=force, merge=merge)
     return RewriteJob(spark, path, target, **options).run()
 
 
@@ -83,7 +83,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, progress: Progress) -> int:
-    target = Target(
+    target = RewriteTarget(
         arguments.compression, arguments.level, force=arguments.force, merge=arguments.merge
     )
     return RewriteJob.run_command(

@@ -8,23 +8,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kstore.checkpoint.log_dir import LogDir
 from kstore.config import LogConfig
 from kstore.errors import KStoreError
-from kstore.files.filenames import log_name, partition_directory
-from kstore.files.files import Files
-from kstore.files.staging_area import remove_staged
-from kstore.maintenance.reindex import (
-    Damage,
+from kstore.partition_files import (
+    Files,
     IndexedSegment,
+    LogDir,
     ReplayedProducers,
+    SegmentDamage,
+    base_offsets,
+    filenames,
     find_overlap,
     finish_partition,
+    finish_swaps,
     index_segment,
+    remove_staged,
     replay_producers,
 )
-from kstore.recovery.loader import base_offsets
-from kstore.recovery.swap_files import finish_swaps
 from kstore.spark.exclusive_lock import keep_closed
 from kstore.spark.jobs.command import main, matching
 from kstore.spark.jobs.partition_job import ChangingJob, Piece, Task, work_on
@@ -68,7 +68,7 @@ class ReindexedPartition:
     bytes: int
     written: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
-    damages: tuple[Damage, ...] = ()
+    damages: tuple[SegmentDamage, ...] = ()
     error: str | None = None
     from_file: str | None = field(default=None, compare=False)  # when an earlier run made it
 
@@ -194,7 +194,7 @@ class _Reindex(ChangingJob[_Partition, ReindexedPartition]):
         }
 
     def load(self, tree: dict[str, Any]) -> ReindexedPartition:
-        tree["damages"] = tuple(Damage(**each) for each in tree["damages"])
+        tree["damages"] = tuple(SegmentDamage(**each) for each in tree["damages"])
         tree["written"], tree["removed"] = tuple(tree["written"]), tuple(tree["removed"])
         return ReindexedPartition(**tree)
 
@@ -276,7 +276,9 @@ def _folders(files: Files, paths: tuple[str, ...], topic: str | None) -> list[tu
     found = []
     for name in matching(store, topic):
         for partition in store[name].partitions:
-            folders = [os.path.join(each, partition_directory(name, partition)) for each in paths]
+            folders = [
+                os.path.join(each, filenames.partition_directory(name, partition)) for each in paths
+            ]
             there = [folder for folder in folders if files.kind(folder) == "directory"]
             found += [(name, partition, folder) for folder in there]
     return found
@@ -289,7 +291,7 @@ def _partitions(files: Files, paths: tuple[str, ...], topic: str | None) -> list
     for name, partition, folder in _folders(files, paths, topic):
         log_dir = dirs[os.path.dirname(folder)]
         bases = base_offsets(files, folder)
-        sizes = [files.size_of(os.path.join(folder, log_name(base))) for base in bases]
+        sizes = [files.size_of(os.path.join(folder, filenames.log_name(base))) for base in bases]
         partitions.append(
             _Partition(
                 name,

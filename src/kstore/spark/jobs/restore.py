@@ -14,11 +14,10 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from kstore.arguments import partition_numbers, whole_number
-from kstore.checkpoint.log_dir import absolute_paths
 from kstore.config import CODECS
 from kstore.errors import InvalidConfigError
-from kstore.files.files import DISK
 from kstore.integers import INT32_MAX
+from kstore.partition_files import DISK, Paths, TopicIdentities, absolute_paths
 from kstore.record import codec
 from kstore.spark.exclusive_lock import open_alone
 from kstore.spark.jobs.command import absolute_of, main, parse_pairs, topic_pattern
@@ -40,8 +39,7 @@ from kstore.spark.session import check_executors
 from kstore.spark.sink.commit import publish
 from kstore.spark.sink.options import Staged, StagedPart, parse_sink
 from kstore.spark.sink.write_identity import Identity
-from kstore.store.store import Paths, Store
-from kstore.store.topic_identity import TopicIdentities
+from kstore.store.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

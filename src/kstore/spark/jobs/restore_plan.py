@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kstore.errors import InvalidConfigError
-from kstore.files.files import DISK
 from kstore.log.log import Log
+from kstore.partition_files import DISK
 from kstore.spark.jobs.command import matching, topics_matching
 from kstore.spark.jobs.restore_settings import (
     Settings,

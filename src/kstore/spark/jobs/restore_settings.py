@@ -7,10 +7,8 @@ from dataclasses import fields, replace
 
 from kstore.config import LogConfig
 from kstore.errors import CorruptRecordError, InvalidConfigError
-from kstore.files.filenames import CLUSTER_METADATA
-from kstore.files.files import DISK
+from kstore.partition_files import DISK, filenames, read_cluster_metadata
 from kstore.spark.jobs.export_target import FOLDER, read_settings
-from kstore.store.cluster_metadata import read_cluster_metadata
 from kstore.store.store import Store
 
 _LOGGER = logging.getLogger("kstore")
@@ -34,7 +32,7 @@ def settings_of_log_dirs(
         else:
             missing.append(name)
     for path in paths if missing else ():
-        folder = os.path.join(path, CLUSTER_METADATA)
+        folder = os.path.join(path, filenames.CLUSTER_METADATA)
         if DISK.kind(folder) != "directory":
             continue
         try:

@@ -6,14 +6,10 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 
-from kstore._native.format import batch_fields
-from kstore._native.format.batch_table import walk_frames
 from kstore.errors import CorruptRecordError, InvalidConfigError, StorageError
-from kstore.files.filenames import PUBLISHING_PREFIX, STAGED_PREFIX
-from kstore.files.files import DISK
 from kstore.log.log import Log
+from kstore.partition_files import DISK, StagedRange, batch_fields, batch_table, filenames
 from kstore.spark.jobs.restore_types import Encoding, Written
-from kstore.store.atomic_publish import StagedRange
 
 
 def encoding_for(log: Log, encoding: Encoding, *, exact: bool = True) -> Encoding:
@@ -40,7 +36,7 @@ def append_staged(log: Log, encoding: Encoding, written: Written) -> None:
     most = min(1 << 20, log.config.segment_bytes)
     for piece in written.pieces:
         data = _read(directory, piece)
-        starts = [*memoryview(walk_frames(data)).tolist(), len(data)]
+        starts = [*memoryview(batch_table.walk_frames(data)).tolist(), len(data)]
         first = batch_fields.base_offset(data)
         if log.end_offset == log.start_offset and log.end_offset < first:
             log._require_writer().truncator.skip_to(first)
@@ -79,6 +75,6 @@ def remove_staged_of(directory: str, job: str) -> None:
     """
     with suppress(StorageError):
         names = DISK.listdir(directory)
-        for name in names if PUBLISHING_PREFIX + job not in names else ():
-            if name.startswith(f"{STAGED_PREFIX}{job}."):
+        for name in names if filenames.PUBLISHING_PREFIX + job not in names else ():
+            if name.startswith(f"{filenames.STAGED_PREFIX}{job}."):
                 DISK.remove(os.path.join(directory, name))

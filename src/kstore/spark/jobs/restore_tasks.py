@@ -21,12 +21,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kstore._native.append.encode import BatchBuffer
-from kstore._native.format import batch_fields
 from kstore._native.spark.arrow_batches import put_rows, sum_row_hashes
-from kstore.checkpoint.log_dir import absolute_paths
 from kstore.errors import InvalidRecordError, KStoreError, MessageTooLargeError
-from kstore.files.filenames import STAGED_PREFIX
-from kstore.files.files import DISK
+from kstore.partition_files import DISK, StagedRange, absolute_paths, batch_fields, filenames
 from kstore.record import codec
 from kstore.record.split import split_to_fit
 from kstore.spark.jobs.cluster_sender import Sender
@@ -34,7 +31,6 @@ from kstore.spark.jobs.restore_types import Chunk, Encoding, Filter, Written
 from kstore.spark.sink.arrow_columns import binary_column, header_column
 from kstore.spark.source.arrow_batches import BatchMaker
 from kstore.spark.source.range_reader import check_visible, open_store
-from kstore.store.atomic_publish import StagedRange
 
 _COLUMNS = ("key", "value", "headers", "offset", "timestamp")
 _MOST_PARTITIONS = 1 << 16  # that are made because a file names them
@@ -254,7 +250,9 @@ class _Staged:
         self._encoding = encoding
         self._chunk = chunk
         token = uuid.uuid4().hex[:12]
-        self.file = f"{STAGED_PREFIX}{encoding.job}.{chunk.partition}.{chunk.number}.{token}"
+        self.file = (
+            f"{filenames.STAGED_PREFIX}{encoding.job}.{chunk.partition}.{chunk.number}.{token}"
+        )
         self.path = os.path.join(encoding.log_dirs[0], self.file)
         self._buffer = BatchBuffer()
         self._base = -1  # offset of the batch's first record

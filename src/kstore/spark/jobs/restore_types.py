@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kstore.store.atomic_publish import StagedRange
+from kstore.partition_files import StagedRange
 
 
 @dataclass(frozen=True, slots=True)

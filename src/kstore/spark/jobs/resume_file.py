@@ -10,11 +10,9 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
-from kstore.checkpoint.identity import read_topic_id
 from kstore.errors import InvalidConfigError, StorageError
-from kstore.files.filenames import log_name
-from kstore.files.files import DISK, Files
 from kstore.log.log import Log
+from kstore.partition_files import DISK, Files, filenames, read_topic_id
 
 _LARGEST = 1 << 40  # bytes of a file to resume from
 _INTERVAL = 1.0  # seconds between two writes of what is done
@@ -28,7 +26,7 @@ def fingerprint_segments(files: Files, log: Log) -> dict[str, Any]:
     A file that was changed in place has another modification time, or at least another ctime,
     which no program can set.
     """
-    names = [log_name(view.base_offset) for view in log.segments.views]
+    names = [filenames.log_name(view.base_offset) for view in log.segments.views]
     sizes = [view.size for view in log.segments.views]
     return {
         "topic_id": read_topic_id(files, log.path),

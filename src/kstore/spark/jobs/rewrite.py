@@ -10,24 +10,25 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kstore._native.read.segment_view import SegmentView
 from kstore.arguments import whole_number
 from kstore.config import CODECS, LogConfig
 from kstore.errors import CompactionAbandonedError
-from kstore.files.files import Files
-from kstore.files.staging_area import StagingArea, remove_staged
 from kstore.log.log import Log
-from kstore.maintenance.reindex import Damage
-from kstore.maintenance.rewrite import (
-    REFUSED,
+from kstore.partition_files import (
+    REWRITE_ERRORS,
+    Files,
     RewriteReport,
+    RewriteTarget,
     RewrittenSegment,
-    Target,
+    SegmentDamage,
+    SegmentView,
+    StagingArea,
     damage_of,
+    header_checksums,
+    remove_staged,
     rewrite_segment,
     swap_in,
 )
-from kstore.segment import header_checksums
 from kstore.spark.jobs.command import matching
 from kstore.spark.jobs.partition_job import ChangingJob, Piece, Task
 from kstore.spark.jobs.reports import as_tree, from_file_lines, verdict
@@ -54,7 +55,7 @@ class RewrittenPartition:
     rewritten: int
     bytes_before: int
     bytes_after: int
-    damages: tuple[Damage, ...] = ()  # why segments stay as they were
+    damages: tuple[SegmentDamage, ...] = ()  # why segments stay as they were
     kept_batches: int = 0  # that stay as they are since they would grow
     merged_batches: int = 0  # that became part of the one before them
     from_file: str | None = field(default=None, compare=False)  # when an earlier run made it
@@ -73,7 +74,7 @@ class _Segment:
     next_offset: int
 
 
-_Staged = tuple[str, RewrittenSegment] | Damage  # token and segment
+_Staged = tuple[str, RewrittenSegment] | SegmentDamage  # token and segment
 
 
 def tell(reports: Sequence[RewrittenPartition]) -> list[str]:
@@ -124,7 +125,7 @@ class RewriteJob(ChangingJob[Log, RewrittenPartition]):
         self,
         spark: "SparkSession | None",
         path: Paths,
-        target: Target,
+        target: RewriteTarget,
         *,
         roll: bool = False,
         **options: Any,
@@ -146,7 +147,7 @@ class RewriteJob(ChangingJob[Log, RewrittenPartition]):
         return [log for name in matching(store, self.topic) for log in store[name]]
 
     def load(self, tree: dict[str, Any]) -> RewrittenPartition:
-        tree["damages"] = tuple(Damage(**each) for each in tree["damages"])
+        tree["damages"] = tuple(SegmentDamage(**each) for each in tree["damages"])
         return RewrittenPartition(**tree)
 
     def change(
@@ -173,7 +174,7 @@ class RewriteJob(ChangingJob[Log, RewrittenPartition]):
     def _swap(self, log: Log, piece: Piece, result: _Staged) -> None:
         """Swap in what a task has staged for a segment."""
         report, old = self._reports[piece.number], self._views[piece.number][piece.key]
-        if isinstance(result, Damage):
+        if isinstance(result, SegmentDamage):
             report.damages.append(result)
             return
         token, segment = result
@@ -251,14 +252,14 @@ def _work(task: Task) -> list[_Staged]:
     return [_rewrite_one(task.files, piece, task.options) for piece in task.pieces]
 
 
-def _rewrite_one(files: Files, piece: Piece, target: Target) -> _Staged:
+def _rewrite_one(files: Files, piece: Piece, target: RewriteTarget) -> _Staged:
     staged, segment = StagingArea(files, piece.path), piece.of
     try:
         rewritten = rewrite_segment(
             files, piece.path, staged, staged.directory, segment.base_offset, segment.next_offset,
             target, segment.config,
         )  # fmt: skip
-    except REFUSED as error:  # the others go on
+    except REWRITE_ERRORS as error:  # the others go on
         return damage_of(error, piece.path)
     return staged.token, rewritten
 

@@ -10,21 +10,22 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from kstore.errors import KStoreError
-from kstore.files.files import DISK, Files
-from kstore.log.statistics import (
+from kstore.partition_files import (
+    DISK,
     REGISTERS,
     SPREADS,
     WIDTHS,
-    Kind,
+    BatchKind,
+    Files,
+    PlannedSegment,
     Rates,
-    Segment,
+    SegmentDamage,
     Spread,
     Stats,
     segments_of,
     survey_part,
     was_replaced,
 )
-from kstore.maintenance.reindex import Damage
 from kstore.spark.jobs.command import add_common, main, matching
 from kstore.spark.jobs.partition_job import PartitionJob, Piece, Task, result_or_error
 from kstore.spark.jobs.reports import add_reporting
@@ -68,7 +69,7 @@ class _Partition:
     partition: int
     path: str
     log_start_offset: int
-    segments: tuple[Segment, ...]
+    segments: tuple[PlannedSegment, ...]
     fingerprint: dict[str, Any] = field(default_factory=dict)
 
 
@@ -134,7 +135,7 @@ def _load(tree: dict[str, Any]) -> PartitionStats:
     for name in SPREADS:
         found[name] = Spread(**found[name])
     for name in ("formats", "codecs"):
-        found[name] = {each: Kind(**kind) for each, kind in found[name].items()}
+        found[name] = {each: BatchKind(**kind) for each, kind in found[name].items()}
     for each in fields(Stats):
         if each.name not in found:
             raise KeyError(each.name)
@@ -144,7 +145,7 @@ def _load(tree: dict[str, Any]) -> PartitionStats:
         raise ValueError("windows of a width that there is not")
     windows = {window: (records, size) for window, records, size in found["rates"]["windows"]}
     found["rates"] = Rates(found["rates"]["width"], windows)
-    found["damages"] = [Damage(**each) for each in found["damages"]]
+    found["damages"] = [SegmentDamage(**each) for each in found["damages"]]
     return PartitionStats(**{**tree, "stats": Stats(**found)})
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
-from kstore.log.statistics import DAY_MS, HOUR_MS
+from kstore.partition_files import DAY_MS, HOUR_MS
 from kstore.pictures import STYLE, Pictures
 from kstore.spark.jobs.stats_report import Tree, skew, when
 

@@ -6,15 +6,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Any
 
-from kstore.log.statistics import (
-    DAY_MS,
-    SPREADS,
-    STANDARD_ERROR,
-    Kind,
-    Rates,
-    Spread,
-    Stats,
-)
+from kstore.partition_files import DAY_MS, SPREADS, STANDARD_ERROR, BatchKind, Rates, Spread, Stats
 from kstore.spark.jobs.reports import from_file, from_file_lines
 
 _APART = {"formats", "codecs", "rates", "key_registers", "damages", *SPREADS}
@@ -99,7 +91,7 @@ def _tree(stats: Stats) -> Tree:
     }
 
 
-def _kind(kind: Kind) -> Tree:
+def _kind(kind: BatchKind) -> Tree:
     ratio = kind.ratio
     return {**asdict(kind), "compression_ratio": None if ratio is None else round(ratio, 3)}
 

@@ -11,8 +11,7 @@ from contextlib import contextmanager, suppress
 
 from kstore.arguments import number
 from kstore.errors import StorageError
-from kstore.files.files import Files
-from kstore.files.staging_area import remove_staged
+from kstore.partition_files import Files, remove_staged
 from kstore.spark.jobs.command import add_common
 from kstore.spark.jobs.reports import add_reporting
 

@@ -5,10 +5,27 @@ from collections.abc import Generator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from kstore.coordinator.group.offsets import OFFSETS_TOPIC
-from kstore.coordinator.group.verify_keys import warn_of_undecodable_keys
 from kstore.errors import KStoreError
-from kstore.files.files import DISK, Files
+from kstore.partition_files import (
+    DISK,
+    MAX_FINDINGS,
+    OFFSETS_TOPIC,
+    Files,
+    Finding,
+    SegmentRange,
+    SegmentRangeReport,
+    StateReader,
+    VerifyReport,
+    find_logs,
+    find_missing_folders,
+    finding_lines,
+    merge_parts,
+    plan_parts,
+    state_of,
+    status_of,
+    verify_part,
+    warn_of_undecodable_keys,
+)
 from kstore.spark.jobs.command import add_common, main, matching, wanted_topics
 from kstore.spark.jobs.partition_job import PartitionJob, Piece, Task, work_on
 from kstore.spark.jobs.reports import add_reporting, as_tree, from_file_lines, verdict
@@ -16,13 +33,7 @@ from kstore.spark.jobs.resume_file import fingerprint_folder
 from kstore.spark.jobs.task_runner import Progress, cores, run_tasks, silent, task_size
 from kstore.spark.session import Paths
 from kstore.spark.source.range_reader import open_store
-from kstore.store.found_logs import find_logs
 from kstore.store.store import Store
-from kstore.verify.distributed import Part, PartReport, merge_parts, plan_parts, verify_part
-from kstore.verify.log_dir_state import StateReader
-from kstore.verify.missing_folders import find_missing_folders
-from kstore.verify.partition import MAX_FINDINGS, Finding, VerifyReport
-from kstore.verify.report_lines import finding_lines, state_of, status_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,14 +81,14 @@ class _Range:
 
     topic: str
     partition: int
-    part: Part
+    part: SegmentRange
 
 
 @dataclass(frozen=True, slots=True)
 class _Audited:
     """The audit of a range; ``keys`` has warnings of keys of ``__consumer_offsets``."""
 
-    part: PartReport
+    part: SegmentRangeReport
     keys: VerifyReport
 
 
@@ -200,7 +211,7 @@ class _Verify(PartitionJob[_Partition, PartitionReport]):
         merged = merge_parts([each.part for each in reports]) if is_complete else None
         if merged is None:
             # Retention removed a segment meanwhile, segments overlap, or a transaction spans parts.
-            everything = _Range(of.topic, of.partition, Part())
+            everything = _Range(of.topic, of.partition, SegmentRange())
             again = [Task(self.paths, (Piece(0, of.path, 0, 0, everything),), self.files)]
             ((_, (result,)),) = run_tasks(self.spark, again, _work, "kstore verify, again")
             if isinstance(result, str):

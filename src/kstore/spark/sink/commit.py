@@ -22,10 +22,16 @@ from kstore.errors import (
     StorageError,
     UnknownTopicOrPartitionError,
 )
-from kstore.files.filenames import PUBLISHED_PREFIX, PUBLISHING_PREFIX, STAGED_PREFIX
-from kstore.files.files import DISK, Files
-from kstore.files.publish_barrier import parse
 from kstore.log.log import Log
+from kstore.partition_files import (
+    DISK,
+    Files,
+    PartitionPublication,
+    Publication,
+    filenames,
+    publish_barrier,
+    sync_progress,
+)
 from kstore.record import codec
 from kstore.spark.exclusive_lock import open_alone
 from kstore.spark.sink.options import (
@@ -46,12 +52,11 @@ from kstore.spark.sink.write_identity import (
     is_repetition,
     note_run,
 )
-from kstore.store.atomic_publish import Part, Publication, sync_progress
 from kstore.store.store import Store
 
 _LOGGER = logging.getLogger("kstore")
 
-_KEPT = re.compile(rf"{re.escape(STAGED_PREFIX)}[^.]*-(\d{{1,15}})ms\.")
+_KEPT = re.compile(rf"{re.escape(filenames.STAGED_PREFIX)}[^.]*-(\d{{1,15}})ms\.")
 
 
 def publish(
@@ -268,20 +273,23 @@ def _another_topic(topic: str, what: str, options: SinkOptions) -> UnknownTopicO
     )
 
 
-def _gather(messages: Sequence[Staged]) -> list[Part]:
+def _gather(messages: Sequence[Staged]) -> list[PartitionPublication]:
     """What each partition gets, in the order of tasks."""
-    parts: dict[tuple[str, int], Part] = {}
+    parts: dict[tuple[str, int], PartitionPublication] = {}
     for message in messages:
         for staged in message.parts:
             part = parts.setdefault(
-                (staged.topic, staged.partition), Part(staged.topic, staged.partition, [], 0)
+                (staged.topic, staged.partition),
+                PartitionPublication(staged.topic, staged.partition, [], 0),
             )
             part.ranges.extend(staged.pieces)
             part.count += staged.count
     return [parts[key] for key in sorted(parts)]
 
 
-def _create_missing(store: Store, options: SinkOptions, parts: Sequence[Part]) -> None:
+def _create_missing(
+    store: Store, options: SinkOptions, parts: Sequence[PartitionPublication]
+) -> None:
     if options.num_partitions:
         for topic in dict.fromkeys(part.topic for part in parts):
             if topic not in store:
@@ -312,8 +320,8 @@ def abort(options: SinkOptions, job: str, files: Files = DISK) -> None:
     directory = options.paths[0]
     try:
         names = files.listdir(directory)
-        if PUBLISHING_PREFIX + job not in names:
-            wanted = f"{STAGED_PREFIX}{job}."
+        if filenames.PUBLISHING_PREFIX + job not in names:
+            wanted = f"{filenames.STAGED_PREFIX}{job}."
             remove_staged(files, directory, {name for name in names if name.startswith(wanted)})
     except StorageError as error:
         _LOGGER.warning("what the job %s staged goes by age: %s", job, error)
@@ -334,11 +342,11 @@ def sweep(options: SinkOptions, files: Files = DISK) -> None:
     for directory in options.paths:
         for name in files.listdir(directory) if files.kind(directory) else ():
             path = os.path.join(directory, name)
-            if name.startswith(STAGED_PREFIX):
+            if name.startswith(filenames.STAGED_PREFIX):
                 kept = _KEPT.match(name)
                 most = int(kept[1]) if kept else STAGING_RETENTION_MS
                 _remove_old(files, path, now - most)
-            elif name.startswith(PUBLISHED_PREFIX):
+            elif name.startswith(filenames.PUBLISHED_PREFIX):
                 _remove_old(files, path, now - least, now)
 
 
@@ -354,7 +362,7 @@ def _remove_old(files: Files, path: str, before_ms: int, now: int | None = None)
 
 def _retention_of(files: Files, path: str) -> int:
     """How long a query's progress is kept; the default where an older kstore wrote it."""
-    most = parse(files, path).get("retention_ms")
+    most = publish_barrier.parse(files, path).get("retention_ms")
     return most if isinstance(most, int) else PROGRESS_RETENTION_MS
 
 

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from kstore.checkpoint.log_dir import absolute_paths
 from kstore.config import CODECS, StoreConfig, warn_of_codec
 from kstore.errors import InvalidConfigError, InvalidTopicError
-from kstore.files.filenames import INTERNAL_TOPICS
-from kstore.files.files import DISK
+from kstore.partition_files import DISK, StagedRange, absolute_paths, filenames
 from kstore.spark.source.options import (
     _choice,
     _duration,
@@ -21,7 +19,6 @@ from kstore.spark.source.options import (
     parse_paths,
 )
 from kstore.spark.source.range_reader import check_visible
-from kstore.store.atomic_publish import StagedRange
 from kstore.store.store import Store
 
 if TYPE_CHECKING:
@@ -135,7 +132,7 @@ def parse_sink(options: Mapping[str, str]) -> SinkOptions:
 
 def refuse_internal(topic: str) -> None:
     """InvalidTopicError for a topic that only Kafka itself writes, as a broker says."""
-    if topic in INTERNAL_TOPICS:
+    if topic in filenames.INTERNAL_TOPICS:
         raise InvalidTopicError(
             f"{topic} is internal: groups and transactions are kept there, and it is written by "
             "nobody else. Write to another topic"
@@ -165,7 +162,7 @@ def _warn_of_codec(options: SinkOptions) -> None:
     """
     with Store(options.paths, "r", config=StoreConfig(max_mapped_segments=0)) as store:
         for name in [options.topic] if options.topic is not None else store:
-            if name in store and name not in INTERNAL_TOPICS:
+            if name in store and name not in filenames.INTERNAL_TOPICS:
                 warn_of_codec(store[name].config, options.compression, name)
 
 

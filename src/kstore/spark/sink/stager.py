@@ -37,15 +37,13 @@ from kstore.errors import (
     StorageError,
     UnknownTopicOrPartitionError,
 )
-from kstore.files.filenames import STAGED_PREFIX
-from kstore.files.files import DISK, Files
+from kstore.partition_files import DISK, Files, StagedRange, filenames
 from kstore.record import codec
 from kstore.record.split import Data, count_of, split_to_fit
 from kstore.record.timestamp import LAST_RECORD_TIMESTAMP, unit_advice
 from kstore.spark.sink.arrow_columns import as_binary, binary_column, given_times, header_column
 from kstore.spark.sink.options import ABSENT, SinkOptions, Staged, StagedPart, refuse_internal
 from kstore.spark.source.range_reader import open_store
-from kstore.store.atomic_publish import StagedRange
 
 _PIECE = 1 << 20  # bytes of a partition's batches that are written together
 _HELD = 64 << 20  # bytes of all partitions' batches that wait for it
@@ -186,7 +184,7 @@ class Stager:
         with_checksum: bool = False,
     ) -> None:
         self.checksum = 0 if with_checksum else None
-        self.file = f"{STAGED_PREFIX}{job}.{task}.{uuid.uuid4().hex[:12]}"
+        self.file = f"{filenames.STAGED_PREFIX}{job}.{task}.{uuid.uuid4().hex[:12]}"
         self._options = options
         self._files = files
         self._path = os.path.join(options.paths[0], self.file)

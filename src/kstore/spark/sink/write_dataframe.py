@@ -4,11 +4,10 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from kstore.checkpoint.log_dir import absolute_paths
+from kstore.partition_files import Paths, absolute_paths
 from kstore.spark.session import register
 from kstore.spark.sink.options import SINK_OPTIONS
 from kstore.spark.source.options import check_names
-from kstore.store.store import Paths
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -14,11 +14,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from kstore.coordinator.group.offsets import file_name
 from kstore.errors import InvalidConfigError, LogDirOfflineError
-from kstore.files.filenames import PUBLISHED_PREFIX
-from kstore.files.files import Files
-from kstore.files.publish_barrier import parse, unreadable
+from kstore.partition_files import Files, filenames, group_file_name, publish_barrier
 from kstore.spark.sink.options import ABSENT, SinkOptions, Staged
 from kstore.store.store import Store
 
@@ -40,7 +37,7 @@ class Identity:
     @property
     def file(self) -> str:
         """The name of its progress file."""
-        return file_name(self.name, PUBLISHED_PREFIX)
+        return group_file_name(self.name, filenames.PUBLISHED_PREFIX)
 
     def path_in(self, directory: str) -> str:
         return os.path.join(directory, self.file)
@@ -212,7 +209,7 @@ def find_progress(files: Files, store: Store, identity: Identity) -> Progress | 
 def read_progress(files: Files, directory: str, name: str) -> Progress:
     """A progress file; CorruptFileError, NewerFormatError."""
     path = os.path.join(directory, name)
-    document = parse(files, path)
+    document = publish_barrier.parse(files, path)
     try:
         is_bound = "rows" in document
         if is_bound:
@@ -236,7 +233,7 @@ def read_progress(files: Files, directory: str, name: str) -> Progress:
             is_bound,
         )
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise unreadable(path) from None
+        raise publish_barrier.unreadable(path) from None
 
 
 def _unbound_content(document: Mapping[str, Any]) -> Content:

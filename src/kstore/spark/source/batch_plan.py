@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from kstore.errors import InvalidConfigError
 from kstore.log.log import Log
+from kstore.partition_files import TopicIdentity
 from kstore.spark.source.data_loss import report_data_loss
 from kstore.spark.source.offset_ranges import Plan, plan_ranges
 from kstore.spark.source.offsets import EARLIEST, LATEST, TopicPartition
@@ -16,7 +17,6 @@ from kstore.spark.source.snapshot import (
     find_identity,
     resolve,
 )
-from kstore.store.topic_identity import TopicIdentity
 
 
 def plan_batch(options: SourceOptions, snapshot: Snapshot, parallelism: int) -> Plan:

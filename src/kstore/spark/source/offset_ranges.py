@@ -11,9 +11,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kstore._native.format import batch_fields
-from kstore._native.read.segment_view import SegmentView
-from kstore.checkpoint.identity import read_meta_properties
 from kstore.errors import (
     CorruptFileError,
     CorruptRecordError,
@@ -21,12 +18,19 @@ from kstore.errors import (
     OffsetOutOfRangeError,
     StorageError,
 )
-from kstore.files import filenames
-from kstore.files.files import DISK, Files
 from kstore.log.log import Log
-from kstore.segment.index_entry import OFFSET_ENTRY_SIZE, offset_entry
+from kstore.partition_files import (
+    DISK,
+    OFFSET_ENTRY_SIZE,
+    Files,
+    SegmentView,
+    TopicIdentity,
+    batch_fields,
+    filenames,
+    offset_entry,
+    read_meta_properties,
+)
 from kstore.spark.source.options import MAX_TASKS
-from kstore.store.topic_identity import TopicIdentity
 
 # Of a batch: offset, size, epoch, magic and CRC, which tell it from any other.
 HEAD_SIZE = batch_fields.V2_CRC_START

@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 from kstore.errors import InvalidConfigError
-from kstore.store.topic_identity import TopicIdentity
+from kstore.partition_files import TopicIdentity
 
 TopicPartition = tuple[str, int]
 Offsets = dict[TopicPartition, int]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from kstore.errors import InvalidConfigError
-from kstore.log.read_committed import UNCOMMITTED, check_isolation
+from kstore.partition_files import UNCOMMITTED, check_isolation
 from kstore.spark.java_pattern import compile_topic_pattern
 from kstore.spark.source.offsets import (
     EARLIEST,

@@ -16,9 +16,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
-from kstore._native.format import batch_fields
-from kstore._native.read.aborted_transactions import AbortedRanges
-from kstore.checkpoint.identity import read_topic_id
 from kstore.config import StoreConfig
 from kstore.errors import (
     CorruptFileError,
@@ -28,15 +25,22 @@ from kstore.errors import (
     StorageError,
     UnknownTopicOrPartitionError,
 )
-from kstore.files import filenames
-from kstore.files.files import DISK, Files
 from kstore.log.log import Log
-from kstore.log.read_committed import Outcomes, check_isolation
+from kstore.partition_files import (
+    DISK,
+    AbortedRanges,
+    Files,
+    Outcomes,
+    TopicIdentity,
+    batch_fields,
+    check_isolation,
+    filenames,
+    read_topic_id,
+)
 from kstore.record.columns import Columns, ColumnScan
 from kstore.spark.source.data_loss import report_data_loss
 from kstore.spark.source.offset_ranges import HEAD_SIZE, OffsetRange, Piece, node_of
 from kstore.store.store import Store
-from kstore.store.topic_identity import TopicIdentity
 
 _LOGGER = logging.getLogger("kstore")
 

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from kstore.errors import StorageError
-from kstore.files.files import DISK
+from kstore.partition_files import DISK
 from kstore.spark.source.offset_ranges import OffsetRange
 from kstore.spark.source.options import SourceOptions
 from kstore.spark.source.range_reader import Damage, RangeReader

@@ -15,16 +15,13 @@ from kstore.errors import (
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
-from kstore.files.filenames import INTERNAL_TOPICS
 from kstore.log.log import Log
-from kstore.log.read_committed import check_isolation
-from kstore.log.time_lookup import find_offset_for_time
+from kstore.partition_files import TopicIdentity, check_isolation, filenames, find_offset_for_time
 from kstore.spark.java_pattern import compile_topic_pattern
 from kstore.spark.source.data_loss import report_data_loss
 from kstore.spark.source.offsets import EARLIEST, LATEST, Offsets, TopicPartition, format_names
 from kstore.spark.source.options import Bound, SourceOptions
 from kstore.store.store import Store
-from kstore.store.topic_identity import TopicIdentity
 
 # No pattern finds them, as in Kafka.
 
@@ -61,7 +58,7 @@ def find_partitions(store: Store, options: SourceOptions) -> Snapshot:
     if options.pattern is not None:
         pattern = compile_topic_pattern(options.pattern)
         names: Iterable[str] = [
-            name for name in store if name not in INTERNAL_TOPICS and pattern.search(name)
+            name for name in store if name not in filenames.INTERNAL_TOPICS and pattern.search(name)
         ]
     else:
         names = options.topics or sorted({topic for topic, _ in options.partitions})
