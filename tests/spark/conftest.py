@@ -56,7 +56,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)  # counted in the last line: not in silence
         items[:] = [item for item in items if item not in left_out]
     for item in items:
-        if "spark" in item.path.parts:
+        if TESTS / "spark" in item.path.parents:
             item.add_marker(pytest.mark.spark)
 
 

@@ -75,8 +75,8 @@ def nothing(original: Any) -> Any:
 
 def _sync_with(**forced: object) -> Callable[[Any], Any]:
     def make(original: Any) -> Any:
-        def sync(self: Any, active_fd: int, sealed: list[Any], directory: bool) -> None:
-            asked = {"active_fd": active_fd, "sealed": sealed, "directory": directory, **forced}
+        def sync(self: Any, active_fd: int, rolled: list[Any], directory: bool) -> None:
+            asked = {"active_fd": active_fd, "rolled": rolled, "directory": directory, **forced}
             original(self, **asked)
 
         return sync
@@ -202,14 +202,14 @@ class _LastBatchDropped(_Scan):
 
 
 def _cut_zeros_never(original: Any) -> Any:
-    def cut(files: Files, plan: Any, scan: Any) -> None:
+    def cut(files: Files, plan: Any, scan: Any, *, is_last: bool) -> None:
         fd = files.open(plan.directory / f"{scan.base_offset:020d}.log")
         try:
             zeros = files.only_zeros(fd, scan.valid_size, scan.file_size)
         finally:
             files.close(fd)
         if not zeros:
-            original(files, plan, scan)
+            original(files, plan, scan, is_last=is_last)
 
     return cut
 
@@ -251,7 +251,7 @@ BUGS: dict[str, Bug] = {
         "crash-states", ("roll",), HOSTILE,
     ),
     "a rolled segment is never synced": Bug(
-        replace(Flusher, "sync", _sync_with(sealed=[])), "crash-states", ("roll",), POWER
+        replace(Flusher, "sync", _sync_with(rolled=[])), "crash-states", ("roll",), POWER
     ),
     "a group's commit is acknowledged before its sync": Bug(
         replace(group_commit.Committer, "wait", lambda _: lambda self, *a, **k: True),

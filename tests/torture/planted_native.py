@@ -48,7 +48,7 @@ BUGS: dict[str, NativeBug] = {
     ),
     "recovery looks at no checksum": NativeBug(
         "recovery/segment_scan.pyx",
-        "if state.check_crc and not crc_matches(piece, batch):", "if False:",
+        "if state.check_crc and not crc_matches(chunk, batch):", "if False:",
         "crash-states", ("append, no sync",), ("hostile",),
     ),
     "an old block behind the end is taken for new batches": NativeBug(

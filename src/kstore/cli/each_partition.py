@@ -10,7 +10,7 @@ from kstore.arguments import partition_numbers, whole_number
 from kstore.cli.common import ToolParser, add_log_dir, matching_topics, named_topic, open_store
 from kstore.cli.progress import Progress
 from kstore.config import CODECS
-from kstore.errors import KStoreError
+from kstore.errors import KStoreError, UnknownTopicOrPartitionError
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
@@ -107,6 +107,13 @@ def _chosen(store: "Store", arguments: argparse.Namespace) -> Iterator[tuple[str
     if arguments.topic is not None and not names:
         named_topic(store, arguments.topic)  # raises, and lists the topics
     wanted = None if arguments.partitions is None else set(partition_numbers(arguments.partitions))
+    if wanted is not None:
+        known = {partition for name in names for partition in store[name].partitions}
+        if missing := sorted(wanted - known):
+            raise UnknownTopicOrPartitionError(
+                f"no such partition: {', '.join(map(str, missing))}; "
+                f"{arguments.topic or 'the store'} has {', '.join(map(str, sorted(known)))}"
+            )
     for name in names:
         for partition in store[name].partitions:
             if wanted is None or partition in wanted:

@@ -144,6 +144,9 @@ class WriterState:
     def fail(self, error: BaseException) -> None:
         """Refuse appends until the log is reopened: its files cannot be trusted."""
         note_failed_sync(self.files, self.directory)
+        self._refuse(error)
+
+    def _refuse(self, error: BaseException) -> None:
         with self.lock:
             if not isinstance(self.failure, LogDirOfflineError):  # which is more specific
                 self.failure = error
@@ -168,7 +171,7 @@ class WriterState:
             errno=ENOENT,
             path=self.active.path,
         )
-        self.fail(self.directory_gone)
+        self._refuse(self.directory_gone)
 
     # --- offsets and epochs -----------------------------------------------------------------
 

@@ -348,6 +348,7 @@ def _note_lost(files: Files, plan: Plan, log_start: int, *, is_clean: bool) -> l
     lost = clip(merge_lost(known, found), log_start, plan.sizes)
     if lost != known:
         write_lost(files, directory, lost)
+    if lost:  # each time: a crash may have come in between
         drop_from_seals(files, directory, sorted(plan.names), plan.sizes)
     plan.notes += [each.describe() for each in lost]
     return lost

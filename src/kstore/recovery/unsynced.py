@@ -46,6 +46,11 @@ def write_again(files: Files, directory: str, first_base_offset: int) -> None:
         if found is not None and not found.suffix and found.base_offset >= first_base_offset:
             _write_again(files, os.path.join(directory, name))
     files.sync_directory(directory)
+    forget_failed_sync(files, directory)
+
+
+def forget_failed_sync(files: Files, directory: str) -> None:
+    """Everything of the partition was written again, and is on disk."""
     path = os.path.join(directory, filenames.UNSYNCED)
     if files.kind(path) is not None:
         files.remove(path)

@@ -186,7 +186,6 @@ def find_next(
 
     Parameters
     ----------
-    ----------
     size
         The size that the corrupt batch declares, 0 if that is unreadable.
     last_offset

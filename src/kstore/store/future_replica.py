@@ -16,6 +16,7 @@ from kstore.files import filenames
 from kstore.files.filenames import TEMPORARY_SUFFIX
 from kstore.files.files import Files
 from kstore.log.writer import LogWriter
+from kstore.recovery.unsynced import forget_failed_sync, has_failed_sync, note_failed_sync
 from kstore.segment import header_checksums, segment
 from kstore.store.parallel_recovery import Progress
 
@@ -120,9 +121,10 @@ class FutureReplica:
         return known.size - begun
 
     def _same(self, view: SegmentView) -> int:
-        """How many of the segment's first bytes the copy has already."""
+        """How many of the segment's first bytes the copy has already; 0 after a failed sync, when
+        equal bytes in the page cache say nothing of the disk."""
         path = self._path(view)
-        if self._files.kind(path) is None:
+        if self._files.kind(path) is None or has_failed_sync(self._files, self._folder):
             return 0
         source, position = self._writer.state.files.open(view.path), 0
         try:
@@ -167,7 +169,7 @@ class FutureReplica:
         for known in self._segments.values():
             if not known.finished:
                 self._finish(known)
-        kept = {filenames.LEADER_EPOCHS}
+        kept = {filenames.LEADER_EPOCHS, filenames.UNSYNCED}
         for name in self._writer.state.files.listdir(self._writer.state.directory):
             found = filenames.parse(name)
             if found is not None and (found.suffix or found.kind != filenames.SNAPSHOT):
@@ -188,6 +190,7 @@ class FutureReplica:
         sealed = [base for base, known in self._segments.items() if known.finished]
         header_checksums.remove_others(self._files, self._folder, sealed)
         self._files.sync_directory(self._folder)
+        forget_failed_sync(self._files, self._folder)
 
     def _finish(self, known: _Copied) -> None:
         """Copy the indexes of a segment whose log file is copied, and sync all of its files."""
@@ -251,6 +254,9 @@ class FutureReplica:
         fd = self._files.open(self._path(view))
         try:
             self._files.fsync(fd)
+        except OSError:
+            note_failed_sync(self._files, self._folder)
+            raise
         finally:
             self._files.close(fd)
 

@@ -71,7 +71,8 @@ def find_trace(catalog: TopicRegistry) -> str | None:
         if filenames.META_PROPERTIES in names:
             continue
         for name in names:
-            if name.startswith("kstore.") and not name.startswith(_OTHERS):
+            is_own = name.startswith("kstore.") and not name.endswith(filenames.TEMPORARY_SUFFIX)
+            if is_own and not name.startswith(_OTHERS):
                 return log_dir.join(name)
         if _has_checkpointed(catalog, log_dir):
             return log_dir.join(filenames.RECOVERY_POINTS)

@@ -177,3 +177,7 @@ def test_what_cannot_be_done_is_one_sentence(store_dir: Path, name: str, capsys:
     shutil.rmtree(store_dir / "clicks-0")
     assert main([*words, "--partitions", "x", "--log-dir", str(store_dir)]) == 1
     assert "--partitions takes numbers" in capsys.readouterr().err
+    assert (
+        main([*words, "--topic", "orders", "--partitions", "1,9", "--log-dir", str(store_dir)]) == 1
+    )
+    assert "no such partition: 9; orders has 0, 1" in capsys.readouterr().err

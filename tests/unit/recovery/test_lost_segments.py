@@ -208,6 +208,23 @@ def test_without_the_note_the_loss_is_accepted(
     )
 
 
+def test_a_crash_before_the_seals_are_rewritten_does_not_bring_the_loss_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = fill(tmp_path)
+    seal = folder / f"kstore.seal.{EACH:020d}"
+    before = seal.read_bytes()
+    remove_segment(log_of(folder, 2))
+    offsets(tmp_path, "a")
+    assert seal.read_bytes() != before
+    seal.write_bytes(before)  # the crash came before it
+    offsets(tmp_path, "a")
+    (folder / LOST).unlink()
+    caplog.clear()
+    offsets(tmp_path, "a")
+    assert caplog.text == ""
+
+
 def test_a_note_that_does_not_parse_is_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
