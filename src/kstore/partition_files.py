@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from kstore.checkpoint.log_dir import LogDir as LogDir
     from kstore.checkpoint.log_dir import LogState as LogState
     from kstore.checkpoint.log_dir import absolute_paths as absolute_paths
-    from kstore.checkpoint.offsets import read_offsets as read_offsets
+    from kstore.checkpoint.offset_checkpoint import read_offsets as read_offsets
     from kstore.compaction import cleaner as cleaner
     from kstore.compaction.cleaner import CompactionReport as CompactionReport
     from kstore.compaction.cleaner import RoundOutput as RoundOutput
     from kstore.compaction.cleaner import RoundPlan as RoundPlan
-    from kstore.coordinator.group.messages import OffsetKey as OffsetKey
-    from kstore.coordinator.group.messages import decode_offset_key as decode_offset_key
-    from kstore.coordinator.group.messages import decode_offset_value as decode_offset_value
+    from kstore.coordinator.group.offset_records import OffsetKey as OffsetKey
+    from kstore.coordinator.group.offset_records import decode_offset_key as decode_offset_key
+    from kstore.coordinator.group.offset_records import decode_offset_value as decode_offset_value
     from kstore.coordinator.group.offsets import MAX_GROUP_FILE_SIZE as MAX_GROUP_FILE_SIZE
     from kstore.coordinator.group.offsets import OFFSETS_TOPIC as OFFSETS_TOPIC
     from kstore.coordinator.group.offsets import Commits as Commits
@@ -118,8 +118,8 @@ if TYPE_CHECKING:
     from kstore.store.atomic_publish import sync_progress as sync_progress
     from kstore.store.cluster_metadata import ClusterMetadata as ClusterMetadata
     from kstore.store.cluster_metadata import read_cluster_metadata as read_cluster_metadata
-    from kstore.store.found_logs import FoundLog as FoundLog
-    from kstore.store.found_logs import find_logs as find_logs
+    from kstore.store.list_partitions import FoundLog as FoundLog
+    from kstore.store.list_partitions import find_logs as find_logs
     from kstore.store.manager import LogDirInfo as LogDirInfo
     from kstore.store.partition_factory import peek_end_offset as peek_end_offset
     from kstore.store.store import Paths as Paths
@@ -168,13 +168,13 @@ _NAMES = {
     "kstore.checkpoint.clean_shutdown": "read_clean_shutdown",
     "kstore.checkpoint.cleaner_offsets": "write_cleaner_offset",
     "kstore.checkpoint.leader_epochs": "LeaderEpochs",
-    "kstore.checkpoint.offsets": "read_offsets",
+    "kstore.checkpoint.offset_checkpoint": "read_offsets",
     "kstore.checkpoint.identity": "MetaProperties is_reserved_uuid parse_properties"
     " read_meta_properties read_topic_id uuid_from_text uuid_to_text write_topic_id",
     # Stores: what their public methods take and return, topics by name and id.
     "kstore.store.store": "Paths",
     "kstore.store.manager": "LogDirInfo",
-    "kstore.store.found_logs": "FoundLog find_logs",
+    "kstore.store.list_partitions": "FoundLog find_logs",
     "kstore.store.cluster_metadata": "ClusterMetadata read_cluster_metadata",
     "kstore.store.partition_factory": "peek_end_offset",
     "kstore.store.topic_identity": "TopicIdentities TopicIdentity",
@@ -185,7 +185,7 @@ _NAMES = {
     "kstore._native.read.segment_view": "SegmentView",
     "kstore.producer_state.snapshot": "ProducerEntry",
     # Committed offsets, in __consumer_offsets and in files.
-    "kstore.coordinator.group.messages": "OffsetKey decode_offset_key decode_offset_value",
+    "kstore.coordinator.group.offset_records": "OffsetKey decode_offset_key decode_offset_value",
     "kstore.coordinator.group.offsets": "Commits FiledOffsets IsSameTopic MAX_GROUP_FILE_SIZE"
     " OFFSETS_TOPIC group_file_name newest_commits parse_group_file",
     "kstore.coordinator.group.verify_keys": "warn_of_undecodable_keys",

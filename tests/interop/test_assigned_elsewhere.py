@@ -17,8 +17,8 @@ import kstore
 from interop.node import Node
 from kstore.errors import SourceError
 from kstore.handover import HandoverReport, check_broker, plan_handover
-from kstore.mirror.answers import LATEST
 from kstore.mirror.source import KafkaSource
+from kstore.mirror.source_types import LATEST
 from support.stores import QUIET
 
 

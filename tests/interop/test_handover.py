@@ -17,8 +17,8 @@ from kstore.config import CODECS
 from kstore.errors import UnknownTopicOrPartitionError
 from kstore.handover import check_broker, hand_over, plan_handover
 from kstore.mirror import Mirror
-from kstore.mirror.answers import EARLIEST, LATEST
 from kstore.mirror.source import KafkaSource
+from kstore.mirror.source_types import EARLIEST, LATEST
 
 
 @pytest.fixture

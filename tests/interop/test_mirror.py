@@ -20,8 +20,8 @@ from kstore.checkpoint.leader_epochs import LeaderEpochs
 from kstore.cli import main
 from kstore.errors import SourceChangedError, UnknownTopicOrPartitionError
 from kstore.mirror import Mirror, MirrorReport
-from kstore.mirror.answers import Position
 from kstore.mirror.source import KafkaSource
+from kstore.mirror.source_types import Position
 from support.stores import QUIET, python
 
 TOPICS = sorted({name.rpartition("-")[0] for name in PARTITIONS})

@@ -17,8 +17,8 @@ from kstore.checkpoint.identity import format_topic_id, random_uuid, read_meta_p
 from kstore.errors import SourceError
 from kstore.files.files import DISK
 from kstore.handover import check_broker, plan_handover
-from kstore.mirror.answers import LATEST
 from kstore.mirror.source import KafkaSource
+from kstore.mirror.source_types import LATEST
 from kstore.store.cluster_metadata import read_cluster_metadata
 from support.stores import QUIET
 

@@ -31,7 +31,7 @@ OTHER_FORMATS = {
     "checkpoint/identity.py": "a topic id",
     "cli/dump_records.py": "keys and values of internal topics",
     "coordinator/group/offsets.py": "a digest",
-    "coordinator/transaction/messages.py": "values of __transaction_state",
+    "coordinator/transaction/transaction_records.py": "values of __transaction_state",
     "files/files.py": "struct flock",
     "log/statistics.py": "columns of native memory",
     "producer_state/snapshot.py": "a producer snapshot",

@@ -18,9 +18,9 @@ from kstore._native.index.index_files import OffsetIndex, TimeIndex
 from kstore._native.read.decode import Scanner
 from kstore._native.read.segment_view import find_batch_reaching, find_end, find_time
 from kstore._native.recovery.segment_scan import SegmentScan
-from kstore.checkpoint import identity, offsets, topic_settings
+from kstore.checkpoint import identity, offset_checkpoint, topic_settings
 from kstore.checkpoint.leader_epochs import LeaderEpochs
-from kstore.coordinator.group import messages
+from kstore.coordinator.group import offset_records
 from kstore.errors import KStoreError
 from kstore.producer_state import snapshot
 from kstore.record import codec
@@ -152,15 +152,15 @@ def _codecs(data: bytes) -> None:
 
 def _checkpoints(data: bytes) -> None:
     for parse in (
-        lambda: offsets.parse_offsets(data, "f"),
+        lambda: offset_checkpoint.parse_offsets(data, "f"),
         lambda: LeaderEpochs.parse(data, "f"),
         lambda: identity.parse_topic_id(data, "f"),
         lambda: identity.parse_meta_properties(data, "f"),
         lambda: topic_settings._parse(data, "f"),
         lambda: snapshot.parse(data),
         lambda: transaction_index.parse(data),
-        lambda: messages.decode_offset_key(data),
-        lambda: messages.decode_offset_value(data),
+        lambda: offset_records.decode_offset_key(data),
+        lambda: offset_records.decode_offset_value(data),
     ):
         try:
             parse()
@@ -177,7 +177,7 @@ def text_seeds() -> list[bytes]:
         b'{"version": 1, "topics": {"t": {"state": "live", "partitions": 3, "config": {}}}}',
         b"\x00\x01" + crc32c(b"\0\0\0\0").to_bytes(4, "big") + b"\0\0\0\0",
         b"\x00\x00" + b"\x00" * 32,
-        messages.encode_offset_key(messages.OffsetKey("group", "topic", 3)),
+        offset_records.encode_offset_key(offset_records.OffsetKey("group", "topic", 3)),
     ]
 
 

@@ -14,8 +14,8 @@ from time import time_ns
 import pytest
 
 import kstore
-from kstore.coordinator.transaction.messages import State
 from kstore.coordinator.transaction.store_transactions import StoreTransactions
+from kstore.coordinator.transaction.transaction_records import State
 from kstore.log.log import Log
 from support.damage import write_damaged
 from support.stores import MARKER, QUIET

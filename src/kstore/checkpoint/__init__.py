@@ -9,12 +9,12 @@ Modules:
 - known_gaps: ``kstore.gaps``: offsets that are in no batch of a partition, and are no new loss
 - leader_epochs: Which leader epoch wrote which offsets: Kafka's LeaderEpochFileCache and its file
 - log_dir: One log directory (an element of Kafka's ``log.dirs``): its lock, marker and checkpoints
-- offsets: Kafka's offset checkpoints: small text files
+- offset_checkpoint: Kafka's offset checkpoints: small text files
 - quarantine: Names for quarantined files: bytes that recovery cut, and side files that do not
   parse
 - topic_settings: ``kstore.topics``: the settings of the topics of a log directory
-- uncleanable: ``kstore.uncleanable``: partitions that the log cleaner skips, and why
+- uncleanable_partitions: ``kstore.uncleanable``: partitions that the log cleaner skips, and why
 
 The recovery points, log starts and high watermarks of a log directory have one format,
-:mod:`kstore.checkpoint.offsets`, and are written by :mod:`kstore.checkpoint.log_dir`.
+:mod:`kstore.checkpoint.offset_checkpoint`, and are written by :mod:`kstore.checkpoint.log_dir`.
 """

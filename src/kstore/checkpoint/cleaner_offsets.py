@@ -3,7 +3,7 @@
 import os
 import threading
 
-from kstore.checkpoint.offsets import Partition, read_offsets, write_offsets
+from kstore.checkpoint.offset_checkpoint import Partition, read_offsets, write_offsets
 from kstore.errors import CorruptFileError
 from kstore.files import filenames
 from kstore.files.files import Files

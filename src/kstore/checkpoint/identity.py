@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import Path
 
-from kstore.checkpoint.offsets import INT32_MAX, corrupt, parse_number
+from kstore.checkpoint.offset_checkpoint import INT32_MAX, corrupt, parse_number
 from kstore.errors import CorruptFileError, TopicExistsError
 from kstore.files.filenames import META_PROPERTIES, PARTITION_METADATA
 from kstore.files.files import Files

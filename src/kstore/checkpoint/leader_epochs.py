@@ -10,7 +10,13 @@ from collections.abc import Iterable, Iterator
 from os import PathLike
 from typing import NamedTuple
 
-from kstore.checkpoint.offsets import INT32_MAX, INT64_MAX, format_frame, parse_frame, parse_number
+from kstore.checkpoint.offset_checkpoint import (
+    INT32_MAX,
+    INT64_MAX,
+    format_frame,
+    parse_frame,
+    parse_number,
+)
 from kstore.files.files import Files
 
 UNDEFINED = (-1, -1)

@@ -15,7 +15,7 @@ from kstore.checkpoint.clean_shutdown import (
     take_clean_shutdown,
     write_clean_shutdown,
 )
-from kstore.checkpoint.offsets import format_offsets, read_offsets, write_offsets
+from kstore.checkpoint.offset_checkpoint import format_offsets, read_offsets, write_offsets
 from kstore.checkpoint.quarantine import keep_unreadable
 from kstore.errors import (
     CorruptFileError,

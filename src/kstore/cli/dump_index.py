@@ -4,7 +4,7 @@ import argparse
 import os
 
 from kstore.cli.common import Output, complain
-from kstore.cli.dump_complaints import DumpErrors, Pairs, base_offset
+from kstore.cli.dump_errors import DumpErrors, Pairs, base_offset
 from kstore.errors import CorruptFileError, CorruptRecordError, StorageError
 from kstore.partition_files import (
     DISK,

@@ -9,7 +9,7 @@ from pathlib import PurePath
 from kstore.arguments import whole_number
 from kstore.cli import dump_index
 from kstore.cli.common import Output, ToolParser, complain
-from kstore.cli.dump_complaints import DumpErrors, base_offset
+from kstore.cli.dump_errors import DumpErrors, base_offset
 from kstore.errors import CorruptFileError
 from kstore.integers import INT32_MAX
 from kstore.partition_files import DISK, LineDumper, filenames, publish_barrier

@@ -8,7 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from kstore.client.metadata import MetadataView
-from kstore.coordinator.group.messages import METADATA_MAX_BYTES, OffsetCommit
+from kstore.coordinator.group.offset_records import METADATA_MAX_BYTES, OffsetCommit
 from kstore.coordinator.group.offsets import TopicIds
 from kstore.errors import (
     ClosedError,

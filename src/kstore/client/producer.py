@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, cast
 from kstore._native.append.encode import BatchBuffer
 from kstore.client.partitioner import Partitioner, choose
 from kstore.config import CODECS, codec_of_batches, warn_of_codec
-from kstore.coordinator.transaction.messages import SEQUENCES, new_producer_id, next_sequence
+from kstore.coordinator.transaction.transaction_records import (
+    SEQUENCES,
+    new_producer_id,
+    next_sequence,
+)
 from kstore.errors import (
     BufferExhaustedError,
     ClosedError,

@@ -10,7 +10,7 @@ from time import time_ns
 from typing import TYPE_CHECKING
 
 from kstore.config import CODECS, codec_of_batches, warn_of_codec
-from kstore.coordinator.transaction.messages import (
+from kstore.coordinator.transaction.transaction_records import (
     SEQUENCES,
     State,
     next_sequence,

@@ -22,7 +22,11 @@ from time import monotonic, time_ns
 from typing import TYPE_CHECKING, NamedTuple
 
 from kstore.background.scheduler import Scheduler
-from kstore.checkpoint.uncleanable import UncleanablePartition, read_uncleanable, write_uncleanable
+from kstore.checkpoint.uncleanable_partitions import (
+    UncleanablePartition,
+    read_uncleanable,
+    write_uncleanable,
+)
 from kstore.compaction import cleaner
 from kstore.errors import (
     ClosedError,

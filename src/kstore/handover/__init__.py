@@ -9,7 +9,7 @@ checks and their reasons; each was tested with brokers.
 Neither side may run meanwhile: both directories are locked during writes.
 """
 
-from kstore.handover.copying import Progress, hand_over
+from kstore.handover.copy_partitions import Progress, hand_over
 from kstore.handover.plan import check_broker, plan_handover
 from kstore.handover.report import (
     KRAFT,

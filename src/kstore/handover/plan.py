@@ -6,9 +6,9 @@ from functools import partial
 
 from kstore.errors import CorruptFileError
 from kstore.handover.broker import Broker
+from kstore.handover.compare_folder import TargetContents, compare_logs, is_copied
 from kstore.handover.report import KRAFT, ZOOKEEPER, HandoverReport, PartitionPlan
 from kstore.handover.source import check_transactions, warn_of_offsets
-from kstore.handover.there import TargetContents, compare_logs, is_copied
 from kstore.partition_files import (
     DISK,
     Files,

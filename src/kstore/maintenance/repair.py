@@ -20,7 +20,7 @@ from kstore._native.recovery.salvage import scan_valid_batches
 from kstore.checkpoint.known_gaps import note_gaps
 from kstore.checkpoint.leader_epochs import LeaderEpochs
 from kstore.checkpoint.log_dir import check_finished
-from kstore.checkpoint.offsets import read_offsets, write_offsets
+from kstore.checkpoint.offset_checkpoint import read_offsets, write_offsets
 from kstore.config import LogConfig
 from kstore.errors import CorruptFileError, KStoreError, StorageError, StoreLockedError
 from kstore.files import filenames

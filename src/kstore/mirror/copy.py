@@ -20,7 +20,7 @@ from kstore.errors import (
     SourceError,
     UnknownTopicOrPartitionError,
 )
-from kstore.mirror.answers import (
+from kstore.mirror.source_types import (
     EARLIEST,
     LATEST,
     OFFSET_OUT_OF_RANGE,
@@ -29,7 +29,7 @@ from kstore.mirror.answers import (
     Position,
     TopicDescription,
 )
-from kstore.mirror.endings import End, Endings, Undecided
+from kstore.mirror.transaction_ends import End, Endings, Undecided
 from kstore.partition_files import batch_table
 
 if TYPE_CHECKING:

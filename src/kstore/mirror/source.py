@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from kstore.errors import KStoreError, SourceError, UnknownTopicOrPartitionError
-from kstore.mirror.answers import PASSING, Fetched, Position, TopicDescription
 from kstore.mirror.settings import of_the_client
+from kstore.mirror.source_types import PASSING, Fetched, Position, TopicDescription
 from kstore.partition_files import uuid_to_text
 
 try:

@@ -8,9 +8,9 @@ Modules:
   or none do
 - background_tasks: The periodic background tasks of a store, all listed here
 - cluster_metadata: Topics and replica assignments from a KRaft node's copy of the cluster metadata
-- found_logs: Lists partitions for tools, while another process may delete topics
 - future_replica: Copies a partition to another log directory while the partition is read and
   appended to
+- list_partitions: Lists partitions for tools, while another process may delete topics
 - manager: The log directories, partitions and open logs of a store (Kafka's LogManager)
 - missing_settings: Detects that a log directory written by kstore has lost ``kstore.topics``, the
   topics' settings

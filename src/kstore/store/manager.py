@@ -16,7 +16,7 @@ from kstore._native.append.reentrant_lock import ReentrantLock
 from kstore.background.failures import BackgroundFailures, attempt
 from kstore.background.scheduler import Schedule, ScheduledTask, Scheduler
 from kstore.checkpoint.log_dir import LogDir, LogState
-from kstore.checkpoint.uncleanable import UncleanablePartition, read_uncleanable
+from kstore.checkpoint.uncleanable_partitions import UncleanablePartition, read_uncleanable
 from kstore.compaction.threads import LogCleaner
 from kstore.config import StoreConfig
 from kstore.errors import (

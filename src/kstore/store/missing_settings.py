@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Sequence
 
 from kstore.checkpoint.log_dir import LogDir
-from kstore.checkpoint.offsets import read_offsets
+from kstore.checkpoint.offset_checkpoint import read_offsets
 from kstore.errors import CorruptFileError, MissingSettingsWarning
 from kstore.files import filenames
 from kstore.store.topic_registry import TopicRegistry

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kstore.checkpoint.log_dir import LogDir
-from kstore.checkpoint.offsets import Partition, read_offsets
+from kstore.checkpoint.offset_checkpoint import Partition, read_offsets
 from kstore.checkpoint.topic_settings import TopicsFile
 from kstore.errors import CorruptFileError, KStoreError, StorageError
 from kstore.files import filenames

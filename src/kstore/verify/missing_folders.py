@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kstore.checkpoint.log_dir import LogDir
-from kstore.checkpoint.offsets import read_offsets
+from kstore.checkpoint.offset_checkpoint import read_offsets
 from kstore.checkpoint.topic_settings import LIVE, TopicsFile
 from kstore.errors import CorruptFileError, KStoreError
 from kstore.files import filenames

@@ -14,7 +14,7 @@ import pytest
 
 import kstore
 from kstore import LogConfig, Store, StoreConfig, TopicPartition
-from kstore.coordinator.group.messages import decode_offset_key, decode_offset_value
+from kstore.coordinator.group.offset_records import decode_offset_key, decode_offset_value
 from kstore.errors import (
     ClosedError,
     GroupConflictError,

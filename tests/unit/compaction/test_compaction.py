@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kstore.checkpoint import offsets as checkpoint
+from kstore.checkpoint import offset_checkpoint as checkpoint
 from kstore.compaction import cleaner
 from kstore.compaction.cleaner import Throttle
 from kstore.errors import (

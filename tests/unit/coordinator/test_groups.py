@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstore.coordinator.group.messages import (
+from kstore.coordinator.group.offset_records import (
     OffsetCommit,
     OffsetKey,
     decode_offset_key,

@@ -17,7 +17,7 @@ from kstore.errors import HandoverError
 from kstore.files.filenames import OFFSETS_PREFIX
 from kstore.files.files import DISK
 from kstore.handover import HANDOVER, check_broker, hand_over, plan_handover
-from kstore.handover.there import TargetContents, compare_logs
+from kstore.handover.compare_folder import TargetContents, compare_logs
 from support.damage import write_damaged
 from support.disks import HastyDisk
 from support.recording import Recorder, Tree

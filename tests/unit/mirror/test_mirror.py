@@ -27,8 +27,8 @@ from kstore.errors import (
 )
 from kstore.mirror import Mirror, MirrorReport
 from kstore.mirror import copy as engine
-from kstore.mirror.answers import EARLIEST, Fetched, Position, TopicDescription
 from kstore.mirror.settings import of_the_client
+from kstore.mirror.source_types import EARLIEST, Fetched, Position, TopicDescription
 from support.stores import QUIET
 
 SMALL = LogConfig(segment_bytes=2000, index_interval_bytes=100, file_delete_delay_ms=0)

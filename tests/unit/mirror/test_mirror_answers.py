@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kstore.errors import SourceError
-from kstore.mirror.answers import LATEST, Position
 from kstore.mirror.source import KafkaSource
+from kstore.mirror.source_types import LATEST, Position
 
 METADATA, LIST_OFFSETS, FETCH = 3, 2, 1
 

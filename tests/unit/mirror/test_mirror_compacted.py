@@ -14,7 +14,7 @@ from kstore import LogConfig, Store
 from kstore.cli.mirror import print_report
 from kstore.mirror import Mirror, MirrorReport
 from kstore.mirror import copy as engine
-from kstore.mirror.answers import Fetched, Position
+from kstore.mirror.source_types import Fetched, Position
 from support.stores import QUIET
 from support.transactions import Teller
 from unit.mirror.test_mirror import Leader, copied

@@ -4,7 +4,7 @@ Modules:
 
 - committed_offsets: Committed offsets of consumer groups, in ``__consumer_offsets`` or in files
   beside it
-- messages: Encodes and decodes the offset commits of ``__consumer_offsets``, byte for byte as
+- offset_records: Encodes and decodes the offset commits of ``__consumer_offsets``, byte for byte as
   Kafka
 - offsets: Committed offsets: a writer keeps them in ``__consumer_offsets``, other processes in a
   file

@@ -6,7 +6,7 @@ from os.path import basename, dirname
 from typing import TYPE_CHECKING
 
 from kstore.config import LogConfig
-from kstore.coordinator.group.messages import OffsetCommit
+from kstore.coordinator.group.offset_records import OffsetCommit
 from kstore.coordinator.group.offsets import (
     MAX_GROUP_FILE_SIZE,
     OFFSETS_PARTITIONS,

@@ -21,7 +21,7 @@ from os.path import join
 from time import monotonic, sleep, time_ns
 from typing import NamedTuple, NoReturn, Protocol
 
-from kstore.coordinator.group.messages import (
+from kstore.coordinator.group.offset_records import (
     OffsetCommit,
     OffsetKey,
     decode_offset_key,

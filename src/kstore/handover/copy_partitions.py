@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from kstore.errors import HandoverError, StorageError
+from kstore.handover.compare_folder import have_same_bytes, is_copied
 from kstore.handover.plan import plan_handover
 from kstore.handover.report import REFUSED, HandoverReport, PartitionPlan
 from kstore.handover.source import end_open_transactions
-from kstore.handover.there import have_same_bytes, is_copied
 from kstore.partition_files import (
     DISK,
     Files,

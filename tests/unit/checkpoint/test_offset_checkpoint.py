@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstore.checkpoint import clean_shutdown
-from kstore.checkpoint import offsets as checkpoint
+from kstore.checkpoint import offset_checkpoint as checkpoint
 from kstore.checkpoint.leader_epochs import LeaderEpochs
 from kstore.errors import CorruptFileError, StorageError
 from kstore.files.files import DISK

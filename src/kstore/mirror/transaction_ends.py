@@ -14,7 +14,7 @@ of its records either.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from kstore.mirror.answers import OFFSET_OUT_OF_RANGE, Fetched, Position
+from kstore.mirror.source_types import OFFSET_OUT_OF_RANGE, Fetched, Position
 from kstore.partition_files import batch_table
 
 if TYPE_CHECKING:

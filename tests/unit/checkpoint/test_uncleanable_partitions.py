@@ -10,7 +10,7 @@ import pytest
 
 import kstore
 from kstore import Log, LogConfig, Store, StoreConfig
-from kstore.checkpoint.uncleanable import read_uncleanable
+from kstore.checkpoint.uncleanable_partitions import read_uncleanable
 from kstore.cli import main
 from kstore.compaction import cleaner, threads
 from kstore.errors import (
