@@ -126,29 +126,6 @@ class Contest:
             yield name, seconds, result
 
 
-def floor_contest(
-    name: str,
-    calls: Calls,
-    floor: tuple[str, Callable[[], object]],
-    amount: float,
-    unit: str = "B",
-    *,
-    expected: object = None,
-    rounds: int = 7,
-) -> Contest:
-    """A contest whose ceiling is a bare loop over the same bytes, with a result of another kind."""
-    return Contest(
-        name=name,
-        calls=calls | dict([floor]),
-        amount=amount,
-        unit=unit,
-        expected=expected,
-        unchecked=frozenset([floor[0]]),
-        ceiling=floor[0],
-        rounds=rounds,
-    )
-
-
 def _short(result: object, most: int = 500) -> str:
     """A result for a message, shortened: some are complete segments."""
     text = repr(result)

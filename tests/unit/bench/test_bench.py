@@ -252,7 +252,7 @@ def test_wrong_arguments_are_named_in_the_error(capsys, tmp_path):
     assert main(["bench", "cheese"]) == 1
     assert "no group cheese" in capsys.readouterr().err
     assert main(["bench", "--rounds", "0"]) == 1
-    assert main(["bench", "memory/chains", "--dir", str(tmp_path / "none")]) == 1
+    assert main(["bench", "memory/bandwidth", "--dir", str(tmp_path / "none")]) == 1
     assert "there is no directory" in capsys.readouterr().err
 
 
@@ -319,7 +319,7 @@ def test_a_file_created_during_the_run_is_not_replaced(tmp_path):
 
 def test_json_and_html_cannot_be_one_file(tmp_path, capsys):
     path = str(tmp_path / "a")
-    assert main(["bench", "memory/chains", "--json", path, "--html", path]) == 1
+    assert main(["bench", "memory/bandwidth", "--json", path, "--html", path]) == 1
     assert "name the same file" in capsys.readouterr().err
 
 
@@ -470,12 +470,6 @@ def test_positions_outside_the_memory_are_refused(position):
         disk_loops.store_at(bytearray(64), bytes(8), at)
     with pytest.raises(ValueError, match="do not fit"):
         disk_loops.load_at(bytes(64), 8, at)
-
-
-def test_a_chain_is_followed_and_its_bounds_are_checked():
-    assert disk_loops.chase(array("q", [2, 0, 1]), 0, 4) == 2
-    with pytest.raises(ValueError, match="outside"):
-        disk_loops.chase(array("q", [5]), 0, 2)
 
 
 def test_a_setting_picks_the_value_of_its_level(tmp_path):

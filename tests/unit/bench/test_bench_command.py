@@ -17,7 +17,7 @@ from kstore.bench.report import results, text_table
 from kstore.bench.workload import Workload
 from kstore.cli import bench, main
 
-SMALL = ["memory/chains", "--quick", "--rounds", "1"]
+SMALL = ["memory/bandwidth", "--quick", "--rounds", "1"]
 
 
 @pytest.fixture(autouse=True)

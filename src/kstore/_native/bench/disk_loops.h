@@ -147,16 +147,6 @@ static uint64_t limits_load(const uint8_t *source, size_t size, const int64_t *p
     return sum;
 }
 
-/* Follow a chain of slots, each naming the next: every load waits for the one before. */
-static int64_t limits_chase(const int64_t *next, int64_t length, int64_t at, int64_t count) {
-    for (int64_t n = 0; n < count; n++) {
-        if (at < 0 || at >= length)
-            return -1;
-        at = next[at];
-    }
-    return at;
-}
-
 /* How many pages of a mapping are in memory. -1: the kernel would not tell. */
 static int64_t limits_resident(uint8_t *address, size_t size, size_t page) {
     unsigned char seen[4096];

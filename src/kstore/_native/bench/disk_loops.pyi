@@ -75,8 +75,5 @@ def store_all(target: WriteableBuffer, block: ReadableBuffer) -> int:
 def load_at(source: ReadableBuffer, size: int, positions: _Int64s) -> int:
     """Read ``size`` bytes at each position of memory; the exclusive or of all words."""
 
-def chase(slots: _Int64s, start: int, count: int) -> int:
-    """Follow a chain: each slot (int64) names the next. Where it leads after ``count`` steps."""
-
 def resident(mapping: ReadableBuffer, page: int) -> int:
     """How many pages of a mapped file are in memory, by ``mincore``."""

@@ -31,9 +31,6 @@ cdef extern from "bench/disk_loops.h" nogil:
     uint64_t limits_load(
         const uint8_t* source, size_t size, const int64_t* positions, int64_t count
     ) noexcept
-    int64_t limits_chase(
-        const int64_t* next, int64_t length, int64_t at, int64_t count
-    ) noexcept
     int64_t limits_resident(uint8_t* address, size_t size, size_t page) noexcept
 
 
@@ -178,18 +175,6 @@ def load_at(source, int64_t size, positions):
             held.data, size, <const int64_t*>at.data, at.count
         )
     return value
-
-
-def chase(slots, int64_t start, int64_t count):
-    cdef HeldColumn chain = hold_int64s(slots, "slots")
-    cdef int64_t at
-    if chain.count == 0:
-        raise ValueError("a chain has at least one slot")
-    with nogil:
-        at = limits_chase(<const int64_t*>chain.data, chain.count, start, count)
-    if at < 0:
-        raise ValueError("the chain leads outside its slots")
-    return at
 
 
 def resident(mapping, int64_t page):

@@ -1,4 +1,4 @@
-"""Segments in page cache: walking frames, checking every batch, validating one as a leader."""
+"""Segments in page cache: walking frames, checking every batch."""
 
 import struct
 from collections.abc import Callable, Iterator
@@ -11,9 +11,8 @@ import numpy as np
 
 from kstore._native.append import validate_batch
 from kstore._native.bench import memory_loops
-from kstore._native.format import checksum
 from kstore.bench.contest import Bar, Calls, Contest, scaled
-from kstore.bench.data.batches import TIME, Segment, map_segment, message, sized_batch
+from kstore.bench.data.batches import Segment, map_segment, message, sized_batch
 
 GIB = 1 << 30
 READ, LOOP = "read every byte", "Python loop, crc32c (PyPI)"
@@ -102,24 +101,6 @@ def segment_contest(name: str, segment: Segment, calls: Calls, bars: tuple[Bar, 
     )
 
 
-def validating(size: int) -> Contest:
-    data = sized_batch(size)
-    count = validate_batch.scan(data).count[0]
-    stored, covered = int.from_bytes(data[17:21], "big"), memoryview(data)[21:]
-    return Contest(
-        name=f"check a batch of {size} bytes, {count} records of 100 bytes, as a leader",
-        calls={
-            "validate_leader": lambda: validate_batch.validate_leader(data, now=TIME).ok,
-            "its CRC alone": lambda: checksum.crc32c(covered) == stored,
-        },
-        amount=count,
-        unit="records",
-        bars=(("validate_leader", "its CRC alone", None),),
-        expected=True,
-        ceiling="its CRC alone",
-    )
-
-
 def contests() -> Iterator[Contest]:
     frame = message(100)
     yield walking(map_segment(scaled(GIB), frame))
@@ -129,5 +110,3 @@ def contests() -> Iterator[Contest]:
         (1024, "check every batch of 1 KiB", 4, (0.5, 5.0)),
     ):
         yield checking(map_segment(scaled(GIB // parts), sized_batch(size)), name, wanted)
-    for size in (1 << 10, 16 << 10, 110 << 10):
-        yield validating(size)

@@ -1,8 +1,7 @@
 """Checksums against the packages that a Python program would use instead."""
 
 import random
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +19,7 @@ from kstore.bench.contest import Bar, Calls, Contest, Timed
 from kstore.bench.peers.availability import optional
 from kstore.bench.peers.kafka import KafkaLog, kafka_log
 
-SIZES = (64, 100, 256, 1024, 4096, 16384, 65536, 1 << 20)
+SIZES = (1024, 16384, 65536, 1 << 20)
 # size: wanted against the crc32c package, aiokafka and google-crc32c
 BARS = {1024: (1.8, 8.0, 1.8), 16384: (3.5, 40.0, 3.0), 65536: (3.5, 40.0, 3.0)}
 FLOOR, COMPILED, JAVA = "read every byte", "kstore, from compiled code", "Java's CRC32C, in Java"
@@ -53,10 +52,10 @@ def by_java(peer: KafkaLog, path: Path) -> Timed:
     return Timed(float(reply["seconds"]) / int(reply["count"]), result=int(reply["value"]))
 
 
-def by_path(function: Callable[[str, bytes], int], data: bytes) -> Calls:
+def by_path(data: bytes) -> Calls:
     """Each code path that this CPU supports; avx2 is the same code as pclmul."""
     paths = [path for path in checksum.supported_paths() if path != "avx2"]
-    return {f"path {path}": partial(function, path, data) for path in paths}
+    return {f"path {path}": partial(checksum.crc32c_by, path, data) for path in paths}
 
 
 def crc32c_contest(size: int, directory: Path, peer: KafkaLog | None) -> Contest:
@@ -67,7 +66,7 @@ def crc32c_contest(size: int, directory: Path, peer: KafkaLog | None) -> Contest
     calls: Calls = {
         "kstore": partial(checksum.crc32c, data),
         "crc32c (PyPI)": partial(package.crc32c, data),
-        **by_path(checksum.crc32c_by, data),
+        **by_path(data),
         FLOOR: lambda: memory_loops.read_all(data) and None,
     }
     bars: list[Bar] = [("kstore", "crc32c (PyPI)", package_bar)]
@@ -98,23 +97,7 @@ def crc32c_contest(size: int, directory: Path, peer: KafkaLog | None) -> Contest
     )
 
 
-def crc32_contest(size: int) -> Contest:
-    data = random_bytes(size)
-    return Contest(
-        name=f"CRC-32 of {size} bytes, hot, from Python",
-        calls={
-            "kstore": partial(checksum.crc32, data),
-            "zlib": partial(zlib.crc32, data),
-            **by_path(checksum.crc32_by, data),
-        },
-        amount=size,
-        bars=(("kstore", "zlib", None),),
-    )
-
-
 def contests() -> Iterator[Contest]:
     with TemporaryDirectory() as path, kafka_log(Path(path) / "kafka") as peer:
         for size in SIZES:
             yield crc32c_contest(size, Path(path), peer)
-    for size in (100, 1024, 16384):
-        yield crc32_contest(size)

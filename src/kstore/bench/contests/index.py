@@ -22,7 +22,6 @@ from kstore.bench.peers.kafka import KafkaLog, kafka_log
 SHAPES = ("even", "uniform", "bursty", "exponential")  # how keys are spread
 BASE_OFFSET = 10**10
 ENTRIES = 262_144  # the index of a 1 GiB segment at its default interval
-LARGEST = 1_310_720  # the most that a default index file holds
 Int64s = NDArray[np.int64]
 # Bars of each vectorized path against the scalar one, generous: they only detect a fallback.
 PATHS: dict[str, float | None] = {"table": None, "avx2": 1.0, "avx512": 1.0}
@@ -107,14 +106,7 @@ def by_kafka(peer: KafkaLog, index: Path, offsets: list[int]) -> Timed:
     return Timed(float(reply["seconds"]) / TIMES, result=int(reply["sum"]))
 
 
-def bars_if(is_wanted: bool, bars: Bars) -> Bars:
-    """Ratios are wanted for the index of a segment and only reported for a larger one."""
-    return bars if is_wanted else tuple((ours, peer, None) for ours, peer, _ in bars)
-
-
-def one_lookup(
-    shape: str, count: int, path: Path, peer: KafkaLog | None, is_wanted: bool
-) -> Contest:
+def one_lookup(shape: str, count: int, path: Path, peer: KafkaLog | None) -> Contest:
     relative = keys(shape, count)
     data = entries(relative)
     wanted = targets(relative, 4000)
@@ -153,11 +145,11 @@ def one_lookup(
         unit="lookups",
         ceiling=EMPTY,
         unchecked=frozenset([EMPTY]),
-        bars=bars_if(is_wanted, bars),
+        bars=bars,
     )
 
 
-def inside(shape: str, count: int, is_wanted: bool) -> Contest:
+def inside(shape: str, count: int) -> Contest:
     relative = keys(shape, count)
     array = np.frombuffer(entries(relative), np.uint8)
     wanted = targets(relative, 20_000)
@@ -172,18 +164,15 @@ def inside(shape: str, count: int, is_wanted: bool) -> Contest:
         amount=wanted.size,
         unit="lookups",
         ceiling="branchless, prefetching",
-        bars=bars_if(
-            is_wanted,
-            (
-                ("kstore", "branchy, as Kafka's", 1.0),
-                ("kstore", "branchless", 1 / 1.5),
-                ("kstore", "branchless, prefetching", None),
-            ),
+        bars=(
+            ("kstore", "branchy, as Kafka's", 1.0),
+            ("kstore", "branchless", 1 / 1.5),
+            ("kstore", "branchless, prefetching", None),
         ),
     )
 
 
-def many_lookups(shape: str, count: int, is_wanted: bool) -> Contest:
+def many_lookups(shape: str, count: int) -> Contest:
     relative = keys(shape, count)
     index = OffsetIndex(entries(relative), BASE_OFFSET)
     wanted = targets(relative, scaled(1 << 20))
@@ -212,15 +201,14 @@ def many_lookups(shape: str, count: int, is_wanted: bool) -> Contest:
         ceiling="kstore",
         targets=frozenset([limit]),
         unchecked=frozenset([limit]),
-        bars=bars_if(is_wanted, bars),
+        bars=bars,
     )
 
 
 def contests() -> Iterator[Contest]:
     with TemporaryDirectory() as path, kafka_log(Path(path) / "kafka") as peer:
-        for size in (ENTRIES, LARGEST):
-            count, is_wanted = scaled(size, 600), size == ENTRIES
-            for shape in SHAPES:
-                yield inside(shape, count, is_wanted)
-                yield one_lookup(shape, count, Path(path), peer, is_wanted)
-                yield many_lookups(shape, count, is_wanted)
+        count = scaled(ENTRIES, 600)
+        for shape in SHAPES:
+            yield inside(shape, count)
+            yield one_lookup(shape, count, Path(path), peer)
+            yield many_lookups(shape, count)

@@ -1,10 +1,9 @@
-"""Compiled loops over a segment and over columns, each beside the same in NumPy."""
+"""A compiled loop over a segment and its index, beside the same in NumPy."""
 
 import random
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,7 @@ from numpy.typing import NDArray
 
 from kstore import jit
 from kstore._native.format.checksum import crc32c
-from kstore._native.format.murmur2 import murmur2
-from kstore._native.read.decode import Scanner
 from kstore.bench.contest import Contest, scaled
-from kstore.bench.data.batches import TIME, Batches
 
 Int64s = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -132,150 +128,8 @@ def reach_numpy(
     return int(right.sum()), int((~right).sum()), missing, records
 
 
-def columns(rows: int) -> SimpleNamespace:
-    """Columns as a scan returns them: keys of 8 bytes, values of 20 to 120."""
-    random = np.random.default_rng(9)
-    key_lengths = np.full(rows, 8, np.int32)
-    value_lengths = random.integers(20, 121, rows).astype(np.int32)
-    starts = np.concatenate([[0], np.cumsum(key_lengths.astype(np.int64) + value_lengths)])
-    data = random.integers(0, 256, int(starts[-1]), np.uint8)
-    names = np.frombuffer(
-        b"".join(b"user%04d" % n for n in random.integers(0, 500, rows)), np.uint8
-    ).reshape(rows, 8)
-    for n in range(8):
-        data[starts[:-1] + n] = names[:, n]
-    return SimpleNamespace(
-        offsets=np.arange(rows),
-        timestamps=TIME + np.sort(random.integers(0, 3_600_000, rows)),
-        keys=SimpleNamespace(data=data, positions=starts[:-1], lengths=key_lengths),
-        values=SimpleNamespace(data=data, positions=starts[:-1] + 8, lengths=value_lengths),
-    )
-
-
-MIDDLE = TIME + 1_800_000
-
-
-def wanted_row(row: jit.Row) -> bool:
-    """Select the second half hour, longer values, one user."""
-    return row.timestamp >= MIDDLE and row.value_length >= 40 and jit.equals(row.key, b"user0042")
-
-
-def wanted_rows_numpy(some: Any) -> Int64s:
-    """The same filter in NumPy, narrowed before the keys are compared."""
-    rows = np.flatnonzero((some.timestamps >= MIDDLE) & (some.values.lengths >= 40))
-    rows = rows[some.keys.lengths[rows] == 8]
-    names = some.keys.data[some.keys.positions[rows][:, None] + np.arange(8)]
-    kept: Int64s = rows[(names == np.frombuffer(b"user0042", np.uint8)).all(axis=1)]
-    return kept
-
-
-def tumbling_numpy(timestamps: Int64s, values: Int64s, width: int) -> tuple[Int64s, ...]:
-    """Windows in NumPy: sort by window, then reduce runs."""
-    numbers = timestamps // width
-    order = np.argsort(numbers, kind="stable")
-    starts, first, count = np.unique(numbers[order], return_index=True, return_counts=True)
-    ordered = values[order]
-    return (
-        starts * width,
-        count,
-        np.add.reduceat(ordered, first),
-        np.minimum.reduceat(ordered, first),
-        np.maximum.reduceat(ordered, first),
-    )
-
-
-@njit(nogil=True, cache=True)
-def hash_records(log: Bytes) -> Any:
-    """Count the records, and sum the checksums of their values and the hashes of their keys."""
-    rows = sums = hashes = position = 0
-    frame = jit.next_frame(log, position)
-    while frame.status == 0:
-        at = position + 61
-        while at < frame.end:
-            record = jit.next_record(log, at, frame)
-            if record.status != 0:
-                return -1, 0, 0
-            rows += 1
-            sums += jit.crc32c(log, record.value_position, record.value_length)
-            hashes += jit.key_hash(log, record.key_position, record.key_length)
-            at = record.end
-        position = frame.end
-        frame = jit.next_frame(log, position)
-    return rows, sums, hashes
-
-
-def hash_records_one_by_one(log: bytes) -> tuple[int, int, int]:
-    """The same with calls per record: object, checksum, hash."""
-    rows = sums = hashes = 0
-    for record in Scanner(log, check_crc=False).records():
-        rows += 1
-        sums += crc32c(record.value or b"")
-        hashes += murmur2(record.key or b"")
-    return rows, sums, hashes
-
-
-@njit(nogil=True, cache=True)
-def offsets_at(entries: Bytes, timestamps: Int64s) -> Any:
-    """The offset at which the records of each time start, by a time index."""
-    count = jit.time_index_count(entries)
-    found = np.empty(timestamps.size, np.int64)
-    for n in range(timestamps.size):
-        found[n] = jit.time_lookup(entries, count, BASE_OFFSET, timestamps[n])
-    return found
-
-
-def time_index(entries: int) -> bytes:
-    """One entry a second, a thousand records each."""
-    pack = struct.Struct(">qi").pack
-    return b"".join(pack(TIME + n * 1000, n * 1000) for n in range(1, entries + 1))
-
-
-def offsets_at_numpy(entries: Bytes, timestamps: Int64s) -> Int64s:
-    """The same in NumPy: the last entry that is not later than a time."""
-    kind = np.dtype([("time", ">i8"), ("relative", ">i4")])
-    table = entries.view(kind)
-    times = table["time"].astype(np.int64)
-    offsets = np.concatenate([[0], table["relative"].astype(np.int64)]) + BASE_OFFSET
-    found: Int64s = offsets[np.searchsorted(times, timestamps, "right")]
-    return found
-
-
-def named_row(row: jit.Row) -> bool:
-    """Select by the contents of the key."""
-    return bool(jit.starts_with(row.key, b"user00") and jit.contains(row.key, b"42"))
-
-
-def named_rows_numpy(some: Any) -> Int64s:
-    """The same in NumPy: all keys have eight bytes and are compared column by column."""
-    names = some.keys.data[some.keys.positions[:, None] + np.arange(8)]
-    begins = (names[:, :6] == np.frombuffer(b"user00", np.uint8)).all(axis=1)
-    has = ((names[:, :-1] == ord("4")) & (names[:, 1:] == ord("2"))).any(axis=1)
-    kept: Int64s = np.flatnonzero(begins & has)
-    return kept
-
-
-def grouped(some: Any, sizes: Int64s) -> list[tuple[int, int, int]]:
-    """First row, row count and value bytes of each key, in order of appearance."""
-    groups = jit.group_by_key(some.keys.data, some.keys.positions, some.keys.lengths)
-    rows, total = jit.sum_by_group(groups.group, sizes, groups.first.size)
-    return list(zip(groups.first.tolist(), rows.tolist(), total.tolist(), strict=True))
-
-
-def grouped_numpy(some: Any, sizes: Int64s) -> list[tuple[int, int, int]]:
-    """The same in NumPy: keys of eight bytes as numbers, sorted."""
-    names = some.keys.data[some.keys.positions[:, None] + np.arange(8)]
-    numbers = np.ascontiguousarray(names).view(np.uint64)[:, 0]
-    _, first, group, rows = np.unique(
-        numbers, return_index=True, return_inverse=True, return_counts=True
-    )
-    total = np.bincount(group, sizes).astype(np.int64)
-    order = np.argsort(first)
-    columns = (each[order].tolist() for each in (first, rows, total))
-    return list(zip(*columns, strict=True))
-
-
-def reaching(batches: int, records: int, bar: float | None) -> Contest:
-    log, index = segment(scaled(batches, 20), records)
+def reaching(records: int) -> Contest:
+    log, index = segment(scaled(20_000, 20), records)
     asked = offsets_in_no_order(log, scaled(20_000, 50))
     arguments = (
         np.frombuffer(log, np.uint8),
@@ -283,126 +137,18 @@ def reaching(batches: int, records: int, bar: float | None) -> Contest:
         BASE_OFFSET,
         asked,
     )
-    return against_numpy(
-        f"index, walk and CRC for {asked.size} offsets, {records} records a batch",
-        partial(reach, *arguments),
-        partial(reach_numpy, *arguments),
-        asked.size,
-        "offsets",
-        bar,
-    )
-
-
-def against_numpy(
-    name: str,
-    ours: Callable[[], object],
-    theirs: Callable[[], object],
-    amount: int,
-    unit: str,
-    bar: float | None = None,
-) -> Contest:
     return Contest(
-        name=name,
-        calls={"compiled loop": ours, "NumPy": theirs},
-        amount=amount,
-        unit=unit,
-        bars=(("compiled loop", "NumPy", bar),),
-    )
-
-
-def filters(count: int) -> Contest:
-    some = columns(scaled(count, 100))
-    predicate = jit.compile_predicate(wanted_row)
-    return Contest(
-        name=f"filter of {some.offsets.size} rows by time, length and key",
+        name=f"index, walk and CRC for {asked.size} offsets, {records} records a batch",
         calls={
-            "compiled predicate": lambda: predicate.rows(some).tolist(),
-            "NumPy": lambda: wanted_rows_numpy(some).tolist(),
+            "compiled loop": partial(reach, *arguments),
+            "NumPy": partial(reach_numpy, *arguments),
         },
-        amount=some.offsets.size,
-        unit="rows",
-        bars=(("compiled predicate", "NumPy", None),),
-    )
-
-
-def rows(count: int) -> Iterator[Contest]:
-    """Windows, filters, sums and selections over the rows of some columns."""
-    some = columns(scaled(count, 100))
-    sizes, amount = some.values.lengths.astype(np.int64), some.offsets.size
-    named = jit.compile_predicate(named_row)
-    yield against_numpy(
-        f"windows of a second over {amount} rows",
-        lambda: [each.tolist() for each in jit.tumbling(some.timestamps, sizes, 1000)],
-        lambda: [each.tolist() for each in tumbling_numpy(some.timestamps, sizes, 1000)],
-        amount,
-        "rows",
-    )
-    yield against_numpy(
-        f"filter of {amount} rows by what is in the key",
-        lambda: named.rows(some).tolist(),
-        lambda: named_rows_numpy(some).tolist(),
-        amount,
-        "rows",
-    )
-    yield against_numpy(
-        f"sums by key over {amount} rows",
-        partial(grouped, some, sizes),
-        partial(grouped_numpy, some, sizes),
-        amount,
-        "rows",
-    )
-    yield against_numpy(
-        f"the 100 largest of {amount} rows",
-        lambda: jit.top_k(sizes, 100).tolist(),
-        lambda: np.argsort(-sizes, kind="stable")[:100].tolist(),
-        amount,
-        "rows",
-    )
-    bounds = MIDDLE, MIDDLE + 60_000
-    yield against_numpy(
-        f"a minute of {amount} rows",
-        lambda: jit.rows_between(some.timestamps, *bounds).tolist(),
-        lambda: np.flatnonzero(
-            (some.timestamps >= bounds[0]) & (some.timestamps < bounds[1])
-        ).tolist(),
-        amount,
-        "rows",
-    )
-
-
-def lookups() -> Contest:
-    entries = np.frombuffer(time_index(scaled(1_000_000, 100)), np.uint8)
-    span = entries.size // 12 * 1000 + 2000
-    asked = TIME + np.random.default_rng(6).integers(-1000, span, scaled(200_000, 50))
-    return against_numpy(
-        f"{asked.size} lookups in a time index of {entries.size:,} bytes",
-        lambda: offsets_at(entries, asked).tolist(),
-        lambda: offsets_at_numpy(entries, asked).tolist(),
-        asked.size,
-        "lookups",
-    )
-
-
-def records() -> Contest:
-    made = Batches(150, scaled(64 << 20, 1 << 15), keyed=True)
-    log = np.frombuffer(made.data, np.uint8)
-    return Contest(
-        name=f"checksum of the value and hash of the key of {made.count:,} records",
-        calls={
-            "compiled loop": partial(hash_records, log),
-            "a call each": partial(hash_records_one_by_one, made.data),
-        },
-        amount=made.count,
-        unit="records",
-        bars=(("compiled loop", "a call each", None),),
+        amount=asked.size,
+        unit="offsets",
+        bars=(("compiled loop", "NumPy", 2.0),),
     )
 
 
 def contests() -> Iterator[Contest]:
-    yield reaching(20_000, 1, 2.0)
-    yield reaching(20_000, 10, 2.0)
-    yield reaching(2_000, 150, None)  # 16 KiB batches: both wait for the bytes to checksum
-    yield filters(2_000_000)
-    yield from rows(2_000_000)
-    yield lookups()
-    yield records()
+    for records in (1, 10):  # with more, both wait for the bytes to checksum
+        yield reaching(records)

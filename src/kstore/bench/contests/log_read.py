@@ -1,7 +1,6 @@
 """Reads, scans and recovery in page cache against Kafka's log layer, on the same bytes."""
 
 import itertools
-import os
 import random
 import shutil
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from kstore.bench.contest import Bar, Calls, Contest, Timed, scaled
 from kstore.bench.data.batches import OVERHEAD, TIME, VALUE_SIZE
 from kstore.bench.data.logs import SHAPES, TOPIC, UnsyncedFiles, fill, fill_by_time, median_of
 from kstore.bench.data.partitions import read_file, zero_indexes
-from kstore.bench.data.raw_files import opened, sync_below
+from kstore.bench.data.raw_files import sync_below
 from kstore.bench.peers.availability import attempt
 from kstore.bench.peers.kafka import KafkaLog, Result, kafka_log, timed
 from kstore.config import LogConfig
@@ -32,7 +31,6 @@ BARS: dict[str, tuple[float | None, float | None, float | None]] = {
     "1.15 KB": (None, None, 4.0),
     "one record": (10.0, None, 10.0),
 }
-PREAD = "pread of a header, its place known"
 MAPPED = "a mapped header read in C, its place known"
 READ = "read every byte"
 
@@ -90,19 +88,14 @@ def seek_at_random(log: kstore.Log, records: int, count: int, seed: int) -> Time
     return median_of(took)
 
 
-def random_headers(log: kstore.Log, count: int, seed: int) -> list[int]:
-    """Positions of the headers of random batches, all of one size."""
-    view = log.segments.views[0]
-    size = int.from_bytes(view.whole().memory()[8:12], "big") + 12
-    draw = random.Random(seed)
-    return [draw.randrange(view.size // size) * size for _ in range(count)]
-
-
 def load_headers(log: kstore.Log, count: int, seed: int) -> Timed:
     """Batch headers read in C from a mapping at known positions, each call timed: what remains
     of a lookup in mapped files when nothing is looked up."""
-    positions = random_headers(log, count, seed)
-    with log.segments.views[0].whole().memory() as memory:
+    view = log.segments.views[0]
+    draw = random.Random(seed)
+    with view.whole().memory() as memory:
+        size = int.from_bytes(memory[8:12], "big") + 12  # of every batch
+        positions = [draw.randrange(view.size // size) * size for _ in range(count)]
         took: list[int] = []
         note, clock, load_bytes = took.append, perf_counter_ns, memory_loops.load
         before = clock()
@@ -118,34 +111,12 @@ def load_headers(log: kstore.Log, count: int, seed: int) -> Timed:
     return median_of(took)
 
 
-def pread_headers(log: kstore.Log, count: int, seed: int) -> Timed:
-    """pread(2) of batch headers at known positions, each call timed."""
-    positions = random_headers(log, count, seed)
-    took: list[int] = []
-    note, clock, pread = took.append, perf_counter_ns, os.pread
-    with opened(Path(log.segments.views[0].path), os.O_RDONLY) as fd:
-        before = clock()
-        for position in positions:
-            pread(fd, OVERHEAD, position)
-            now = clock()
-            note(now - before)
-            before = now
-        if any(len(pread(fd, OVERHEAD, position)) < OVERHEAD for position in positions[:1000]):
-            raise AssertionError("a header was cut short")
-    return median_of(took)
-
-
-def scan(
-    log: kstore.Log, threads: int, isolation: str = "read_uncommitted", count: int | None = None
-) -> Timed:
-    """Every record as columns with every checksum checked; the columns are counted and summed.
-
-    ``count``: how many records to expect, where it is not the number of offsets.
-    """
-    end = log.end_offset if count is None else count
+def scan(log: kstore.Log, threads: int) -> Timed:
+    """Every record as columns with every checksum checked; the columns are counted and summed."""
+    end = log.end_offset
     found = offsets = sizes = 0
     started = perf_counter()
-    for columns in log.view(isolation=isolation).scan(threads=threads):
+    for columns in log.view().scan(threads=threads):
         found += len(columns)
         offsets += int(columns.offsets[0]) + int(columns.offsets[-1])
         sizes += int(columns.values.lengths[-1])
@@ -174,10 +145,9 @@ def reading(name: str, log: kstore.Log, peer: KafkaLog | None) -> Contest:
     count = scaled(100_000, 1000)
     calls: Calls = {
         "kstore": lambda: read_at_random(log, count, next(seeds)),
-        PREAD: lambda: pread_headers(log, count, next(seeds)),
         MAPPED: lambda: load_headers(log, count, next(seeds)),
     }
-    bars: list[Bar] = [("kstore", PREAD, None), ("kstore", MAPPED, None)]
+    bars: list[Bar] = [("kstore", MAPPED, None)]
     if peer is not None:
         calls["Kafka"] = lambda: timed(peer.read(log_of(name), count, next(seeds)), is_single=True)
         bars += [("kstore", "Kafka", 2.0), ("kstore p99", "Kafka p99", None)]
@@ -261,7 +231,6 @@ def seeking(directory: Path) -> Iterator[Contest]:
             calls={
                 by_time: lambda: seek_at_random(log, records, count, next(seeds)),
                 by_offset: lambda: read_at_random(log, count, next(seeds)),
-                PREAD: lambda: pread_headers(log, count, next(seeds)),
                 MAPPED: lambda: load_headers(log, count, next(seeds)),
             },
             amount=1,

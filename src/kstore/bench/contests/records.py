@@ -174,23 +174,7 @@ def decoding(per_batch: int) -> Contest:
     )
 
 
-def scanning(per_batch: int) -> Contest:
-    data, count = batches_of(per_batch, 256 << 20)
-    return Contest(
-        name=f"scan {len(data):,} bytes of 100-byte records, {per_batch} a batch, "
-        "CRC checked, one core",
-        calls={
-            "full columns": partial(decode_into_blocks, data),
-            "value places": partial(decode_into_blocks, data, values_only=True),
-        },
-        amount=count,
-        unit="records",
-    )
-
-
 def contests() -> Iterator[Contest]:
     yield encoding()
     yield decoding(1000)
     yield decoding(1)
-    for per_batch in (1000, 150, 1):
-        yield scanning(per_batch)

@@ -1,5 +1,5 @@
-"""Recovery and verification in page cache: one segment beside a plain read of it, and an unclean
-store of four partitions against Kafka's log manager, two threads each."""
+"""Opening an unclean store of four partitions in page cache, against Kafka's log manager, two
+threads each."""
 
 import shutil
 import tempfile
@@ -14,38 +14,18 @@ from kstore.bench.data.partitions import (
     SHAPES,
     make_unclean,
     read_file,
-    write_partition,
     write_store,
 )
 from kstore.bench.data.raw_files import sync_below
 from kstore.bench.peers.availability import attempt
 from kstore.bench.peers.kafka import KafkaLog, kafka_log
-from kstore.config import LogConfig, StoreConfig
-from kstore.files import filenames
-from kstore.files.files import DISK
-from kstore.recovery.plan import recover_partition
+from kstore.config import StoreConfig
 from kstore.store.store import Store
-from kstore.verify.partition import verify_partition
 
 GIB = 1 << 30
 PARTITIONS = 4
 BARS = {"16 KB batches": 1.5, "1.1 KB batches": 4.0, "one-record batches": 10.0}
 OURS, ONE, THEIRS = "kstore, two threads", "kstore, one thread", "Kafka, two threads"
-
-
-def rebuild(directory: Path) -> int:
-    """Recover a partition without its indexes and without syncs; return the batch count."""
-    for name in (filenames.index_name(0), filenames.time_index_name(0)):
-        if DISK.exists(directory / name):
-            DISK.remove(directory / name)
-    return recover_partition(DISK, directory, 0, LogConfig(), sync=False).report.batches
-
-
-def audit(directory: Path, threads: int) -> int:
-    """Verify a partition, which must be valid; return the batch count."""
-    report = verify_partition(DISK, directory, threads=threads)
-    report.raise_if_corrupt()
-    return report.batches
 
 
 def open_unclean(root: Path, threads: int) -> Timed:
@@ -79,29 +59,7 @@ def read_logs(root: Path) -> int:
     return sum(read_file(path) for path in sorted(root.glob("*/*.log")))
 
 
-def segments() -> Iterator[Contest]:
-    for name, records in SHAPES.items():
-        with tempfile.TemporaryDirectory() as folder:
-            directory = Path(folder)
-            size = scaled(GIB)
-            end = write_partition(directory, records, size)
-            ours: Calls = {
-                "recover": partial(rebuild, directory),
-                "verify, 1 thread": partial(audit, directory, 1),
-                "verify, 2 threads": partial(audit, directory, 2),
-            }
-            yield Contest(
-                name=f"recover and verify {size:,} bytes of {name}, page cache",
-                calls=ours | {"read": partial(read_file, directory / filenames.log_name(0))},
-                amount=size,
-                expected=end // records,
-                unchecked=frozenset({"read"}),
-                ceiling="read",
-                bars=tuple((each, "read", None) for each in ours),
-            )
-
-
-def stores() -> Iterator[Contest]:
+def contests() -> Iterator[Contest]:
     """Open all partitions of an unclean store; neither side syncs."""
     with tempfile.TemporaryDirectory() as path, kafka_log(Path(path)) as peer:
         for name, records in SHAPES.items():
@@ -135,8 +93,3 @@ def stores() -> Iterator[Contest]:
                 rounds=5,
             )
             shutil.rmtree(root)
-
-
-def contests() -> Iterator[Contest]:
-    yield from segments()
-    yield from stores()

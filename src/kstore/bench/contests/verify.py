@@ -12,11 +12,13 @@ from functools import partial
 from pathlib import Path
 
 from kstore.bench.contest import Bar, Calls, Contest, Timed, scaled
-from kstore.bench.contests.recovery import rebuild
 from kstore.bench.data.partitions import read_file, write_partition
 from kstore.bench.peers.kafka import kafka_tool
 from kstore.bench.runner.child_process import run_program
+from kstore.config import LogConfig
 from kstore.files import filenames
+from kstore.files.files import DISK
+from kstore.recovery.plan import recover_partition
 
 TOOL = "kafka.tools.DumpLogSegments"
 RECORDS = 150  # in a batch of 16 KB
@@ -30,6 +32,11 @@ def run_python(words: list[str], output: Path) -> Timed:
     environment = os.environ | {"PYTHONPYCACHEPREFIX": str(compiled)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     return run_program([sys.executable, *words], output, environment)
+
+
+def make_indexes(directory: Path) -> None:
+    """Recover a partition that has no indexes, without syncs."""
+    recover_partition(DISK, directory, 0, LogConfig(), sync=False)
 
 
 def check_same_lines(one: Path, two: Path) -> None:
@@ -46,7 +53,7 @@ def contests() -> Iterator[Contest]:
         root = Path(folder)
         directory = root / "data" / "bench-0"
         write_partition(directory, RECORDS, scaled(1 << 30))
-        rebuild(directory)
+        make_indexes(directory)
         segment = directory / filenames.log_name(0)
         size = segment.stat().st_size
         log_dir = ["--log-dir", str(directory.parent)]

@@ -7,7 +7,6 @@ import struct
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from time import time_ns
 
 from kstore._native.append.encode import BatchBuffer
@@ -15,7 +14,6 @@ from kstore._native.format.checksum import crc32
 
 TIME = 1_700_000_000_000  # milliseconds
 VALUE_SIZE = 100
-HEADER = ("kind", b"measured")
 KEYS = 61  # distinct keys in a batch, at most
 OVERHEAD = 61  # bytes of a version 2 batch before its records
 
@@ -28,7 +26,6 @@ def build_batch(
     headers: list[tuple[str, bytes]] | None = None,
     timestamp: int = TIME,
     period: int = 1 << 30,
-    equal_bytes: int = 0,
     producer: tuple[int, int] | None = None,
     base_offset: int = 0,
     leader_epoch: int = 0,
@@ -41,20 +38,16 @@ def build_batch(
         Bytes of each key; None for null keys.
     timestamp, period
         Record ``n`` has ``timestamp + n % period``: a period of 1 gives all of them one timestamp.
-    equal_bytes
-        How many bytes at the start of each value are the same in all of them.
     producer
         Producer ID and first sequence number of an idempotent producer.
     """
     draw = random.Random(records)
-    equal = draw.randbytes(equal_bytes)
     buffer = BatchBuffer()
     if producer is not None:
         buffer.set_producer(producer[0], 0, producer[1])
     for n in range(records):
         key = None if key_size is None else b"%0*d" % (key_size, n % KEYS)
-        value = equal + draw.randbytes(value_size - equal_bytes)
-        buffer.put(value, key, headers, timestamp + n % period)
+        buffer.put(draw.randbytes(value_size), key, headers, timestamp + n % period)
     return buffer.to_bytes(base_offset, leader_epoch)
 
 
@@ -83,60 +76,6 @@ def message(size: int, offset: int = 0) -> bytes:
     value = random.Random(offset).randbytes(size - 34)
     body = struct.pack(">bbqii", 1, 0, TIME, -1, len(value)) + value
     return struct.pack(">qiI", offset, 4 + len(body), crc32(body)) + body
-
-
-@dataclass(frozen=True)
-class Batches:
-    """Consecutive batches in memory, about ``size`` bytes in all, at least two.
-
-    Attributes
-    ----------
-    keyed
-        Each record has a key of 8 bytes and a header.
-    producers
-        How many idempotent producers take turns, each with consecutive sequence numbers.
-    equal_bytes
-        As of :func:`build_batch`.
-    """
-
-    records: int
-    size: int
-    keyed: bool = False
-    producers: int = 0
-    equal_bytes: int = 0
-
-    def one(self, producer: tuple[int, int] | None = None) -> bytes:
-        """The batch at offset 0."""
-        return build_batch(
-            self.records,
-            key_size=8 if self.keyed else None,
-            headers=[HEADER] if self.keyed else None,
-            equal_bytes=self.equal_bytes,
-            producer=producer,
-        )
-
-    @cached_property
-    def batches(self) -> int:
-        return max(2, self.size // len(self.one()))
-
-    @property
-    def count(self) -> int:
-        """Records in all batches."""
-        return self.batches * self.records
-
-    @property
-    def value_bytes(self) -> int:
-        return self.count * VALUE_SIZE
-
-    @cached_property
-    def data(self) -> bytes:
-        if not self.producers:
-            return b"".join(at_offsets(self.one(), self.batches, self.records))
-        return b"".join(
-            (n * self.records).to_bytes(8, "big")
-            + self.one((n % self.producers, n // self.producers * self.records))[8:]
-            for n in range(self.batches)
-        )
 
 
 @dataclass

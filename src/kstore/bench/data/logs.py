@@ -19,7 +19,6 @@ from kstore.files.files import Files
 TOPIC = "bench"
 # name: records in a batch; about 110 KB, 16.5 KB, 1.15 KB and 170 bytes
 SHAPES = {"110 KB": 1000, "16.5 KB": 150, "1.15 KB": 10, "one record": 1}
-ABORTED = 10  # one transaction of so many is aborted
 
 
 def thousand_values() -> list[bytes]:
@@ -76,34 +75,6 @@ def fill_by_time(directory: Path, records: int, size: int) -> Path:
         while log.size < size or number < 2:
             log.extend(values, timestamp=TIME + number)
             number += 1
-    return path
-
-
-def transaction_size(records: int, size: int) -> int:
-    """Records per transaction of :func:`fill_transactions`: about a mebibyte of values, or less
-    where a log of this size would not have ten transactions."""
-    return max(1, min(1 << 20, size // ABORTED) // (records * VALUE_SIZE)) * records
-
-
-def fill_transactions(directory: Path, records: int, size: int) -> Path:
-    """As :func:`fill`, with every record in a transaction and every tenth transaction aborted."""
-    path = Path(mkdtemp(dir=directory))
-    batches = transaction_size(records, size) // records
-    with kstore.open(path) as store:
-        log = store.create_topic(TOPIC, config=LogConfig(batch_size=1 << 20))[0]
-        producer = store.transactional_producer(TOPIC, acks=1)
-        number = 0
-        while log.size < size or number < ABORTED:
-            producer.begin_transaction()
-            for _ in range(batches):
-                for _ in range(records):
-                    producer.send(TOPIC, bytes(VALUE_SIZE))
-                producer.flush()
-            number += 1
-            if number % ABORTED:
-                producer.commit_transaction()
-            else:
-                producer.abort_transaction()
     return path
 
 

@@ -169,41 +169,6 @@ def bandwidth(setting: Setting) -> Iterator[Contest]:
         )
 
 
-def chains(setting: Setting) -> Iterator[Contest]:
-    """Loads that each return the next position, in random and in sequential order."""
-    sizes = setting.pick((MIB, 64 * MIB), (MIB, 64 * MIB, 256 * MIB), (MIB, 64 * MIB, 1024 * MIB))
-    for size in sorted({min(size, setting.size) for size in sizes}):
-        count = size // 8
-        steps = min(count, MOST_ITEMS)
-        order = np.random.default_rng(5).permutation(count)
-        slots = np.empty(count, np.int64)
-        slots[order] = np.roll(order, -1)
-        neighbours = (np.arange(count, dtype=np.int64) + 1) % count
-        start = int(order[0])
-        calls: Calls = {
-            "random": partial(_chase, slots, start, steps, int(order[steps % count])),
-            "neighbours": partial(_chase, neighbours, 0, steps, steps % count),
-        }
-        yield Contest(
-            name=f"a chain of 8-byte loads through {size_text(size)}",
-            calls=calls,
-            amount=1,
-            unit="loads",
-            size=size,
-            bars=(("neighbours", "random", None),),
-            rounds=setting.pick(3, 5, 9),
-        )
-
-
-def _chase(slots: Positions, start: int, steps: int, end: int) -> Timed:
-    started = perf_counter()
-    found = disk_loops.chase(slots, start, steps)
-    seconds = perf_counter() - started
-    if found != end:
-        raise AssertionError(f"the chain ended at {found}, not {end}")
-    return Timed(seconds / steps, result=steps)
-
-
 WORKLOADS = (
     Workload(
         group="memory",
@@ -230,18 +195,5 @@ WORKLOADS = (
         in_memory=True,
         count=(3, 8, 8),
         weight=2,
-    ),
-    Workload(
-        group="memory",
-        name="chains",
-        about="loads that each wait for the previous one",
-        ceiling="neighbours in order",
-        shows="random; neighbours",
-        sizes=(64 * MIB, 256 * MIB, 1024 * MIB),
-        contests=chains,
-        in_memory=True,
-        count=(2, 3, 3),
-        copies=0,
-        weight=0.5,
     ),
 )

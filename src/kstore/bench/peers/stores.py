@@ -20,14 +20,11 @@ class OpenStore:
     ----------
     put
         Append rows, a key and a value each, in one transaction.
-    flush
-        Sync and compact, so that neither happens while another contestant is timed.
     sum_sizes
         Read every value back and sum their sizes.
     """
 
     put: Callable[[Rows], object]
-    flush: Callable[[], object]
     sum_sizes: Callable[[], int]
 
 
@@ -70,7 +67,7 @@ def _lmdb(lmdb: Any, path: Path) -> Iterator[OpenStore]:
                 values = transaction.cursor().iternext(keys=False, values=True)
                 return sum(len(value) for value in values)
 
-        yield OpenStore(put, lambda: environment.sync(True), sum_sizes)
+        yield OpenStore(put, sum_sizes)
 
 
 @contextmanager
@@ -90,7 +87,7 @@ def _sqlite(path: Path) -> Iterator[OpenStore]:
         def sum_sizes() -> int:
             return int(execute("select sum(length(value)) from log").fetchone()[0])
 
-        yield OpenStore(put, lambda: execute("pragma wal_checkpoint(truncate)"), sum_sizes)
+        yield OpenStore(put, sum_sizes)
 
 
 @contextmanager
@@ -104,11 +101,7 @@ def _rocksdb(rocksdict: Any, path: Path) -> Iterator[OpenStore]:
             batch.put(key, value)
         database.write(batch)
 
-    def flush() -> None:
-        database.flush(True)
-        database.compact_range(None, None)
-
     try:
-        yield OpenStore(put, flush, lambda: sum(len(value) for value in database.values()))
+        yield OpenStore(put, lambda: sum(len(value) for value in database.values()))
     finally:
         database.close()
