@@ -57,16 +57,18 @@ def truncate_gaps(files: Files, directory: str | os.PathLike[str], end: int) -> 
 
     Does not change a file that cannot be read: its reader reports that.
     """
+    path = os.path.join(directory, KNOWN_GAPS)
+    if not files.exists(path):
+        return
     try:
         known = read_known_gaps(files, directory)
     except (CorruptFileError, NewerFormatError):
         return
     kept = [(first, min(last, end)) for first, last in known if first < end]
-    path = os.path.join(directory, KNOWN_GAPS)
-    if kept and kept != known:
-        _write(files, path, kept)
-    elif not kept and files.exists(path):
+    if not kept:
         files.remove(path)
+    elif kept != known:
+        _write(files, path, kept)
 
 
 def _write(files: Files, path: str, ranges: Sequence[Range]) -> None:

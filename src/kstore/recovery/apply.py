@@ -10,7 +10,6 @@ from pathlib import Path
 
 from kstore._native.format import batch_fields
 from kstore._native.recovery.segment_scan import SegmentScan
-from kstore.checkpoint.known_gaps import truncate_gaps
 from kstore.checkpoint.leader_epochs import LeaderEpochs
 from kstore.checkpoint.quarantine import free_name, keep_unreadable
 from kstore.config import LogConfig
@@ -100,7 +99,6 @@ def apply(files: Files, plan: Plan) -> None:
             _cut_transactions(files, plan, base, scan.next_offset)
     if plan.end_offset is not None:
         _cut_snapshots(files, plan, plan.end_offset)
-        truncate_gaps(files, plan.directory, plan.end_offset)
 
 
 def _cut(files: Files, plan: Plan, scan: SegmentScan, *, is_last: bool) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kstore._native.read.segment_view import SegmentList, SegmentView
+from kstore.checkpoint.known_gaps import truncate_gaps
 from kstore.checkpoint.leader_epochs import LeaderEpochs
 from kstore.config import LogConfig
 from kstore.files import filenames
@@ -102,6 +103,7 @@ def load(
     if not is_synced:
         write_again(files, directory, unflushed_from(bases, durable))
     segments, data_end = _open_segments(files, directory, bases, log_start_offset, config)
+    truncate_gaps(files, directory, segments.end_offset)  # a kill may have followed the cut
     epochs = recovered.epochs
     shorter = epochs.truncate_from_end(segments.end_offset)
     shorter = epochs.truncate_from_start(segments.start_offset) or shorter

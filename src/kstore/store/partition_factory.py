@@ -48,8 +48,9 @@ def open_for_writing(
         on_progress=on_progress,
         cleaned_below=lambda: log_dir.first_dirty_offset(key),
     )
-    if loaded.recovery.cut_offset is not None:
-        lower_cleaner_offset(files, path, key, loaded.recovery.cut_offset)
+    last = loaded.segments.views[-1].base_offset  # which no cleaner compacts
+    if log_dir.first_dirty_offset(key) > last:  # of records that were truncated
+        lower_cleaner_offset(files, path, key, last)
     jitter = draw_jitter(config)
     writer = LogWriter(path, loaded, config=config, files=files, maps=maps, jitter=jitter)
     log = WritableLog(
