@@ -74,10 +74,10 @@ class LostRecords:
             if lost.is_certain and lost.first <= offset < lost.end:
                 raise self._error(lost)
 
-    def find_errors(self, start: int, stop: int) -> list[CorruptRecordError]:
-        """An error for each range that is lost for certain and has offsets in [start, stop)."""
+    def find_errors(self, start: int, stop: int) -> list[tuple[LostRange, CorruptRecordError]]:
+        """Each range that is lost for certain and has offsets in [start, stop), and its error."""
         return [
-            self._error(lost)
+            (lost, self._error(lost))
             for lost in self.ranges
             if lost.is_certain and lost.first < stop and start < lost.end
         ]

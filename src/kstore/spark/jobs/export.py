@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kstore.arguments import whole_number
 from kstore.config import parse_whole_number
@@ -16,11 +16,13 @@ from kstore.errors import InvalidConfigError
 from kstore.log.log import Log
 from kstore.partition_files import DISK, absolute_paths
 from kstore.spark.jobs.command import add_common, main, matching, paths_of
-from kstore.spark.jobs.export_target import Exported, Target
+from kstore.spark.jobs.export_target import Exported, Target, subtract
 from kstore.spark.jobs.parquet_files import COMPRESSIONS, Written, write_ranges
 from kstore.spark.jobs.restore_settings import Settings, settings_of_log_dirs
 from kstore.spark.jobs.task_runner import Progress, cores, cores_of, open_session, run_tasks, silent
 from kstore.spark.session import Paths, check_executors, to_options
+from kstore.spark.source.batch_plan import report_lost_segments
+from kstore.spark.source.data_loss import LostOffsets
 from kstore.spark.source.offset_ranges import OffsetRange, Plan, plan_ranges
 from kstore.spark.source.options import SourceOptions, parse_source
 from kstore.spark.source.range_reader import check_visible, open_store
@@ -39,9 +41,11 @@ examples:
     --log-dir /mnt/kafka-logs --target /mnt/lake
 
 Files are topic=NAME/date=YYYY-MM-DD/PARTITION-FIRST-LAST.parquet (date of the record, UTC), with
-the columns of Spark's Kafka connector. Each appears whole and is never changed. Run it again to
-export what is new; a stopped run goes on where it was. What is exported is known by offset in
-TARGET/_kstore_export, which readers of Parquet pass over; remove the whole target to begin anew.
+the columns of Spark's Kafka connector. Each appears complete and is never changed. Run it again to
+export what is new; a stopped run continues where it was. What is exported is known by offset in
+TARGET/_kstore_export, which readers of Parquet ignore; remove the target to start over.
+Offsets whose segments are lost stop the export. With --fail-on-data-loss false it warns, names
+them in the report, and does not count them as exported.
 The target is a directory that the driver and every executor see under the same path.
 Reads beside a running broker or writer; changes nothing in the log directories.
 """
@@ -68,6 +72,7 @@ class ExportReport:
     parquet_bytes: int = 0
     log_bytes: int = 0
     topics: dict[str, dict[str, int]] = field(default_factory=dict)
+    lost: list[LostOffsets] = field(default_factory=list)  # not exported: gone from the log
 
     def add(self, written: Iterable[Written]) -> None:
         for each in written:
@@ -92,6 +97,7 @@ def export(
     compression: str = "snappy",
     file_size: int = FILE_SIZE,
     isolation: str = "read_uncommitted",
+    fail_on_data_loss: bool = True,
     progress: Progress = silent,
 ) -> ExportReport:
     """Write what is not in the target yet as Parquet files; the tasks write them, without the JVM.
@@ -113,41 +119,54 @@ def export(
         Bytes of a log that become one file, about; a file has one date only.
     isolation
         ``read_committed`` ends at the last stable offset and leaves aborted transactions out.
+    fail_on_data_loss
+        False: offsets that are lost, or that retention deletes during the run, are a warning and
+        stand in the report's ``lost``. They do not count as exported.
 
     Nothing is exported twice and nothing lost, wherever a run was stopped. Memory of a task: that
     of reading, 32 MiB of records as Arrow, and the same as they are encoded.
 
-    Raises InvalidConfigError where no topic matches or the target has records of another log,
-    StorageError where an executor does not see a directory or another export is under way.
+    Raises CorruptRecordError where segments of the wanted offsets are lost, OffsetOutOfRangeError
+    where retention was faster than the run, InvalidConfigError where no topic matches or the target
+    has records of another log, StorageError where an executor does not see a directory or another
+    export writes to it.
     """
     paths = absolute_paths(path)
-    place = absolute_paths([target])[0]
+    directory = absolute_paths([target])[0]
     if compression not in COMPRESSIONS:
         raise InvalidConfigError(f"compression is one of {', '.join(COMPRESSIONS)}")
     check_executors(spark, paths)
-    source = _source(paths, topic, since, until, isolation)
-    report = ExportReport(place)
-    with Target(place, isolation=isolation) as store:
+    source = _source(paths, topic, since, until, isolation, fail_on_data_loss)
+    report = ExportReport(directory)
+    with Target(directory, isolation=isolation) as store:
         check_executors(spark, (store.staged,))
         for name, settings in _settings(source).items():
             store.note_settings(name, dict(settings))
-        plan = _plan(source, store, cores(spark), file_size)
+        plan, report.lost = _plan(source, store, cores(spark), file_size)
         tag = uuid.uuid4().hex
         tasks = [_Task(source, each, store.staged, tag, compression) for each in plan.tasks]
         with closing(run_tasks(spark, tasks, _work, "kstore export")) as results:
-            for number, written in results:
-                store.publish(_exported(tasks[number].ranges), written)
+            for number, (written, lost) in results:
+                report.lost += lost
+                store.publish(_exported(tasks[number].ranges, report.lost), written)
                 report.add(written)
                 report.log_bytes += _size(tasks[number].ranges)
                 progress(report.log_bytes, plan.size, tasks[number].ranges[0].topic)
         store.finish()
+    report.lost.sort()
     return report
 
 
-def _exported(ranges: Sequence[OffsetRange]) -> Iterator[tuple[str, str | None, int, int, int]]:
+def _exported(
+    ranges: Sequence[OffsetRange], lost: Sequence[LostOffsets]
+) -> Iterator[tuple[str, str | None, int, int, int]]:
+    """The offsets of a task's ranges that count as exported."""
     for each in ranges:
         identity = None if each.identity is None else each.identity.text
-        yield each.topic, identity, each.partition, each.start, each.stop
+        partition = each.topic, each.partition
+        gone = sorted((o.start, o.stop) for o in lost if (o.topic, o.partition) == partition)
+        for start, stop in subtract(each.start, each.stop, gone):
+            yield each.topic, identity, each.partition, start, stop
 
 
 def _size(ranges: Sequence[OffsetRange]) -> int:
@@ -160,11 +179,11 @@ def _source(
     since: datetime | int | None,
     until: datetime | int | None,
     isolation: str,
+    fail_on_data_loss: bool,
 ) -> SourceOptions:
     names = matching(open_store(paths), topic, internal=False)
-    return parse_source(
-        to_options(list(paths), topics=names, since=since, until=until, isolation=isolation)
-    )
+    options: dict[str, Any] = {"isolation": isolation, "failOnDataLoss": fail_on_data_loss}
+    return parse_source(to_options(list(paths), topics=names, since=since, until=until, **options))
 
 
 def _settings(source: SourceOptions) -> dict[str, Settings]:
@@ -172,30 +191,38 @@ def _settings(source: SourceOptions) -> dict[str, Settings]:
     return settings_of_log_dirs(open_store(source.paths), source.paths, source.topics)
 
 
-def _plan(source: SourceOptions, exported: Exported, parallelism: int, file_size: int) -> Plan:
-    """Tasks for what is wanted and not exported yet."""
+def _plan(
+    source: SourceOptions, exported: Exported, parallelism: int, file_size: int
+) -> tuple[Plan, list[LostOffsets]]:
+    """Tasks for what is wanted and not exported yet, and which of these offsets are lost.
+
+    Raises CorruptRecordError for lost ones, unless ``failOnDataLoss`` is false.
+    """
     store = open_store(source.paths)
     snapshot = take_snapshot(store, source)
     starts = resolve(store, snapshot, source.starting, source)
     stops = resolve(store, snapshot, source.ending, source)
     logs: list[tuple[Log, int, int]] = []
-    for (topic, partition), (_, end) in snapshot.extents.items():
-        wanted = (starts[topic, partition], stops[topic, partition])
+    for of, (_, end) in snapshot.extents.items():
+        topic, partition = of
+        wanted = (0 if source.starting.is_earliest(of) else starts[of], stops[of])
         intervals = exported.left(topic, snapshot.identities[topic], partition, wanted, end)
         logs += [(store[topic][partition], low, high) for low, high in intervals]
-    return plan_ranges(
-        logs,
+    plan = plan_ranges(
+        [(log, max(low, starts[log.topic, log.partition]), high) for log, low, high in logs],
         parallelism=parallelism,
         most=file_size,
         identities=snapshot.identities,
     )
+    return plan, report_lost_segments(logs, source.fail_on_data_loss)
 
 
-def _work(task: _Task) -> list[Written]:
-    """In an executor: the finished files of a task's ranges."""
+def _work(task: _Task) -> tuple[list[Written], list[LostOffsets]]:
+    """In an executor: the finished files of a task's ranges, and the offsets that were gone."""
     check_visible(DISK, (task.folder,))
-    found = read_ranges(task.source, task.ranges)
-    return write_ranges(found, task.folder, task.tag, task.compression)
+    lost: list[LostOffsets] = []
+    found = read_ranges(task.source, task.ranges, lost)
+    return write_ranges(found, task.folder, task.tag, task.compression), lost
 
 
 # --- the command ----------------------------------------------------------------------------------
@@ -208,7 +235,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
         "--target", required=True, metavar="DIR", help="REQUIRED: where the files go"
     )
     parser.add_argument("--since", metavar="TIME", help="2024-05-01T12:00Z, or milliseconds")
-    parser.add_argument("--until", metavar="TIME", help="the first record so late is left out")
+    parser.add_argument("--until", metavar="TIME", help="end before the first record so late")
     parser.add_argument("--compression", choices=COMPRESSIONS, default="snappy")
     parser.add_argument(
         "--file-size",
@@ -219,6 +246,12 @@ def describe(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--isolation", choices=("read_uncommitted", "read_committed"), default="read_uncommitted"
+    )
+    parser.add_argument(
+        "--fail-on-data-loss",
+        choices=("true", "false"),
+        default="true",
+        help="false: offsets that are lost are a warning, and the report names them",
     )
     parser.add_argument("--json", action="store_true", help="the report as JSON on stdout")
     parser.add_argument("--dry-run", action="store_true", help="show the tasks, write nothing")
@@ -240,12 +273,13 @@ def run(arguments: argparse.Namespace, progress: Progress) -> int:
     paths = paths_of(arguments)
     since, until = to_time(arguments.since), to_time(arguments.until)
     size = arguments.file_size << 20
+    fail = arguments.fail_on_data_loss == "true"
     if arguments.dry_run:
-        source = _source(paths, arguments.topic, since, until, arguments.isolation)
+        source = _source(paths, arguments.topic, since, until, arguments.isolation, fail)
         target = absolute_paths([arguments.target])[0]
         exported = Exported(target, isolation=arguments.isolation)
-        plan = _plan(source, exported, cores_of(arguments.master), size)
-        print(f"would export: {plan}")
+        plan, lost = _plan(source, exported, cores_of(arguments.master), size)
+        print("\n".join([*lost_lines(lost), f"would export: {plan}"]))
         return 0
     with open_session(arguments.master, "kstore export") as spark:
         report = export(
@@ -258,23 +292,35 @@ def run(arguments: argparse.Namespace, progress: Progress) -> int:
             compression=arguments.compression,
             file_size=size,
             isolation=arguments.isolation,
+            fail_on_data_loss=fail,
             progress=progress,
         )
-    print(json.dumps(asdict(report), indent=2) if arguments.json else "\n".join(tell(report)))
+    print(
+        json.dumps(asdict(report), indent=2) if arguments.json else "\n".join(format_lines(report))
+    )
     return 0
 
 
-def tell(report: ExportReport) -> list[str]:
-    """A line for each topic that has something new, and the sum."""
+def format_lines(report: ExportReport) -> list[str]:
+    """A line for each loss and each topic that has something new, and the sum."""
     lines = [
         f"{name}: {found['records']:,} records in {found['files']:,} files, "
         f"{found['parquet_bytes']:,} bytes"
         for name, found in sorted(report.topics.items())
     ]
     return [
+        *lost_lines(report.lost),
         *lines,
         f"{report.records:,} records in {report.files:,} files: {report.log_bytes:,} bytes of logs "
         f"are {report.parquet_bytes:,} bytes of Parquet in {report.target}",
+    ]
+
+
+def lost_lines(lost: Sequence[LostOffsets]) -> list[str]:
+    return [
+        f"{each.topic}-{each.partition}: offsets {each.start} to {each.stop - 1} are lost and "
+        "not exported"
+        for each in lost
     ]
 
 

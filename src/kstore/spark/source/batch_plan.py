@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from kstore.errors import InvalidConfigError
 from kstore.log.log import Log
 from kstore.partition_files import TopicIdentity
-from kstore.spark.source.data_loss import report_data_loss
+from kstore.spark.source.data_loss import LostOffsets, report_data_loss
 from kstore.spark.source.offset_ranges import Plan, plan_ranges
 from kstore.spark.source.offsets import EARLIEST, LATEST, TopicPartition
 from kstore.spark.source.options import SourceOptions
@@ -20,7 +20,7 @@ from kstore.spark.source.snapshot import (
 
 
 def plan_batch(options: SourceOptions, snapshot: Snapshot, parallelism: int) -> Plan:
-    """The tasks of a load; raises what was lost since the snapshot, unless told to go on."""
+    """The tasks of a load; raises data loss since the snapshot (``failOnDataLoss``)."""
     store = open_store(options.paths)
     known = {topic: each.text for topic, each in snapshot.identities.items()}
     now = {topic: find_identity(store, topic) for topic in known if topic in store}
@@ -50,14 +50,21 @@ def plan_batch(options: SourceOptions, snapshot: Snapshot, parallelism: int) -> 
     return found
 
 
-def report_lost_segments(wanted: Iterable[tuple[Log, int, int]], fail_on_data_loss: bool) -> None:
+def report_lost_segments(
+    wanted: Iterable[tuple[Log, int, int]], fail_on_data_loss: bool
+) -> list[LostOffsets]:
     """Report offsets [start, stop) of logs whose segments are lost, by the last listing.
 
     A start of 0 includes what is lost in front of the first segment, where the log starts now.
+    Returns the offsets that are lost, where the query continues without them.
     """
+    found = []
     for log, start, stop in wanted:
-        for lost in log._source.lost.find_errors(start, stop):
-            report_data_loss(lost, fail_on_data_loss)
+        for lost, error in log._source.lost.find_errors(start, stop):
+            report_data_loss(error, fail_on_data_loss)
+            first, end = max(lost.first, start), min(lost.end, stop)
+            found.append(LostOffsets(log.topic, log.partition, first, end))
+    return found
 
 
 def _check_order(place: TopicPartition, options: SourceOptions) -> None:

@@ -1,17 +1,28 @@
 """``failOnDataLoss``: what happens where records that a query wants are gone."""
 
 import logging
+from dataclasses import dataclass
 
 from kstore.errors import KStoreError
 
 _LOGGER = logging.getLogger("kstore")
 
 
-def report_data_loss(lost: KStoreError | None, fail: bool) -> None:
-    """Raise ``lost`` with the advice how to go on, or log it where the query goes on anyway.
+@dataclass(frozen=True, slots=True, order=True)
+class LostOffsets:
+    """Offsets [start, stop) of a partition that are wanted and gone."""
 
-    ``lost`` says what is gone and nothing of the option: a warning advises nobody to set what is
-    set. Does nothing for None.
+    topic: str
+    partition: int
+    start: int
+    stop: int
+
+
+def report_data_loss(lost: KStoreError | None, fail: bool) -> None:
+    """Raise ``lost`` with the advice how to continue, or log it if the query continues anyway.
+
+    ``lost`` names what is gone, not the option: a warning does not advise to set what is set.
+    Does nothing for None.
     """
     if lost is None:
         return

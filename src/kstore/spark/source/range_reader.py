@@ -38,7 +38,7 @@ from kstore.partition_files import (
     read_topic_id,
 )
 from kstore.record.columns import Columns, ColumnScan
-from kstore.spark.source.data_loss import report_data_loss
+from kstore.spark.source.data_loss import LostOffsets, report_data_loss
 from kstore.spark.source.offset_ranges import HEAD_SIZE, OffsetRange, Piece, node_of
 from kstore.store.store import Store
 
@@ -68,8 +68,9 @@ class Damage:
 class RangeReader:
     """Reads offset ranges of a store as columns.
 
-    ``found`` takes what was left out as damaged, where ``skip_damage`` says to go on. One thread
-    at a time. Memory: the buffer, and the decompressed bytes of about 8 MiB or one batch.
+    ``found`` takes what was left out as damaged, where ``skip_damage`` says to go on, ``lost`` the
+    offsets that were gone where ``fail_on_data_loss`` is false. One thread at a time. Memory: the
+    buffer, and the decompressed bytes of about 8 MiB or one batch.
     """
 
     paths: tuple[str, ...]
@@ -78,6 +79,7 @@ class RangeReader:
     skip_damage: bool
     files: Files = DISK
     found: list[Damage] = field(default_factory=list)
+    lost: list[LostOffsets] = field(default_factory=list)
     _buffer: bytearray = field(default_factory=bytearray)
     _confirmed: OffsetRange | None = None  # its directory was looked at
 
@@ -180,6 +182,8 @@ class RangeReader:
                     offset=start if start < low else high,
                 )
             )
+            self._note_lost(of, start, min(low, stop))
+            self._note_lost(of, max(high, start), stop)
         return max(start, min(low, stop))
 
     def _open(self, of: OffsetRange, start: int, stop: int) -> Log | None:
@@ -202,6 +206,7 @@ class RangeReader:
                     path=error.path,
                 )
             )
+            self._note_lost(of, start, stop)
             return None
 
     def _find_log(self, of: OffsetRange) -> Log:
@@ -220,6 +225,10 @@ class RangeReader:
 
     def _lose(self, error: KStoreError) -> None:
         report_data_loss(error, self.fail_on_data_loss)
+
+    def _note_lost(self, of: OffsetRange, start: int, stop: int) -> None:
+        if start < stop:
+            self.lost.append(LostOffsets(of.topic, of.partition, start, stop))
 
     def _note(self, of: OffsetRange, notes: list[tuple[str, int, int, int, str]]) -> None:
         for note in notes:

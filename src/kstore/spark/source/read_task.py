@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kstore.errors import StorageError
 from kstore.partition_files import DISK
+from kstore.spark.source.data_loss import LostOffsets
 from kstore.spark.source.offset_ranges import OffsetRange
 from kstore.spark.source.options import SourceOptions
 from kstore.spark.source.range_reader import Damage, RangeReader
@@ -37,12 +38,16 @@ def run_task(
 
 
 def read_ranges(
-    options: SourceOptions, ranges: Sequence[OffsetRange]
+    options: SourceOptions, ranges: Sequence[OffsetRange], lost: list[LostOffsets] | None = None
 ) -> "Iterator[tuple[OffsetRange, Columns]]":
-    """Columns of each range, good until the next are asked for; what was left out is written."""
+    """Columns of each range, good until the next are asked for; what was left out is written.
+
+    ``lost`` takes the offsets that were gone, where ``failOnDataLoss`` is false.
+    """
     reader = RangeReader(
         options.paths, options.isolation, options.fail_on_data_loss, options.skips_damage
     )
+    reader.lost = reader.lost if lost is None else lost
     yield from reader.read(ranges)
     if reader.found and options.bad_records_path is not None:
         write_bad_records(options.bad_records_path, reader.found)
