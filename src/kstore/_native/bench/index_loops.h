@@ -40,33 +40,20 @@ static int64_t limits_branchy(const uint8_t *entries, int64_t count, const int64
     return sum;
 }
 
-static int64_t limits_branchless(const uint8_t *entries, int64_t count, const int64_t *targets,
-                              int64_t wanted) {
-    int64_t sum = 0, last = 0;
-    for (int64_t n = 0; n < wanted; n++) {
-        uint32_t key = LIMITS_NEXT(n);
-        ptrdiff_t low = 0, size = count;
-        while (size > 1) {
-            ptrdiff_t half = size >> 1;
-            low += -(ptrdiff_t)(limits_key_at(entries, low + half) <= key) & half;
-            size -= half;
-        }
-        last = limits_position_at(entries, low);
-        sum += last;
-    }
-    return sum;
-}
-
-static int64_t limits_prefetching(const uint8_t *entries, int64_t count, const int64_t *targets,
-                              int64_t wanted) {
+/* `ahead`, a constant where it is called: fetch both entries that the next step may compare. */
+static inline __attribute__((always_inline)) int64_t
+limits_branchless(const uint8_t *entries, int64_t count, const int64_t *targets, int64_t wanted,
+                  int ahead) {
     int64_t sum = 0, last = 0;
     for (int64_t n = 0; n < wanted; n++) {
         uint32_t key = LIMITS_NEXT(n);
         ptrdiff_t low = 0, size = count;
         while (size > 1) {
             ptrdiff_t half = size >> 1, next = (size - half) >> 1;
-            __builtin_prefetch(entries + (low + next) * 8);
-            __builtin_prefetch(entries + (low + half + next) * 8);
+            if (ahead) {
+                __builtin_prefetch(entries + (low + next) * 8);
+                __builtin_prefetch(entries + (low + half + next) * 8);
+            }
             low += -(ptrdiff_t)(limits_key_at(entries, low + half) <= key) & half;
             size -= half;
         }

@@ -1,15 +1,12 @@
 """What the machine can do at best: the ceilings that the benchmarks divide by."""
 
-from cpython.buffer cimport (
-    PyBUF_SIMPLE,
-    PyBUF_WRITABLE,
-    PyBuffer_Release,
-    PyObject_GetBuffer,
-)
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
-from kstore._native.format.argument cimport HeldColumn, hold_int64s
+from kstore._native.format.argument cimport (
+    HeldBytes, HeldColumn, hold_bytes, hold_int64s, hold_writable_bytes,
+)
 
 cdef extern from *:
     const char* COMPILER "__VERSION__"
@@ -23,10 +20,7 @@ cdef extern from "bench/index_loops.h" nogil:
         const uint8_t* entries, int64_t count, const int64_t* targets, int64_t wanted
     ) noexcept
     int64_t limits_branchless(
-        const uint8_t* entries, int64_t count, const int64_t* targets, int64_t wanted
-    ) noexcept
-    int64_t limits_prefetching(
-        const uint8_t* entries, int64_t count, const int64_t* targets, int64_t wanted
+        const uint8_t* entries, int64_t count, const int64_t* targets, int64_t wanted, bint ahead
     ) noexcept
 
 cdef extern from "format/frame_walk.h" nogil:
@@ -56,61 +50,42 @@ def load(buffer, Py_ssize_t position, Py_ssize_t size):
 
 
 def copy(target, source):
-    cdef Py_buffer into
-    cdef Py_buffer view
-    PyObject_GetBuffer(target, &into, PyBUF_WRITABLE)
-    try:
-        PyObject_GetBuffer(source, &view, PyBUF_SIMPLE)
-        try:
-            if view.len > into.len:
-                raise ValueError(f"{view.len} bytes do not fit into {into.len}")
-            with nogil:
-                memcpy(into.buf, view.buf, view.len)
-            return view.len
-        finally:
-            PyBuffer_Release(&view)
-    finally:
-        PyBuffer_Release(&into)
+    cdef HeldBytes into = hold_writable_bytes(target)
+    cdef HeldBytes held = hold_bytes(source)
+    if held.size > into.size:
+        raise ValueError(f"{held.size} bytes do not fit into {into.size}")
+    with nogil:
+        memcpy(into.data, held.data, held.size)
+    return held.size
 
 
 def count_frames(buffer):
-    cdef Py_buffer view
+    cdef HeldBytes held = hold_bytes(buffer)
     cdef int64_t count = 0, position = 0, size
-    PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
     with nogil:
         while True:
-            size = frame_size(<const uint8_t*>view.buf, position, view.len)
+            size = frame_size(held.data, position, held.size)
             if size == 0:
                 break
             position += size
             count += 1
-    PyBuffer_Release(&view)
     return count
 
 
 def search(str how, entries, targets):
     cdef HeldColumn wanted = hold_int64s(targets, "targets")
+    cdef HeldBytes held = hold_bytes(entries)
+    cdef int64_t count = held.size // 8
     cdef const int64_t* first = <const int64_t*>wanted.data
-    cdef Py_buffer view
-    cdef int64_t total = 0, count
-    cdef const uint8_t* data
-    PyObject_GetBuffer(entries, &view, PyBUF_SIMPLE)
-    try:
-        data = <const uint8_t*>view.buf
-        count = view.len // 8
-        if count < 1 or wanted.count < 1:
-            raise ValueError("nothing to look up, or nothing to look it up in")
-        if how == "branchy":
-            total = limits_branchy(data, count, first, wanted.count)
-        elif how == "branchless":
-            total = limits_branchless(data, count, first, wanted.count)
-        elif how == "prefetching":
-            total = limits_prefetching(data, count, first, wanted.count)
-        else:
-            raise ValueError(f"no search {how}")
-    finally:
-        PyBuffer_Release(&view)
-    return total
+    if count < 1 or wanted.count < 1:
+        raise ValueError("nothing to look up, or nothing to look it up in")
+    if how == "branchy":
+        return limits_branchy(held.data, count, first, wanted.count)
+    if how == "branchless":
+        return limits_branchless(held.data, count, first, wanted.count, False)
+    if how == "prefetching":
+        return limits_branchless(held.data, count, first, wanted.count, True)
+    raise ValueError(f"no search {how}")
 
 
 def compiler():

@@ -1,12 +1,8 @@
 """Loops in C that put a file into a socket: what the benchmarks divide by."""
 
-from cpython.buffer cimport (
-    PyBUF_SIMPLE,
-    PyBUF_WRITABLE,
-    PyBuffer_Release,
-    PyObject_GetBuffer,
-)
 from libc.stdint cimport int64_t, uint8_t
+
+from kstore._native.format.argument cimport HeldBytes, hold_bytes, hold_writable_bytes
 
 import os
 
@@ -25,21 +21,6 @@ cdef extern from "bench/socket_loops.h" nogil:
     int limits_receive(
         int file, uint8_t* buffer, size_t room, int drop, int64_t* received
     ) noexcept
-
-
-cdef class _Held:
-    """A buffer that is held for the length of a call."""
-
-    cdef Py_buffer view
-    cdef bint taken
-
-    def __cinit__(self, of, bint writable):
-        PyObject_GetBuffer(of, &self.view, PyBUF_WRITABLE if writable else PyBUF_SIMPLE)
-        self.taken = True
-
-    def __dealloc__(self):
-        if self.taken:
-            PyBuffer_Release(&self.view)
 
 
 cdef int _raise(int number) except -1:
@@ -63,25 +44,25 @@ def send_file(int out, int file, int64_t size, int64_t chunk):
 
 
 def read_and_send(int out, int file, buffer, int64_t size, int64_t chunk):
-    cdef _Held held = _Held(buffer, True)
+    cdef HeldBytes held = hold_writable_bytes(buffer)
     cdef int number
     _check(size, chunk)
-    if held.view.len < chunk:
+    if held.size < chunk:
         raise ValueError("the buffer has no room for a chunk")
     with nogil:
-        number = limits_read_send(out, file, <uint8_t*>held.view.buf, size, chunk)
+        number = limits_read_send(out, file, held.data, size, chunk)
     _raise(number)
 
 
 def send_memory(int out, data, int64_t size, int64_t chunk, *, bint repeated=False):
-    cdef _Held held = _Held(data, False)
+    cdef HeldBytes held = hold_bytes(data)
     cdef int number
     _check(size, chunk)
-    if held.view.len < (chunk if repeated else size):
+    if held.size < (chunk if repeated else size):
         raise ValueError("more is to be sent than there is")
     with nogil:
         number = limits_memory_send(
-            out, <const uint8_t*>held.view.buf, size, chunk, 0 if repeated else 1
+            out, held.data, size, chunk, 0 if repeated else 1
         )
     _raise(number)
 
@@ -96,29 +77,29 @@ def splice_file(int out, int file, int pipe_out, int pipe_in, int64_t size, int6
 
 
 def send_zerocopy(int out, data, int64_t size, int64_t chunk):
-    cdef _Held held = _Held(data, False)
+    cdef HeldBytes held = hold_bytes(data)
     cdef int64_t sends = 0, copied = 0
     cdef int number
     _check(size, chunk)
-    if held.view.len < size:
+    if held.size < size:
         raise ValueError("more is to be sent than there is")
     with nogil:
         number = limits_zerocopy_send(
-            out, <const uint8_t*>held.view.buf, size, chunk, &sends, &copied
+            out, held.data, size, chunk, &sends, &copied
         )
     _raise(number)
     return sends, copied
 
 
 def receive(int file, buffer, *, bint drop=False):
-    cdef _Held held = _Held(buffer, True)
+    cdef HeldBytes held = hold_writable_bytes(buffer)
     cdef int64_t received = 0
     cdef int number
-    if held.view.len < 1:
+    if held.size < 1:
         raise ValueError("a buffer has room for a byte at least")
     with nogil:
         number = limits_receive(
-            file, <uint8_t*>held.view.buf, held.view.len, drop, &received
+            file, held.data, held.size, drop, &received
         )
     _raise(number)
     return received

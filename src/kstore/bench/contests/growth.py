@@ -3,15 +3,16 @@ beside the bare system calls on as many files of the same bytes."""
 
 import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Thread
 from time import perf_counter
 
 import kstore
-from kstore.bench.contest import Calls, Contest, Timed, scaled
+from kstore.bench.contest import Contest, Timed, scaled
+from kstore.bench.data.batches import VALUE_SIZE
 from kstore.bench.data.logs import fresh_logs, thousand_values
 from kstore.bench.data.raw_files import fresh
 from kstore.bench.peers.availability import missing
@@ -23,6 +24,7 @@ RECORD_SIZES = (10, 100, 1000, 10_000, 100_000)
 SEGMENT_SIZES = (MIB, 16 * MIB, 256 * MIB)
 PARTITIONS = (1, 10, 100, 1000)
 THREADS = (1, 2, 4)
+THOUSAND = 1000 * VALUE_SIZE  # bytes of an extend
 
 
 def read_back(log: kstore.Log) -> int:
@@ -106,36 +108,41 @@ def written(
 
 def run_in_threads(work: Callable[[int], None], count: int) -> float:
     """Seconds until all threads are done; raises the first error of any of them."""
-    errors: list[Exception] = []
-
-    def careful(number: int) -> None:
-        try:
-            work(number)
-        except Exception as error:
-            errors.append(error)
-
-    several = [Thread(target=careful, args=(number,), daemon=True) for number in range(count)]
-    started = perf_counter()
-    for thread in several:
-        thread.start()
-    for thread in several:
-        thread.join()
-    seconds = perf_counter() - started
-    if errors:
-        raise errors[0]
-    return seconds
+    with ThreadPoolExecutor(count) as pool:
+        started = perf_counter()
+        list(pool.map(work, range(count)))
+        return perf_counter() - started
 
 
-def contest(name: str, size: int, axis: str, calls: Calls, ceiling: str, expected: int) -> Contest:
+def contest(
+    name: str,
+    size: int,
+    axis: str,
+    directory: Path,
+    values: list[bytes],
+    times: int,
+    *,
+    partitions: int = 1,
+    threads: int = 1,
+    config: LogConfig | None = None,
+    commit: bool = False,
+) -> Contest:
+    """The values appended ``times`` times, beside writes of as many bytes to as many files."""
+    together = sum(map(len, values))
+    ours = f"kstore, extend{' and flush' if commit else ''}"
+    floor = f"write{' and fdatasync' if commit else ''} of the values"
+    shape = {"threads": threads, "commit": commit}
+    extend = partial(appended, directory, values, times, partitions=partitions, config=config)
+    write = partial(written, directory, together, times, files=partitions)
     return Contest(
         name=name,
-        calls=calls,
+        calls={ours: partial(extend, **shape), floor: partial(write, **shape)},
         amount=1,
         size=size,
         axis=axis,
-        ceiling=ceiling,
-        expected=expected,
-        bars=tuple((ours, ceiling, None) for ours in calls if ours != ceiling),
+        ceiling=floor,
+        expected=times * together,
+        bars=((ours, floor, None),),
         rounds=5,
     )
 
@@ -144,69 +151,49 @@ def by_record_size(directory: Path) -> Iterator[Contest]:
     total = scaled(ROUND, MIB)
     for size in RECORD_SIZES:
         values = [b"x" * size] * max(1, min(1000, 1_000_000 // size))
-        together = size * len(values)
-        times = max(2, min(total, 100_000 * size) // together)
-        calls: Calls = {
-            "kstore, extend": partial(appended, directory, values, times),
-            "write of the values": partial(written, directory, together, times),
-        }
+        times = max(2, min(total, 100_000 * size) // (size * len(values)))
         name = f"extend, records of {size} B"
-        yield contest(
-            name, size, "bytes of a record", calls, "write of the values", times * together
-        )
+        yield contest(name, size, "bytes of a record", directory, values, times)
 
 
 def by_segment_size(directory: Path) -> Iterator[Contest]:
-    values = thousand_values()
-    together = sum(map(len, values))
-    times = max(20, scaled(ROUND) // together)
+    times = max(20, scaled(ROUND) // THOUSAND)
     for size in SEGMENT_SIZES:
-        config = LogConfig(segment_bytes=size)
-        calls: Calls = {
-            "kstore, extend": partial(appended, directory, values, times, config=config),
-            "write of the values": partial(written, directory, together, times),
-        }
         name = f"extend, segments of {size >> 20} MiB"
-        yield contest(
-            name, size, "bytes of a segment", calls, "write of the values", times * together
-        )
+        config = LogConfig(segment_bytes=size)
+        values = thousand_values()
+        yield contest(name, size, "bytes of a segment", directory, values, times, config=config)
 
 
 def by_partitions(directory: Path) -> Iterator[Contest]:
-    values = thousand_values()
-    together = sum(map(len, values))
+    times = max(20, scaled(ROUND) // THOUSAND)
     for count in PARTITIONS:
-        if count > 10 and count * together > scaled(ROUND):
-            missing[f"extend in turn, {count} partitions"] = (
+        name = f"extend in turn, {count} partitions"
+        if count > 10 and count * THOUSAND > scaled(ROUND):
+            missing[name] = (
                 f"{scaled(ROUND) >> 20} MiB a round are not one extend for each: --full writes more"
             )
             continue
-        times = max(20, scaled(ROUND) // together)
-        calls: Calls = {
-            "kstore, extend": partial(appended, directory, values, times, partitions=count),
-            "write of the values": partial(written, directory, together, times, files=count),
-        }
-        name = f"extend in turn, {count} partitions"
-        yield contest(name, count, "partitions", calls, "write of the values", times * together)
+        values = thousand_values()
+        yield contest(name, count, "partitions", directory, values, times, partitions=count)
 
 
 def by_threads(directory: Path) -> Iterator[Contest]:
-    values = thousand_values()
-    together = sum(map(len, values))
     most = max(THREADS)
     for commit in (False, True):
-        times = scaled(400 if commit else ROUND // together, 20) // most * most
-        what = "extend and flush" if commit else "extend"
-        floor = f"write{' and fdatasync' if commit else ''} of the values"
+        times = scaled(400 if commit else ROUND // THOUSAND, 20) // most * most
         for threads in THREADS:
-            ours = partial(appended, partitions=most, threads=threads, commit=commit)
-            bare = partial(written, files=most, threads=threads, commit=commit)
-            calls: Calls = {
-                f"kstore, {what}": partial(ours, directory, values, times),
-                floor: partial(bare, directory, together, times),
-            }
-            name = f"{what}, {threads} threads, {most} partitions"
-            yield contest(name, threads, "threads", calls, floor, times * together)
+            yield contest(
+                f"extend{' and flush' if commit else ''}, {threads} threads, {most} partitions",
+                threads,
+                "threads",
+                directory,
+                thousand_values(),
+                times,
+                partitions=most,
+                threads=threads,
+                commit=commit,
+            )
 
 
 def contests() -> Iterator[Contest]:

@@ -7,8 +7,9 @@ page faults and results can be compared. Those named "not summed" show the copy 
 import mmap
 import os
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from threading import Event, Thread
+from threading import Event
 from time import perf_counter, sleep
 
 import numpy as np
@@ -273,42 +274,6 @@ def cold_reads(setting: Setting) -> Iterator[Contest]:
     )
 
 
-class _Following:
-    """A thread that reads the tail; its error is the contestant's, and it ends with the writer."""
-
-    def __init__(self, tail: "Tail", mapped: bool) -> None:
-        self._tail, self._mapped = tail, mapped
-        self._stopped = Event()
-        self._error: Exception | None = None
-        self._ended = 0.0
-        self.words = 0  # the exclusive or of everything that was read
-        self._thread = Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            self.words = self._tail.follow(self._stopped, self._mapped)
-        except Exception as error:
-            self._error = error
-        self._ended = perf_counter()
-
-    def stop(self) -> None:
-        """Stop a reader whose writer failed."""
-        self._stopped.set()
-        self._thread.join()
-
-    def ended(self) -> float:
-        """When the reader had read everything; raises its error."""
-        try:
-            self._thread.join()
-        except BaseException:  # an interrupt
-            self.stop()
-            raise
-        if self._error is not None:
-            raise self._error
-        return self._ended
-
-
 class Tail:
     """A file that is read while it grows."""
 
@@ -320,26 +285,26 @@ class Tail:
 
     def written(self, *, read: bool, mapped: bool = False) -> Timed:
         """Append every block while another thread reads what is there; seconds per block."""
-        with fresh(self.path) as fd:
-            following = _Following(self, mapped) if read else None
+        stopped, also = Event(), {}
+        with fresh(self.path) as fd, ThreadPoolExecutor(1) as pool:
+            following = pool.submit(self.follow, stopped, mapped) if read else None
             started = perf_counter()
             try:
                 disk_loops.write_at(fd, self._written, sequential(self.count, self.block))
                 wrote = perf_counter() - started
-            except BaseException:
                 if following is not None:
-                    following.stop()
-                raise
-            also = {}
-            if following is not None:
-                also = {"reader": (following.ended() - started) / self.count}
-                with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as mapping:
-                    if memory_loops.read_all(mapping) != following.words:
-                        raise AssertionError("the reader read other bytes than were written")
+                    words, ended = following.result()
+                    also = {"reader": (ended - started) / self.count}
+                    with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as mapping:
+                        if memory_loops.read_all(mapping) != words:
+                            raise AssertionError("the reader read other bytes than were written")
+            finally:
+                stopped.set()
         return Timed(wrote / self.count, result=self.count, also=also)
 
-    def follow(self, stopped: Event, mapped: bool) -> int:
-        """Read until every block is read, or the writer has failed; the words' exclusive or."""
+    def follow(self, stopped: Event, mapped: bool) -> tuple[int, float]:
+        """Read until every block is read, or the writer has failed: the words' exclusive or, and
+        when the last one was read."""
         at, end, words = 0, self.count * self.block, 0
         with opened(self.path, os.O_RDONLY) as fd:
             while at < end and not stopped.is_set():
@@ -355,7 +320,7 @@ class Tail:
                 at = there * self.block
         if at != end and not stopped.is_set():
             raise AssertionError(f"the reader read {at} bytes")
-        return words
+        return words, perf_counter()
 
     def _sum_mapped(self, fd: int, start: int, stop: int) -> int:
         """The exclusive or of the words of whole pages."""

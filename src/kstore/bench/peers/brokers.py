@@ -8,10 +8,10 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile, mkdtemp
-from threading import Thread
 from time import monotonic, perf_counter, sleep
 
 from kstore.bench.contest import Timed
@@ -77,49 +77,35 @@ def _connected(port: int, process: "subprocess.Popen[bytes]") -> socket.socket:
     raise AssertionError(f"{process.args!r} does not answer")
 
 
-class _Answers(Thread):
-    """A thread that reads ``count`` acknowledgements while more requests are sent."""
-
-    def __init__(self, connection: socket.socket, mark: bytes, count: int) -> None:
-        super().__init__(daemon=True)
-        self._connection, self._mark, self._count = connection, mark, count
-        self.error: Exception | None = None
-        self.start()
-
-    def run(self) -> None:
-        try:
-            self._read()
-        except Exception as error:
-            self.error = error
-
-    def _read(self) -> None:
-        seen, kept = 0, b""
-        while seen < self._count:
-            data = self._connection.recv(ROOM)
-            if not data:
-                raise AssertionError(f"{seen} of {self._count} messages were acknowledged")
-            data = kept + data
-            seen += data.count(self._mark)
-            if b"-ERR" in data or b'"error"' in data:
-                raise AssertionError(data[:200].decode(errors="replace"))
-            kept = data[len(data) - len(self._mark) + 1 :] if len(self._mark) > 1 else b""
-
-    def wait(self) -> None:
-        self.join()
-        if self.error is not None:
-            raise self.error
+def _read_answers(connection: socket.socket, mark: bytes, count: int) -> None:
+    """Read ``count`` acknowledgements."""
+    seen, kept = 0, b""
+    while seen < count:
+        data = connection.recv(ROOM)
+        if not data:
+            raise AssertionError(f"{seen} of {count} messages were acknowledged")
+        data = kept + data
+        seen += data.count(mark)
+        if b"-ERR" in data or b'"error"' in data:
+            raise AssertionError(data[:200].decode(errors="replace"))
+        kept = data[len(data) - len(mark) + 1 :] if len(mark) > 1 else b""
 
 
 def _pipelined(connection: socket.socket, request: bytes, mark: bytes, count: int) -> float:
     """Seconds until ``count`` equal requests, sent without waiting, are acknowledged."""
     together = request * min(TOGETHER, count)
-    answers = _Answers(connection, mark, count)
-    started = perf_counter()
-    for _ in range(count // TOGETHER):
-        connection.sendall(together)
-    connection.sendall(request * (count % TOGETHER))
-    answers.wait()
-    return perf_counter() - started
+    with ThreadPoolExecutor(1) as pool:  # reads while more requests are sent
+        answered = pool.submit(_read_answers, connection, mark, count)
+        started = perf_counter()
+        try:
+            for _ in range(count // TOGETHER):
+                connection.sendall(together)
+            connection.sendall(request * (count % TOGETHER))
+            answered.result()
+        except BaseException:  # an interrupt: the reader ends, too
+            connection.shutdown(socket.SHUT_RDWR)
+            raise
+        return perf_counter() - started
 
 
 @contextmanager
