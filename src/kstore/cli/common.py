@@ -93,16 +93,10 @@ def open_store(arguments: argparse.Namespace, mode: str = "r", *, create: bool =
                 f"{path} is the folder of one partition; --log-dir names the one above it: "
                 f"{os.path.dirname(os.path.abspath(path))}"
             )
-    bar = Progress(0)
-
-    def show(done: int, total: int) -> None:
-        bar.total = max(total, 1)
-        bar.update(done, "recovering")
-
-    try:
-        store = open_directory(paths, mode, progress=show)
-    finally:
-        bar.clear()
+    with Progress() as bar:
+        store = open_directory(
+            paths, mode, progress=lambda done, total: bar.show(done, total, "recovering")
+        )
     if store.writable and store.recovery.unclean:
         complain(str(store.recovery))
     return store

@@ -95,20 +95,12 @@ def partitions(text: str | None) -> set[int] | None:
 
 
 def compact(log: "Log", arguments: argparse.Namespace) -> "CompactionReport":
-    bar = Progress(1)
-
-    def show(done: int, total: int) -> None:
-        bar.total = max(total, 1)
-        bar.update(done, f"{log.topic}-{log.partition}")
-
-    try:
+    with Progress() as bar:
         return log.compact(
             dedupe_buffer_size=arguments.dedupe_buffer_size,
             max_bytes_per_second=arguments.max_bytes_per_second,
-            progress=show,
+            progress=lambda done, total: bar.show(done, total, f"{log.topic}-{log.partition}"),
         )
-    finally:
-        bar.clear()
 
 
 def line(name: str, report: "CompactionReport") -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kstore.arguments import partition_numbers, whole_number
 from kstore.cli.common import ToolParser, add_log_dir, matching_topics, named_topic, open_store
-from kstore.cli.progress import Progress
+from kstore.cli.progress import OnProgress, Progress
 from kstore.config import CODECS
 from kstore.errors import KStoreError, UnknownTopicOrPartitionError
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from kstore.log.log import Log
     from kstore.partition_files import RewritePlan, RewriteReport, RewriteTarget, SegmentDamage
     from kstore.store.store import Store
-
-OnProgress = Callable[[int, int], None]  # bytes done, bytes in all
 
 
 class Tool(NamedTuple):
@@ -121,16 +119,10 @@ def _chosen(store: "Store", arguments: argparse.Namespace) -> Iterator[tuple[str
 
 
 def _work(log: "Log", tool: Tool) -> Any:
-    bar = Progress(1)
-
-    def show(done: int, total: int) -> None:
-        bar.total = max(total, 1)
-        bar.update(done, f"{log.topic}-{log.partition}")
-
-    try:
-        return tool.work(log, show)
-    finally:
-        bar.clear()
+    with Progress() as bar:
+        return tool.work(
+            log, lambda done, total: bar.show(done, total, f"{log.topic}-{log.partition}")
+        )
 
 
 def _damage_lines(damages: "tuple[SegmentDamage, ...] | list[SegmentDamage]") -> list[str]:

@@ -111,16 +111,8 @@ def _to_broker(arguments: argparse.Namespace) -> "HandoverReport":
     report = plan_handover(source, broker, **about)
     if not arguments.execute or not report.ok:
         return report
-    bar = Progress(1)
-
-    def on_progress(done: int, total: int, name: str) -> None:
-        bar.total = max(total, 1)
-        bar.update(done, name)
-
-    try:
-        return hand_over(source, broker, progress=on_progress, **about)
-    finally:
-        bar.clear()
+    with Progress() as bar:
+        return hand_over(source, broker, progress=bar.show, **about)
 
 
 def _back(arguments: argparse.Namespace) -> "HandoverReport":

@@ -75,23 +75,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _move(arguments: argparse.Namespace, topic: str, partition: int) -> int:
-    shown = Progress(1)
-
-    def show(done: int, size: int) -> None:
-        shown.total = max(size, 1)
-        shown.update(done, arguments.move)
-
-    with open_store(arguments, "a") as store:
-        try:
-            moved = store.move(
-                topic,
-                partition,
-                arguments.to,
-                max_bytes_per_second=arguments.throttle,
-                progress=show,
-            )
-        finally:
-            shown.clear()
+    with open_store(arguments, "a") as store, Progress() as bar:
+        moved = store.move(
+            topic,
+            partition,
+            arguments.to,
+            max_bytes_per_second=arguments.throttle,
+            progress=lambda done, total: bar.show(done, total, arguments.move),
+        )
     if moved.source == moved.target:
         print(f"{arguments.move} is in {moved.target}.")
     else:

@@ -91,12 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
         from kstore.mirror.source import KafkaSource
     except ImportError as error:
         raise KStoreError(str(error)) from error
-    bar = Progress(1, "k offsets/s", 1e3)
-
-    def on_progress(done: int, total: int, name: str) -> None:
-        bar.total = max(total, 1)
-        bar.update(done, name)
-
+    bar = Progress("k offsets/s", 1e3)
     with (
         KafkaSource(arguments.bootstrap_server, arguments.topic, settings=settings) as source,
         open_store(arguments, "a", create=True) as store,
@@ -107,16 +102,15 @@ def run(arguments: argparse.Namespace) -> int:
             partitions=wanted,
             keep_deleted=arguments.keep_deleted,
             max_bytes_per_second=arguments.throttle,
-            progress=on_progress,
+            progress=bar.show,
         )
         status = 0
         try:
-            mirror.run(follow=arguments.follow)
+            with bar:
+                mirror.run(follow=arguments.follow)
         except KeyboardInterrupt as interrupt:
             if not arguments.follow:  # which nothing else ends
                 status = status_of(interrupt)
-        finally:
-            bar.clear()
         report = mirror.report()
         print_report(report)
     return status or (0 if report.ok else _UNDECIDED)

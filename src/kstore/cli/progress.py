@@ -2,35 +2,42 @@
 
 import sys
 import time
+from collections.abc import Callable
+
+OnProgress = Callable[[int, int], None]  # bytes done, bytes in all
 
 _WIDTH = 30
 _INTERVAL = 0.1  # seconds
 
 
 class Progress:
-    """Redraws one line periodically; does nothing without a terminal."""
+    """Redraws one line periodically, cleared at the end of ``with``; nothing without a terminal."""
 
-    def __init__(self, total: int, unit: str = "MB/s", scale: float = 1e6) -> None:
-        self.total = max(total, 1)
+    def __init__(self, unit: str = "MB/s", scale: float = 1e6) -> None:
         self._unit, self._scale = unit, scale
-        self.base = 0  # bytes of the tasks finished before
         self._shown = sys.stderr.isatty()
         self._started = time.monotonic()
         self._next = 0.0
         self._length = 0
 
-    def update(self, done: int, name: str) -> None:
-        """Show that so many bytes of the current task are done."""
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.clear()
+
+    def show(self, done: int, total: int, name: str) -> None:
+        """Show that so many of all bytes are done, and the name of the current task."""
         now = time.monotonic()
         if not self._shown or now < self._next:
             return
         self._next = now + _INTERVAL
-        part = min((self.base + done) / self.total, 1.0)
+        part = min(done / max(total, 1), 1.0)
         seconds = max(now - self._started, 1e-9)
         filled = round(part * _WIDTH)
         line = (
             f"[{'#' * filled}{'.' * (_WIDTH - filled)}] {part:4.0%} "
-            f"{(self.base + done) / seconds / self._scale:6.0f} {self._unit} {name}"
+            f"{done / seconds / self._scale:6.0f} {self._unit} {name}"
         )
         self._draw(line[:100])
 

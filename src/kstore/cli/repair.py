@@ -53,17 +53,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.execute != (arguments.output is not None):
         raise WrongOptionsError("--execute and --output go together")
-    bar = Progress(0)
-
-    def on_progress(done: int, total: int, name: str) -> None:
-        bar.total = max(total, 1)
-        bar.update(done, name)
-
-    if arguments.execute:
-        report = repair(arguments.path, arguments.output, progress=on_progress)
-    else:
-        report = plan_repair(arguments.path, progress=on_progress)
-    bar.clear()
+    with Progress() as bar:
+        if arguments.execute:
+            report = repair(arguments.path, arguments.output, progress=bar.show)
+        else:
+            report = plan_repair(arguments.path, progress=bar.show)
     if arguments.json:
         print(json.dumps(as_tree(report), indent=2))
     else:

@@ -32,14 +32,5 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    bar = Progress(0)
-
-    def show(done: int, total: int, name: str) -> None:
-        bar.total = max(total, 1)
-        bar.update(done, name)
-
-    try:
-        status: int = arguments.module.run(arguments, show)
-    finally:
-        bar.clear()
-    return status
+    with Progress() as bar:
+        return int(arguments.module.run(arguments, bar.show))

@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kstore.arguments import whole_number
@@ -17,7 +18,7 @@ from kstore.cli.common import (
     names_matching,
     open_store,
 )
-from kstore.cli.progress import Progress
+from kstore.cli.progress import OnProgress, Progress
 from kstore.errors import KStoreError
 from kstore.integers import INT32_MAX
 from kstore.partition_files import count_of, finding_lines, state_of, status_of
@@ -85,20 +86,22 @@ def run(arguments: argparse.Namespace) -> int:
     states = StateReader(DISK)
     with open_store(arguments, "a" if arguments.seal else "r") as store:
         logs, notes = chosen(store, arguments)
-        progress = Progress(sum(found.size for found in logs))
+        size, read = sum(found.size for found in logs), 0
         reports: list[tuple[Log | MissingFolder, VerifyReport]] = []
-        for found in logs:
-            log = found.log
-            report = audit_if_present(found, arguments.threads, progress, states)
-            if report is None:
-                notes.append(f"{log.topic}-{log.partition}: {GONE}")
-                continue
-            reports.append((log, report))
-            if arguments.seal and report.ok and not report.warning_count:
-                log.seal()
+        with Progress() as bar:
+            for found in logs:
+                log = found.log
+                show = partial(_show, bar, log, read, size)
+                report = audit_if_present(found, arguments.threads, show, states)
+                if report is None:
+                    notes.append(f"{log.topic}-{log.partition}: {GONE}")
+                    continue
+                reports.append((log, report))
+                read += report.bytes
+                if arguments.seal and report.ok and not report.warning_count:
+                    log.seal()
         if arguments.partition is None:
             reports += _missing(store, arguments.topic)
-        progress.clear()
         if not reports:
             why = "; ".join(notes) or f"no partitions in {', '.join(store.paths)}"
             raise KStoreError(f"nothing was verified: {why}")
@@ -133,8 +136,12 @@ def chosen(store: "Store", arguments: argparse.Namespace) -> "tuple[list[FoundLo
     return find_logs(store, names)
 
 
+def _show(bar: Progress, log: "Log", read: int, size: int, done: int, total: int) -> None:
+    bar.show(read + done, size, f"{log.topic}-{log.partition}")
+
+
 def audit_if_present(
-    found: "FoundLog", threads: int, progress: Progress, states: "StateReader"
+    found: "FoundLog", threads: int, progress: OnProgress, states: "StateReader"
 ) -> "VerifyReport | None":
     """The audit of a partition; None if it was deleted since it was listed."""
     try:
@@ -146,15 +153,13 @@ def audit_if_present(
     return report if found.is_there() else None
 
 
-def audit(log: "Log", threads: int, progress: Progress, states: "StateReader") -> "VerifyReport":
-    name = f"{log.topic}-{log.partition}"
+def audit(log: "Log", threads: int, progress: OnProgress, states: "StateReader") -> "VerifyReport":
     report = log.verify(
         threads=threads,
         map_sealed=False,  # a broker may truncate any of its files
-        progress=lambda done, total: progress.update(done, name),
+        progress=progress,
         states=states,
     )
-    progress.base += report.bytes
     if log.topic in INTERNAL:
         from kstore.partition_files import warn_of_undecodable_keys
 
