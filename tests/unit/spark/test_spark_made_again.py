@@ -110,11 +110,11 @@ def test_no_aborted_record_shows_where_its_topic_is_made_again_under_a_task(
 
 def export_plan(path: Path, target: Path) -> Plan:
     """Plan an export, and note it as done."""
-    source = job._source((str(path),), "t", None, None, "read_uncommitted")
+    source = job._source((str(path),), "t", None, None, "read_uncommitted", True)
     with Target(str(target)) as exported:
-        found = job._plan(source, exported, 1, 1 << 20)
+        found, lost = job._plan(source, exported, 1, 1 << 20)
         for task in found.tasks:
-            exported.publish(job._exported(task), [])
+            exported.publish(job._exported(task, lost), [])
     return found
 
 
