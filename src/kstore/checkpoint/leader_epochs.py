@@ -19,8 +19,6 @@ from kstore.checkpoint.offset_checkpoint import (
 )
 from kstore.files.files import Files
 
-UNDEFINED = (-1, -1)
-
 
 class EpochEntry(NamedTuple):
     """An epoch and the first offset written in it."""
@@ -121,24 +119,6 @@ class LeaderEpochs:
             return False
         entries[:gone] = [EpochEntry(entries[gone - 1].epoch, start_offset)]
         return True
-
-    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The end of an epoch: (epoch, first offset after it), by Kafka's rule for followers.
-
-        The latest epoch ends at the log's end. An epoch below it ends where the next higher known
-        one starts, with the number of the nearest known one at or below it, or else its own.
-        (-1, -1) where no higher epoch is known.
-        """
-        entries = self._entries
-        if epoch < 0 or not entries:
-            return UNDEFINED
-        if epoch == entries[-1].epoch:
-            return epoch, log_end_offset
-        higher = bisect_right(entries, epoch, key=lambda entry: entry.epoch)
-        if higher == len(entries):
-            return UNDEFINED
-        known = entries[higher - 1].epoch if higher > 0 else epoch
-        return known, entries[higher].start_offset
 
     def epoch_for(self, offset: int) -> int:
         """The epoch in which an offset was written; -1 where it is unknown."""

@@ -1,28 +1,35 @@
 """The log of another process: :class:`kstore.Log` on a reader of its files."""
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, NoReturn, TypeVar, cast
 
 from kstore._native.read.segment_view import SegmentList, SegmentView, Slice
 from kstore.config import LogConfig
 from kstore.errors import ReadOnlyError
 from kstore.files.files import Files
 from kstore.integers import check_integer
-from kstore.log.log import AppendInfo, Log, SegmentSource, Timestamp
+from kstore.log.log import Log, SegmentSource
 from kstore.log.read_committed import StableEnd
 from kstore.log.reader import LogReader
 from kstore.producer_state.reader_producer_state import ReaderProducerState
 from kstore.producer_state.snapshot import ProducerEntry
 from kstore.producer_state.state import collect_aborted
-from kstore.record import Headers, Record
 from kstore.segment.segment import out_of_range
 from kstore.segment.transaction_index import AbortedTransaction
 
-if TYPE_CHECKING:
-    from kstore.compaction.cleaner import CompactionReport
-    from kstore.log.writer import LogWriter
-    from kstore.maintenance.reindex import ReindexReport
-    from kstore.maintenance.rewrite import Progress, RewriteReport
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _refused(method: Method) -> Method:
+    """A method with the same parameters that raises ReadOnlyError."""
+
+    @wraps(method)
+    def refuse(self: Log, *values: Any, **options: Any) -> NoReturn:
+        raise ReadOnlyError("the store was opened with mode='r'", path=self.path)
+
+    refuse.__isabstractmethod__ = False  # type: ignore[attr-defined]  # wraps has copied it
+    return cast(Method, refuse)
 
 
 class ReadOnlyLog(Log):
@@ -113,103 +120,25 @@ class ReadOnlyLog(Log):
     def _read_whole(self, view: SegmentView) -> Slice:
         return self._reader.read_whole(view)
 
-    # --- refused ----------------------------------------------------------------------------
+    # --- changes -----------------------------------------------------------------------------
 
-    def _refuse(self) -> NoReturn:
-        raise ReadOnlyError("the store was opened with mode='r'", path=self.path)
-
-    def _require_writer(self) -> "LogWriter":
-        self._refuse()
-
-    def append(
-        self,
-        value: bytes | None,
-        *,
-        key: bytes | None = None,
-        headers: Headers | None = None,
-        timestamp: Timestamp = None,
-    ) -> int:
-        self._refuse()
-
-    def extend(
-        self, values: Iterable[bytes | Record | None], *, timestamp: Timestamp = None
-    ) -> range:
-        self._refuse()
-
-    def append_as_leader(self, batch: Any) -> AppendInfo:
-        self._refuse()
-
-    def append_as_coordinator(self, batch: Any) -> AppendInfo:
-        self._refuse()
-
-    def append_end_marker(
-        self,
-        producer_id: int,
-        producer_epoch: int,
-        *,
-        commit: bool,
-        coordinator_epoch: int = 0,
-        transaction_version: int = 0,
-        timestamp: int = -1,
-    ) -> AppendInfo:
-        self._refuse()
-
-    def append_as_follower(self, batches: Any) -> AppendInfo:
-        self._refuse()
-
-    def expire_producers(self) -> int:
-        self._refuse()
-
-    def flush(self) -> None:
-        self._refuse()
-
-    def roll(self) -> None:
-        self._refuse()
-
-    def truncate_to(self, offset: int) -> None:
-        self._refuse()
-
-    def delete_records(self, before_offset: int) -> int:
-        self._refuse()
-
-    def apply_retention(self) -> int:
-        self._refuse()
-
-    def compact(self, **options: Any) -> "CompactionReport":
-        self._refuse()
-
-    def recompress(
-        self,
-        compression: str,
-        *,
-        level: int | None = None,
-        force: bool = False,
-        merge: bool = False,
-        roll: bool = False,
-        progress: "Progress | None" = None,
-    ) -> "RewriteReport":
-        self._refuse()
-
-    def convert(
-        self,
-        message_format_version: str = "3.0",
-        *,
-        compression: str | None = None,
-        level: int | None = None,
-        force: bool = False,
-        roll: bool = False,
-        progress: "Progress | None" = None,
-    ) -> "RewriteReport":
-        self._refuse()
-
-    def reindex(self, *, progress: "Progress | None" = None) -> "ReindexReport":
-        self._refuse()
-
-    def seal(self) -> int:
-        self._refuse()
-
-    def configure(self, config: LogConfig) -> None:
-        self._refuse()
-
-    def remove_retired(self) -> None:
-        self._refuse()
+    append = _refused(Log.append)
+    extend = _refused(Log.extend)
+    append_as_leader = _refused(Log.append_as_leader)
+    append_as_coordinator = _refused(Log.append_as_coordinator)
+    append_end_marker = _refused(Log.append_end_marker)
+    append_as_follower = _refused(Log.append_as_follower)
+    expire_producers = _refused(Log.expire_producers)
+    flush = _refused(Log.flush)
+    roll = _refused(Log.roll)
+    truncate_to = _refused(Log.truncate_to)
+    delete_records = _refused(Log.delete_records)
+    apply_retention = _refused(Log.apply_retention)
+    compact = _refused(Log.compact)
+    recompress = _refused(Log.recompress)
+    convert = _refused(Log.convert)
+    reindex = _refused(Log.reindex)
+    seal = _refused(Log.seal)
+    configure = _refused(Log.configure)
+    remove_retired = _refused(Log.remove_retired)
+    _require_writer = _refused(Log._require_writer)

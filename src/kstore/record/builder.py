@@ -3,10 +3,7 @@
 from collections.abc import Iterable
 
 from kstore._native.append.encode import BatchBuffer
-from kstore._native.format import batch_fields
-from kstore.errors import CorruptRecordError
 from kstore.record import codec
-from kstore.record.convert import convert
 
 DEFAULT_SIZE = 131_072
 
@@ -92,14 +89,3 @@ class BatchBuilder:
     def clear(self) -> None:
         """Forget the records."""
         self._buffer.reset()
-
-
-def repack(batch: Data, codec_to: int, *, level: int | None = None) -> bytes:
-    """The same v2 batch under another codec (0: uncompressed); all other fields are kept.
-
-    Raises ``CorruptRecordError`` if it is not one complete batch, corrupt, or does not
-    decompress.
-    """
-    if len(batch) < batch_fields.V2_HEADER_SIZE or batch_fields.magic(batch) != 2:
-        raise CorruptRecordError("not a record batch v2")
-    return convert(batch, 2, compression=codec.NAMES[codec_to], level=level)

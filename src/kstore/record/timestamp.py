@@ -91,18 +91,3 @@ def warn_nothing_that_late(milliseconds: int) -> None:
             f"no record is as late as {milliseconds} ms{unit_advice(milliseconds)}",
             stacklevel=3,
         )
-
-
-def to_datetime(milliseconds: int) -> datetime | None:
-    """The aware UTC datetime of a record's timestamp; None for -1 (a record without one).
-
-    Raises ``InvalidTimestampError`` where Python's calendar ends before the timestamp.
-    """
-    if milliseconds < 0:
-        return None
-    try:
-        return _EPOCH + timedelta(milliseconds=milliseconds)
-    except OverflowError:
-        raise InvalidTimestampError(
-            f"{milliseconds} ms is beyond the year 9999{unit_advice(milliseconds)}"
-        ) from None

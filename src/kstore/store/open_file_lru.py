@@ -30,10 +30,6 @@ class OpenLogs:
     def __iter__(self) -> Iterator[Log]:
         return iter(list(self._logs.values()))
 
-    @property
-    def awake_count(self) -> int:
-        return len(self._awake)
-
     def of_topic(self, topic: str) -> list[Log]:
         return [log for log in self if log.topic == topic]
 

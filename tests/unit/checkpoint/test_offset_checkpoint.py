@@ -154,7 +154,6 @@ def test_no_epochs():
     epochs = LeaderEpochs()
     assert epochs.latest is None
     assert epochs.earliest is None
-    assert epochs.end_offset_for(0, 10) == (-1, -1)
     assert epochs.epoch_for(0) == -1
     assert not epochs.truncate_from_end(0)
     assert not epochs.truncate_from_start(5)
@@ -196,17 +195,6 @@ def test_truncate_from_start():
     assert not epochs.truncate_from_start(9)
     assert epochs.truncate_from_start(100)
     assert list(epochs) == [(2, 100)]
-
-
-def test_end_offset_for():
-    epochs = LeaderEpochs([(2, 5), (4, 10), (7, 20)])
-    assert epochs.end_offset_for(7, 33) == (7, 33)
-    assert epochs.end_offset_for(8, 33) == (-1, -1)
-    assert epochs.end_offset_for(-1, 33) == (-1, -1)
-    assert epochs.end_offset_for(4, 33) == (4, 20)
-    assert epochs.end_offset_for(5, 33) == (4, 20)
-    assert epochs.end_offset_for(3, 33) == (2, 10)
-    assert epochs.end_offset_for(1, 33) == (1, 5)
 
 
 def test_epoch_for():

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstore._native.append.encode import BatchBuffer
 from kstore.errors import CorruptRecordError, InvalidTimestampError
 from kstore.record import timestamp
-from kstore.record.builder import BatchBuilder, repack
+from kstore.record.builder import BatchBuilder
 from kstore.record.columns import ColumnScan, Ragged
 from oracle import reader, writer
 from oracle.others import READERS
@@ -115,27 +114,6 @@ def test_skipping_damage_is_reported():
         list(ColumnScan(b"".join(parts)))
 
 
-def test_columns_written_again_are_the_same_batch():
-    data = BatchBuffer()
-    for n in range(50):
-        data.put(b"v%d" % n, b"k" if n % 2 else None, [("h", b"%d" % n)] * (n % 3), T + n)
-    source = data.to_bytes()
-    (columns,) = ColumnScan(source)
-    again = BatchBuffer()
-    taken = again.put_columns(
-        columns.data,
-        columns.keys.positions,
-        columns.keys.lengths,
-        columns.values.positions,
-        columns.values.lengths,
-        columns.timestamps,
-        header_positions=columns.headers.positions,
-        header_counts=columns.headers.counts,
-    )
-    assert taken == 50
-    assert again.to_bytes() == source
-
-
 @pytest.mark.parametrize(("position", "length"), [(-1, 1), (3, 1), (0, 4), (2**62, 1)])
 def test_places_outside_the_data_are_refused(position, length):
     bad = Ragged(
@@ -193,24 +171,6 @@ def test_producer_fields_of_a_builder():
     assert batch.codec == 4
 
 
-@pytest.mark.parametrize("codec_from", range(5))
-@pytest.mark.parametrize("codec_to", range(5))
-def test_repacking_keeps_everything_but_the_codec(codec_from, codec_to):
-    data = writer.batch(plain(20, 5), codec=codec_from, leader_epoch=4, producer_id=7)
-    packed = repack(data, codec_to)
-    (before,), (after,) = reader.read_log(data).batches, reader.read_log(packed).batches
-    assert after.crc_ok
-    assert after.codec == codec_to
-    same = {"size": 0, "attributes": 0, "codec": 0}
-    assert after._replace(**same) == before._replace(**same)
-
-
-@pytest.mark.parametrize("data", [b"", bytes(60), writer.message(1, None, b"v" * 60, magic=1)])
-def test_repacking_what_is_no_batch(data):
-    with pytest.raises(CorruptRecordError):
-        repack(data, 0)
-
-
 def test_times():
     from datetime import UTC, datetime, timedelta, timezone
 
@@ -218,13 +178,9 @@ def test_times():
     assert timestamp.to_milliseconds(when) == T
     assert timestamp.to_milliseconds(when.astimezone(timezone(timedelta(hours=5)))) == T
     assert timestamp.to_milliseconds(T) == T
-    assert timestamp.to_datetime(T) == when.replace(microsecond=0)
-    assert timestamp.to_datetime(-1) is None
     for bad in (datetime(2023, 1, 1), datetime(1960, 1, 1, tzinfo=UTC), -5, 2**63):
         with pytest.raises(InvalidTimestampError):
             timestamp.to_milliseconds(bad)
     for wrong in ("now", 1.5, True):
         with pytest.raises(TypeError):
             timestamp.to_milliseconds(wrong)
-    with pytest.raises(InvalidTimestampError):
-        timestamp.to_datetime(2**62)

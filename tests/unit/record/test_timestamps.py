@@ -14,7 +14,6 @@ import pytest
 import kstore
 from kstore import LogConfig, Record
 from kstore.errors import InvalidTimestampError
-from kstore.record import timestamp
 from kstore.record.timestamp import LAST_RECORD_TIMESTAMP, to_milliseconds, to_record_timestamp
 from kstore.spark.sink.options import parse_sink
 from kstore.spark.sink.stager import stage
@@ -111,7 +110,6 @@ def test_every_timestamp_up_to_the_year_9999_is_kept(
     entry(store, when)
     (record,) = store["t"][0]
     assert record.timestamp == when
-    assert timestamp.to_datetime(when) == record.datetime
 
 
 @pytest.mark.parametrize("entry", [each for each in ENTRIES if each is not extend_with_records])
@@ -252,8 +250,6 @@ def test_a_record_beyond_the_calendar_has_no_datetime() -> None:
         Record(0, 2**63, None, b"v")
     last = Record(0, LAST_RECORD_TIMESTAMP, None, b"v").datetime
     assert last == datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
-    with pytest.raises(InvalidTimestampError, match="look like nanoseconds"):
-        timestamp.to_datetime(NANOSECONDS)
 
 
 def test_the_bound_lies_where_calendars_end() -> None:

@@ -44,7 +44,7 @@ def test_idle_logs_give_their_files_back(tmp_path: Path) -> None:
                 assert log.append(b"%d" % number) == round_
         for number, log in enumerate(logs):
             assert [record.value for record in log] == [b"%d" % number] * 2
-        assert store._logs.awake_count <= 8
+        assert len(store._logs._awake) <= 8
     with kstore.open(tmp_path, "r", config=config) as store:
         for number, log in enumerate(store["t"]):
             assert log[1].value == b"%d" % number

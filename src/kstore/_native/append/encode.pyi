@@ -2,8 +2,6 @@ from collections.abc import Iterable
 from typing import Any, final
 
 from _typeshed import ReadableBuffer
-from numpy import int32, int64
-from numpy.typing import NDArray
 
 _Headers = Iterable[tuple[str | bytes, ReadableBuffer | None]]
 
@@ -60,26 +58,6 @@ class BatchBuffer:
 
         Returns how many were taken: at least one where the batch was empty, possibly none
         where it was not. After an error the records before the bad value are in the batch.
-        """
-    def put_columns(
-        self,
-        data: ReadableBuffer | NDArray[Any],
-        key_positions: NDArray[int64],
-        key_lengths: NDArray[int32],
-        value_positions: NDArray[int64],
-        value_lengths: NDArray[int32],
-        timestamps: NDArray[int64],
-        *,
-        start: int = 0,
-        size_limit: int = 0x7FFFFFFF,
-        header_positions: NDArray[int64] | None = None,
-        header_counts: NDArray[int32] | None = None,
-    ) -> int:
-        """Append rows from ``start`` on: keys and values are ranges of ``data``, length -1 is null.
-
-        ``header_positions[n]`` is where the encoded headers of row n start (the first header's
-        key length), ``header_counts[n]`` how many there are. Positions and lengths are
-        checked against the data. Returns how many rows were taken, as ``put_values``.
         """
     def set_producer(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
         """Producer fields of the header, -1 each for none; ``reset`` keeps them."""

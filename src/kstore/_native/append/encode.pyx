@@ -15,12 +15,11 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 
-from kstore._native.format.argument cimport HeldColumn, hold_int32s, hold_int64s, int32_at, int64_at
 from kstore._native.format.batch_header cimport BatchHeader, write_header
-from kstore._native.format.cursor cimport Cursor, put_varint
+from kstore._native.format.cursor cimport put_varint
 from kstore._native.format.layout cimport V2_HEADER_SIZE
 from kstore._native.format.record_span cimport (
-    RecordSpan, put_record, record_body_size, skip_headers, zigzag_size,
+    RecordSpan, put_record, record_body_size, zigzag_size,
 )
 from kstore._native.format.status cimport OK, raise_named
 
@@ -366,75 +365,3 @@ cdef class BatchBuffer:
 
     def __releasebuffer__(self, Py_buffer* view):
         self.views -= 1
-
-    def put_columns(
-        self, data, key_positions, key_lengths, value_positions, value_lengths, timestamps, *,
-        Py_ssize_t start=0, Py_ssize_t size_limit=0x7FFFFFFF,
-        header_positions=None, header_counts=None,
-    ):
-        cdef HeldColumn keys = hold_int64s(key_positions, "key_positions")
-        cdef HeldColumn key_sizes = hold_int32s(key_lengths, "key_lengths")
-        cdef HeldColumn values = hold_int64s(value_positions, "value_positions")
-        cdef HeldColumn value_sizes = hold_int32s(value_lengths, "value_lengths")
-        cdef HeldColumn times = hold_int64s(timestamps, "timestamps")
-        cdef HeldColumn headers = None, header_sizes = None
-        cdef Py_buffer view
-        cdef Py_ssize_t count = times.count, n
-        cdef bint with_headers = header_positions is not None
-        cdef RecordSpan span
-        cdef Cursor cursor
-        if header_positions is not None:
-            headers = hold_int64s(header_positions, "header_positions")
-        if header_counts is not None:
-            header_sizes = hold_int32s(header_counts, "header_counts")
-        if (
-            keys.count != count or key_sizes.count != count
-            or values.count != count or value_sizes.count != count
-            or with_headers != (header_sizes is not None)
-            or (with_headers and (headers.count != count or header_sizes.count != count))
-        ):
-            raise ValueError("the columns differ in length")
-        if start < 0:
-            raise ValueError("start is negative")
-        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-        try:
-            span.headers = NULL
-            span.header_count = 0
-            span.header_size = 0
-            for n in range(start, count):
-                _place(&view, int64_at(keys, n), int32_at(key_sizes, n), &span.key, &span.key_size)
-                _place(
-                    &view, int64_at(values, n), int32_at(value_sizes, n), &span.value,
-                    &span.value_size)
-                if with_headers and int32_at(header_sizes, n):
-                    _place(&view, int64_at(headers, n), 0, &span.headers, &span.header_size)
-                    cursor.position = span.headers
-                    cursor.end = <const uint8_t*>view.buf + view.len
-                    span.header_count = int32_at(header_sizes, n)
-                    if skip_headers(&cursor, span.header_count) != OK:
-                        raise ValueError(f"the headers of row {n} do not parse")
-                    if cursor.position - span.headers > INT32_MAX:
-                        raise_named("MessageTooLargeError", "headers are beyond 2147483647 bytes")
-                    span.header_size = <int32_t>(cursor.position - span.headers)
-                elif with_headers:
-                    span.header_count = 0
-                    span.header_size = 0
-                if not self.put_span(&span, int64_at(times, n), None, size_limit):
-                    return n - start
-        finally:
-            PyBuffer_Release(&view)
-        return max(count - start, 0)
-
-
-cdef int _place(
-    Py_buffer* view, int64_t position, int32_t size, const uint8_t** at, int32_t* out
-) except -1:
-    """A pointer into the data, checked; any negative size is null."""
-    if size < 0:
-        out[0] = -1
-        return 0
-    if position < 0 or position > view.len or size > view.len - position:
-        raise ValueError(f"position {position} with size {size} is outside the data")
-    at[0] = <const uint8_t*>view.buf + position
-    out[0] = size
-    return 0

@@ -32,8 +32,6 @@ class RecordFilter(BatchWalk):
     first_dirty: int
     latest: int
     records_kept: int
-    batches_copied: int
-    batches_rebuilt: int
     def __init__(
         self,
         keys: OffsetMap,

@@ -50,8 +50,6 @@ cdef class RecordFilter(BatchWalk):
     cdef bint has_tombstone
     cdef bint changed               # the batch's bytes cannot stay as they are
     cdef readonly int64_t records_kept
-    cdef readonly int64_t batches_copied
-    cdef readonly int64_t batches_rebuilt
 
     def __cinit__(
         self, OffsetMap keys not None, *, int64_t first_dirty, int64_t latest, int64_t upper_bound,
@@ -353,7 +351,6 @@ cdef class RecordFilter(BatchWalk):
             )
             self.out.size += self.batch.size
             self.records_kept += self.kept
-            self.batches_copied += 1
         return status
 
     cdef Status empty_output(self, bint keep_empty) noexcept nogil:
@@ -383,7 +380,6 @@ cdef class RecordFilter(BatchWalk):
         header.attributes &= LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
         write_header(self.out.data + self.out.size, &header)
         self.out.size += V2_HEADER_SIZE
-        self.batches_rebuilt += 1
         return OK
 
     cdef Status rebuild(
@@ -417,7 +413,6 @@ cdef class RecordFilter(BatchWalk):
             return status
         if group.refusal != NOTHING:
             return refusal_status(group.refusal)
-        self.batches_rebuilt += 1
         self.records_kept += self.kept
         header.count = <int32_t>self.kept
         header.base_timestamp = group.base_timestamp

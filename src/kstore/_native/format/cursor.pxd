@@ -168,16 +168,6 @@ cdef inline Status take_varint(Cursor* cursor, int32_t* out) noexcept nogil:
     return status
 
 
-cdef inline int varint_size(int64_t value) noexcept nogil:
-    """Bytes that value takes as a zig-zag varint (or varlong)."""
-    cdef uint64_t zigzag = (<uint64_t>value << 1) ^ (0 - (<uint64_t>value >> 63))
-    cdef int size = 1
-    while zigzag >= 0x80:
-        zigzag >>= 7
-        size += 1
-    return size
-
-
 cdef inline uint8_t* put_varint(uint8_t* at, int64_t value) noexcept nogil:
     """Write a zig-zag varint; the caller has made room for ten bytes. Returns the next position."""
     cdef uint64_t zigzag = (<uint64_t>value << 1) ^ (0 - (<uint64_t>value >> 63))

@@ -77,26 +77,38 @@ cdef Py_ssize_t _hash_many(
 ) noexcept nogil:
     """Returns the row whose key does not lie within the data, or count."""
     cdef Py_ssize_t row
-    cdef int32_t value
     for row in range(count):
         if lengths[row] < 0:
-            out[row] = -1 if partitions else 0
+            out[row] = -1
             continue
         if positions[row] < 0 or positions[row] > data_size - lengths[row]:
             return row
-        value = _murmur2(data + positions[row], lengths[row])
-        out[row] = (value & 0x7FFFFFFF) % partitions if partitions else value
+        out[row] = (_murmur2(data + positions[row], lengths[row]) & 0x7FFFFFFF) % partitions
     return count
 
 
-cdef object _run_many(
-    object data, object positions, object lengths, int32_t partitions, object out
-):
+def partitions_for_keys(data, positions, lengths, int partitions, out=None):
+    """``partition_for_key`` of every ``data[position:position + length]``, without the GIL.
+
+    Parameters
+    ----------
+    data
+        The bytes that the keys lie in.
+    positions, lengths
+        One-dimensional contiguous int64 and int32, as a ``Ragged`` column has them. A length
+        below 0 is a null key, whose partition is -1.
+    out
+        A writable buffer of as many int32. None: a new one, as a memoryview.
+
+    Raises ``ValueError`` where a key does not lie within the data.
+    """
     cdef HeldBytes keys = hold_bytes(data)
     cdef HeldColumn starts = hold_int64s(positions, "positions")
     cdef HeldColumn sizes = hold_int32s(lengths, "lengths")
     cdef HeldColumn hashes
     cdef Py_ssize_t stopped
+    if partitions < 1:
+        raise ValueError(f"partitions must be at least 1, not {partitions}")
     if out is None:
         out = memoryview(bytearray(4 * sizes.count)).cast("i")
     hashes = hold_writable_int32s(out, "out")
@@ -110,28 +122,3 @@ cdef object _run_many(
     if stopped < sizes.count:
         raise ValueError(f"the key of row {stopped} does not lie within the data")
     return out
-
-
-def murmur2_many(data, positions, lengths, out=None):
-    """``murmur2`` of every ``data[position:position + length]``, without the GIL.
-
-    Parameters
-    ----------
-    data
-        The bytes that the keys lie in.
-    positions, lengths
-        One-dimensional contiguous int64 and int32, as a ``Ragged`` column has them. A length
-        below 0 is a null key, whose hash is 0.
-    out
-        A writable buffer of as many int32. None: a new one, as a memoryview.
-
-    Raises ``ValueError`` where a key does not lie within the data.
-    """
-    return _run_many(data, positions, lengths, 0, out)
-
-
-def partitions_for_keys(data, positions, lengths, int partitions, out=None):
-    """``partition_for_key`` of every key; -1 for a null key. Parameters as ``murmur2_many``."""
-    if partitions < 1:
-        raise ValueError(f"partitions must be at least 1, not {partitions}")
-    return _run_many(data, positions, lengths, partitions, out)

@@ -29,7 +29,6 @@ class LineDumper:
     """(offset, the next one) wherever a record does not follow its predecessor; deep only."""
     damaged: list[tuple[int, int, str]]
     """(position, base offset, reason) of batches whose records could not be read; deep only."""
-    bad_checksums: int
     """How many batches had a checksum that is not that of their bytes."""
 
     def __init__(

@@ -151,7 +151,6 @@ cdef class LineDumper:
     cdef uint8_t* lines
     cdef int64_t size, capacity
     cdef readonly list gaps, damaged
-    cdef readonly int64_t bad_checksums
 
     def __cinit__(
         self, *, bint deep=False, bint contents=False, bint metadata=True,
@@ -207,7 +206,6 @@ cdef class LineDumper:
                 self.wanted = batch.size
                 break
             valid = crc_matches(data, &batch)
-            self.bad_checksums += not valid
             self.room(BATCH_LINE)
             self.size = put_batch(
                 self.lines + self.size, &batch, self.base, valid) - self.lines

@@ -29,7 +29,6 @@ cdef struct ScanState:
     int64_t first_timestamp     # max timestamp of the first batch; -1 before it
     int64_t max_timestamp       # of all valid batches; -1 before the first
     int64_t max_timestamp_offset    # last offset of the first batch that has it
-    int64_t last_batch_position
     int64_t last_indexed        # position of the last index entry, 0 before the first
     int64_t last_indexed_timestamp
     int32_t latest_epoch

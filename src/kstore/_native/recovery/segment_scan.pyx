@@ -112,7 +112,6 @@ cdef inline Status _accept(
         state.producer_batches += 1
     state.batches += 1
     state.last_offset = batch.last_offset
-    state.last_batch_position = position
     state.valid_size = position + batch.size
     return OK
 
@@ -132,7 +131,6 @@ cdef void scan_begin(
     state.first_timestamp = -1
     state.max_timestamp = -1
     state.max_timestamp_offset = base_offset
-    state.last_batch_position = -1
     state.last_indexed_timestamp = -1
     state.latest_epoch = -1
     state.status = OK
@@ -362,11 +360,6 @@ cdef class SegmentScan:
     def max_timestamp_offset(self):
         """Last offset of the first batch with the largest timestamp."""
         return self._state.max_timestamp_offset
-
-    @property
-    def last_batch_position(self):
-        """Where the last valid batch begins; -1 if there is none."""
-        return self._state.last_batch_position
 
     @property
     def index(self):
