@@ -1,8 +1,8 @@
-"""Settings, under Kafka's names. Frozen and keyword-only; a setting's docs are its comment.
+"""Settings, under Kafka's names. Frozen and keyword-only; the comment of a setting documents it.
 
-A topic setting written ``segment.bytes`` in Kafka is ``segment_bytes`` here; ``from_properties``
-takes Kafka's spelling. Defaults are Kafka's, but for retention and compaction: those are off
-unless set, because kstore must never shorten a directory that it did not make.
+Kafka's topic setting ``segment.bytes`` is the attribute ``segment_bytes``; ``from_properties``
+takes Kafka's spelling. Defaults are Kafka's, except that retention and compaction are off unless
+set: kstore must never delete records from a directory that it did not create.
 """
 
 import math
@@ -30,28 +30,28 @@ class LogConfig:
     segment_ms: int = 604_800_000
     segment_jitter_ms: int = 0
     segment_index_bytes: int = 10_485_760
-    preallocate: bool = False  # write zeros ahead of the log's end, so that small commits are quick
+    preallocate: bool = False  # write zeros beyond the log's end: faster syncs of small appends
     index_interval_bytes: int = 4096
     max_message_bytes: int = 1_048_588
     retention_ms: int = -1  # off; Kafka's default is seven days
     retention_bytes: int = -1
     cleanup_policy: str = "delete"
-    min_cleanable_dirty_ratio: float = 0.5  # a log is compacted from this share of dirty bytes on
+    min_cleanable_dirty_ratio: float = 0.5  # above this ratio of dirty bytes a log is compacted
     min_compaction_lag_ms: int = 0  # younger records are not compacted
-    max_compaction_lag_ms: int = INT64_MAX  # older ones are, whatever the ratio
-    delete_retention_ms: int = 86_400_000  # how long a tombstone stays after it was compacted
+    max_compaction_lag_ms: int = INT64_MAX  # older records are compacted, whatever the ratio
+    delete_retention_ms: int = 86_400_000  # how long a tombstone stays after its compaction
     file_delete_delay_ms: int = 60_000
     flush_messages: int = INT64_MAX
     flush_ms: int = INT64_MAX
-    compression_type: str = "producer"  # else the codec of all that is appended, not replicated
+    compression_type: str = "producer"  # else the codec of all appended, not replicated, batches
     # The format of the log: messages v0 below 0.10.0, v1 below 0.11.0, else batches v2.
     message_format_version: str = "3.0-IV1"
     message_timestamp_type: str = "CreateTime"
     message_timestamp_before_max_ms: int = INT64_MAX
     message_timestamp_after_max_ms: int = INT64_MAX
     producer_id_expiration_ms: int = 86_400_000  # a setting of the broker in Kafka
-    # Not Kafka's topic settings: how kstore's own append and extend build batches
-    # (a Kafka producer's batch.size and compression.type).
+    # Not topic settings in Kafka: they set how kstore's append and extend build batches, like
+    # batch.size and compression.type of a Kafka producer.
     batch_size: int = 131_072
     batch_compression: str = "none"
 
@@ -86,12 +86,12 @@ class LogConfig:
 
     @property
     def message_magic(self) -> int:
-        """The magic that ``message.format.version`` stands for: 0, 1 or 2."""
+        """The magic of ``message.format.version``: 0, 1 or 2."""
         return magic_of(self.message_format_version)
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, object]) -> "LogConfig":
-        """Build from Kafka's spelling (``segment.bytes``); unknown names are refused."""
+        """Build from Kafka's spelling (``segment.bytes``); InvalidConfigError for unknown names."""
         return cls().with_properties(properties)
 
     def with_properties(self, properties: Mapping[str, object]) -> "LogConfig":
@@ -107,7 +107,7 @@ class LogConfig:
     def merge(
         self, changes: Mapping[str, object], unset: Iterable[str], default: "LogConfig"
     ) -> "LogConfig":
-        """A copy with ``changes`` made, and each setting in ``unset`` as ``default`` has it.
+        """A copy with ``changes``, and with each setting in ``unset`` reset to that of ``default``.
 
         Raises InvalidConfigError for unknown names, values out of range, and a setting that is
         both changed and unset.
@@ -120,7 +120,7 @@ class LogConfig:
         return self.with_properties({**defaults, **changes})
 
     def to_properties(self) -> dict[str, str]:
-        """Only what differs from the defaults, in Kafka's spelling."""
+        """The settings that differ from the defaults, in Kafka's spelling."""
         default = type(self)()
         return {
             field.name.replace("_", "."): _text(getattr(self, field.name))
@@ -130,9 +130,9 @@ class LogConfig:
 
 
 def default_open_logs() -> int:
-    """How many logs may hold files open, three each, within the process's limit (``ulimit -n``).
+    """How many logs may keep their three files open, by the process's limit (``ulimit -n``).
 
-    256, or fewer where that leaves less than 128 descriptors, or half of them, to all others.
+    At most 256, and few enough to leave 128 descriptors, or half of the limit, for other files.
     """
     from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
 
@@ -149,21 +149,21 @@ class StoreConfig:
     log: LogConfig = field(default_factory=LogConfig)  # for topics without their own settings
     background: bool = True  # one thread for flush.ms and retention, started when first needed
     retention_check_interval_ms: int = 300_000
-    recovery: str = "careful"  # "kafka": cut at damage as Kafka does (what is cut is kept aside)
+    recovery: str = "careful"  # "kafka": truncate at corruption as Kafka does (bytes are saved)
     num_recovery_threads_per_data_dir: int = 2  # partitions recovered at once after an unclean stop
-    transaction_max_timeout_ms: int = 900_000  # the longest transaction.timeout.ms of a producer
-    transactional_id_expiration_ms: int = 604_800_000  # ids unused for so long are forgotten
-    max_open_logs: int = field(  # beyond this, idle logs give their files back
+    transaction_max_timeout_ms: int = 900_000  # the largest transaction.timeout.ms of a producer
+    transactional_id_expiration_ms: int = 604_800_000  # ids idle for this time expire
+    max_open_logs: int = field(  # beyond this number idle logs close their files
         default_factory=default_open_logs
     )
-    max_mapped_segments: int = 256  # 0: a reader maps none (a mount that another machine writes)
-    log_cleaner_enable: bool = True  # compact topics whose own settings ask for it
+    max_mapped_segments: int = 256  # 0: a reader maps none (on a mount that another host writes)
+    log_cleaner_enable: bool = True  # compact topics whose own settings have cleanup.policy=compact
     log_cleaner_threads: int = 1
     log_cleaner_dedupe_buffer_size: int = 134_217_728  # of the key maps of all threads
-    log_cleaner_io_buffer_load_factor: float = 0.9  # which part of a map may be used
-    log_cleaner_io_max_bytes_per_second: float = math.inf  # read and written, by all threads
-    log_cleaner_backoff_ms: int = 15_000  # pause where nothing is to be compacted
-    # Called in a background thread when background work fails, once until it fails differently.
+    log_cleaner_io_buffer_load_factor: float = 0.9  # the fraction of a map that may be used
+    log_cleaner_io_max_bytes_per_second: float = math.inf  # read plus written, by all threads
+    log_cleaner_backoff_ms: int = 15_000  # pause if no log is to be compacted
+    # Called in a background thread when background work fails; not again for the same failure.
     on_background_error: Callable[[BackgroundFailure], object] | None = None
 
     def __post_init__(self) -> None:
@@ -189,26 +189,26 @@ class StoreConfig:
             )
 
 
-def codec_of_batches(config: LogConfig, asked: str | None = None) -> str:
-    """The codec in which a topic's log keeps what is appended: one of ``CODECS``.
+def codec_of_batches(config: LogConfig, requested: str | None = None) -> str:
+    """The codec of batches appended to a topic's log: one of ``CODECS``.
 
-    ``compression.type`` decides unless it is ``producer``; then what the producer asked for, or
-    the topic's ``batch.compression``. Kafka's LogValidator and BrokerCompressionType.
+    ``compression.type`` decides, unless it is ``producer``. Then it is the codec that the producer
+    requests, or the topic's ``batch.compression``. Kafka's LogValidator and BrokerCompressionType.
     """
     if config.compression_type == "uncompressed":
         return "none"
     if config.compression_type != "producer":
         return config.compression_type
-    return config.batch_compression if asked is None else asked
+    return config.batch_compression if requested is None else requested
 
 
-def warn_of_codec(config: LogConfig, asked: str | None, topic: str) -> None:
-    """Warn (UserWarning) a producer that asks for another codec than the topic's."""
-    kept = codec_of_batches(config, asked)
-    if asked is not None and asked != kept:
+def warn_of_codec(config: LogConfig, requested: str | None, topic: str) -> None:
+    """Warn (UserWarning) a producer that requests another codec than the topic's."""
+    stored = codec_of_batches(config, requested)
+    if requested is not None and requested != stored:
         warnings.warn(
-            f"compression {asked!r} was asked for, but {topic} has compression.type "
-            f"{config.compression_type}: records are kept as {kept!r}. Leave the option out, or "
+            f"compression {requested!r} was requested, but {topic} has compression.type "
+            f"{config.compression_type}: records are stored as {stored!r}. Omit the option, or "
             "set the topic's compression.type to producer",
             UserWarning,
             stacklevel=4,
@@ -216,9 +216,9 @@ def warn_of_codec(config: LogConfig, asked: str | None, topic: str) -> None:
 
 
 def magic_of(version: str) -> int:
-    """The magic of what a broker of that version writes: 0, 1 or 2. Kafka's ApiVersion.
+    """The magic of batches that a broker of this version writes: 0, 1 or 2. Kafka's ApiVersion.
 
-    Digits after those that name a version, and suffixes such as ``-IV1``, are ignored.
+    Ignores the digits of a bug-fix release and suffixes such as ``-IV1``.
     """
     parts = version.split("-")[0].split(".") if isinstance(version, str) else []
     release = ".".join(parts[: 3 if parts[:1] == ["0"] else 2])
@@ -230,9 +230,9 @@ def magic_of(version: str) -> int:
 
 
 def setting_attribute(name: object) -> str:
-    """The attribute of LogConfig that a setting's name in Kafka's or Python's spelling means.
+    """The attribute of LogConfig for a setting's name in Kafka's or Python's spelling.
 
-    Raises InvalidConfigError with names that are close, else with all that are known.
+    Raises InvalidConfigError, which suggests close names or else lists all names.
     """
     if not isinstance(name, str):
         raise TypeError(f"a setting is named by text, not {type(name).__name__}")
@@ -249,7 +249,7 @@ def setting_attribute(name: object) -> str:
 
 
 def check_changes(config: object, unset: object) -> None:
-    """What ``alter`` was given; a TypeError says what would be right."""
+    """Check the arguments of ``alter``; a TypeError says what to pass."""
     if isinstance(config, LogConfig):
         raise TypeError(
             "alter changes the settings that a mapping names: config={'retention.ms': 3600000}; "
@@ -262,7 +262,7 @@ def check_changes(config: object, unset: object) -> None:
 
 
 def warn_of_replacing(topic: str, dropped: Mapping[str, str]) -> None:
-    """Warn the caller of ``Store.configure_topic``, who is two frames above."""
+    """Warn the caller of ``Store.configure_topic``, two frames above."""
     warnings.warn(
         "configure_topic replaces all settings of a topic and is deprecated: use "
         "alter_topic(name, config={...}, unset=[...])",
@@ -280,7 +280,7 @@ def warn_of_replacing(topic: str, dropped: Mapping[str, str]) -> None:
 
 
 def check_log_config(config: object) -> LogConfig:
-    """Settings of a topic as they came from a caller; a TypeError says what would be right."""
+    """Check a caller's settings of a topic; a TypeError says what to pass."""
     if not isinstance(config, LogConfig):
         raise TypeError(
             f"a topic's config is a kstore.LogConfig, not {type(config).__name__}; from Kafka's "
@@ -290,11 +290,11 @@ def check_log_config(config: object) -> LogConfig:
 
 
 def check_store_config(config: object) -> StoreConfig:
-    """Settings of a store as they came from a caller; a TypeError says what would be right."""
+    """Check a caller's settings of a store; a TypeError says what to pass."""
     if not isinstance(config, StoreConfig):
         raise TypeError(
             f"a store's config is a kstore.StoreConfig, not {type(config).__name__}; settings "
-            "for its topics go in by StoreConfig(log=LogConfig(...))"
+            "for its topics are passed as StoreConfig(log=LogConfig(...))"
         )
     return config
 
@@ -302,7 +302,7 @@ def check_store_config(config: object) -> StoreConfig:
 def _check_range(config: object, name: str, low: int, high: int) -> None:
     value = getattr(config, name)
     number = check_integer_setting(name.replace("_", "."), value, low, high)
-    object.__setattr__(config, name, number)  # an int also where NumPy's was given
+    object.__setattr__(config, name, number)  # an int, also for a NumPy integer
 
 
 def _check_bool(config: object, name: str) -> None:
@@ -346,10 +346,9 @@ def _parse(name: str, value: object, kind: str) -> object:
 
 
 def parse_whole_number(text: str, low: int = 0, high: int = INT64_MAX, *, name: str = "") -> int:
-    """The whole number from low to high that a text is; raises ``InvalidConfigError``.
+    """Parse a whole number from ``low`` to ``high``; raises ``InvalidConfigError``.
 
-    However long the text is: ``int`` itself raises another error beyond 4,300 digits, and what
-    it returns below that need not fit into any field.
+    Also for a text of more than 4,300 digits, for which ``int`` raises another error.
     """
     try:
         number = int(text)

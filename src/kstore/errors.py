@@ -1,8 +1,8 @@
-"""Every error that kstore raises on purpose.
+"""The error classes of kstore.
 
-Each class carries Kafka's error code if Kafka has one, derives from the builtin it resembles, and
-carries its position: ``path``, ``position`` (a byte in that file) and ``offset`` (the logical
-record number), each None where it does not apply.
+Each class has Kafka's error code if Kafka has one, and derives from the similar builtin class. An
+error has the attributes ``path``, ``position`` (a byte in that file) and ``offset`` (of a record),
+each None if it does not apply.
 """
 
 from os import PathLike, fspath
@@ -17,7 +17,7 @@ class KStoreError(Exception):
     reason
         What is wrong and, if possible, what to do about it.
     path, position, offset
-        Where: the file, the byte position in it, the logical offset.
+        The file, the byte position in it, and the offset of the record.
     """
 
     code: int = -1  # Kafka's UNKNOWN_SERVER_ERROR
@@ -55,7 +55,7 @@ class KStoreError(Exception):
         position: int | None = None,
         offset: int | None = None,
     ) -> "KStoreError":
-        """Fill in what was not known where the error was raised; return self."""
+        """Set the attributes that were unknown where the error was raised; returns self."""
         if self.path is None and path is not None:
             self.path = fspath(path)
         if self.position is None:
@@ -67,7 +67,7 @@ class KStoreError(Exception):
 
 
 class CorruptRecordError(KStoreError, ValueError):
-    """Bytes of a log that are not what Kafka's format allows."""
+    """Bytes of a log that violate Kafka's format."""
 
     code = 2
 
@@ -91,7 +91,7 @@ class UnknownTopicOrPartitionError(KStoreError, LookupError):
 
 
 class UnknownTopicIdError(UnknownTopicOrPartitionError):
-    """The topic was deleted and created again: the one of that name is another topic."""
+    """The topic was deleted and created again: another topic has its name now."""
 
     code = 100
 
@@ -152,7 +152,7 @@ class InvalidProducerEpochError(KStoreError, ValueError):
 
 
 class InvalidTxnStateError(KStoreError, ValueError):
-    """A plain batch of a producer whose transaction is open, or the other way round."""
+    """A non-transactional batch of a producer with an open transaction, or the reverse."""
 
     code = 48
 
@@ -170,7 +170,7 @@ class InvalidTransactionTimeoutError(KStoreError, ValueError):
 
 
 class ConcurrentTransactionsError(KStoreError, RuntimeError):
-    """The last transaction of a transactional id is decided, but not finished everywhere."""
+    """The last transaction of a transactional id is decided, but markers are still missing."""
 
     code = 51
 
@@ -182,7 +182,7 @@ class TransactionCoordinatorFencedError(KStoreError, ValueError):
 
 
 class ProducerFencedError(KStoreError, RuntimeError):
-    """Another producer with the same transactional id was started: this one may write no more."""
+    """A newer producer with the same transactional id has fenced this one."""
 
     code = 90
 
@@ -194,7 +194,7 @@ class PolicyViolationError(KStoreError, ValueError):
 
 
 class UnsupportedCompressionTypeError(KStoreError, ValueError):
-    """A codec that is unknown, or that the message format does not have."""
+    """A codec that is unknown, or that the message format does not support."""
 
     code = 76
 
@@ -206,7 +206,7 @@ class InvalidRecordError(KStoreError, ValueError):
 
 
 class StorageError(KStoreError, OSError):
-    """The disk failed: full, an I/O error, missing. ``errno`` is the system's."""
+    """An error of the file system: disk full, I/O error, missing file. Has the ``errno``."""
 
     code = 56
 
@@ -227,9 +227,9 @@ class StorageError(KStoreError, OSError):
 
 
 class TooManyOpenFilesError(StorageError):
-    """No file descriptor was free, in the process or in the system: nothing was changed.
+    """The process or the system has no free file descriptor; nothing has changed.
 
-    It works again once the limit is raised (``ulimit -n``) or files are closed.
+    Raise the limit (``ulimit -n``) or close files, then retry.
     """
 
 
@@ -248,10 +248,10 @@ class LogDirOfflineError(LogFailedError):
 
 
 class UnsyncedError(StorageError):
-    """All was written and is visible, but its last step may not be on disk.
+    """All records are written and visible, but the last sync failed.
 
-    A power cut may undo it, completely. Repeating it writes it twice, unless it was done under a
-    name by which it is recognised.
+    A power cut may undo the entire operation. Repeating it writes the records twice, unless it has
+    an identity by which the repetition is recognized.
     """
 
 
@@ -274,16 +274,17 @@ class ForkedError(KStoreError, RuntimeError):
 
 
 class RecoveryNeededError(KStoreError, OSError):
-    """Damage below the recovery point, or a publication that cannot be undone at present.
+    """Corruption below the recovery point, or a publication that cannot be undone at present.
 
-    kstore never cuts there, nor publishes a fragment of it, unless the user decides so.
+    kstore does not truncate synced records, nor publish only some of a publication's records,
+    unless the user decides so.
     """
 
     code = 56
 
 
 class CompactionAbandonedError(KStoreError, RuntimeError):
-    """A compaction stopped because its log changed meanwhile; the log is unchanged by it."""
+    """A compaction stopped because its log changed meanwhile; the log stays as it is."""
 
 
 class NewerFormatError(KStoreError, ValueError):
@@ -291,7 +292,7 @@ class NewerFormatError(KStoreError, ValueError):
 
 
 class MissingSettingsWarning(UserWarning):
-    """A store was opened that has lost ``kstore.topics``: its topics have no settings any more."""
+    """The opened store has lost ``kstore.topics``, and with it the settings of its topics."""
 
 
 class InvalidGroupError(KStoreError, ValueError):
@@ -335,5 +336,5 @@ class BackgroundFailure(NamedTuple):
     topic: str | None  # None: the work is not about one partition
     partition: int | None
     error: Exception
-    is_lasting: bool  # retrying is pointless until the cause is removed; else it is tried again
-    since_ms: int  # when the work failed for the first time, ms since 1970
+    is_lasting: bool  # not retried until the cause is removed
+    since_ms: int  # when the work first failed, ms since 1970

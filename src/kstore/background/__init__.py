@@ -1,7 +1,7 @@
-"""Work that a store does by itself: the thread that runs it, and where its failures go.
+"""Background work of a store: the thread that runs it, and the reports of its failures.
 
 Modules:
 
-- failures: Failures of the work that a store does by itself: where they go, and who hears of them
-- scheduler: Background work of a store: flush.ms, retention and checkpoints, in one named thread
+- failures: Reports failures of background work to the log, a callback and ``Store``
+- scheduler: Runs the periodic tasks of a store in one thread
 """

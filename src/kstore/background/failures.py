@@ -1,8 +1,8 @@
-"""Failures of the work that a store does by itself: where they go, and who hears of them.
+"""Reports failures of background work to the log, a callback and ``Store``.
 
-They never surface in a caller's append. Each goes to the log ``kstore``, to the callback
+They never surface in a caller's append. Each goes to the logger ``kstore`` and to the callback
 ``StoreConfig.on_background_error``, and stays in ``Store.background_failures`` until the same
-work succeeds.
+task succeeds.
 """
 
 import logging
@@ -19,7 +19,7 @@ _Key = tuple[str, str | None, int | None]
 
 
 class BackgroundFailures:
-    """The failures that have not ended. Thread safe; the callback runs without a lock held."""
+    """The current failures. Thread safe; no lock is held while the callback runs."""
 
     def __init__(self, on_error: Callback | None) -> None:
         self._on_error = on_error
@@ -28,7 +28,7 @@ class BackgroundFailures:
 
     @property
     def current(self) -> tuple[BackgroundFailure, ...]:
-        """The failures that have not ended, oldest first."""
+        """The failures whose task has not succeeded since, oldest first."""
         with self._lock:
             return tuple(self._current.values())
 
@@ -41,7 +41,7 @@ class BackgroundFailures:
         *,
         is_lasting: bool = False,
     ) -> None:
-        """Record a failure; log it and call back unless the last attempt failed the same way."""
+        """Record a failure; log it and call back unless the last attempt failed with it too."""
         key = (work, topic, partition)
         with self._lock:
             known = self._current.get(key)
@@ -50,9 +50,9 @@ class BackgroundFailures:
             since = time.time_ns() // 1_000_000 if known is None else known.since_ms
             failure = BackgroundFailure(work, topic, partition, error, is_lasting, since)
             self._current[key] = failure
-        where = "" if topic is None else f" of {topic}-{partition}"
-        then = "not tried again until its cause is removed" if is_lasting else "tried again"
-        _LOGGER.warning("%s%s failed in the background, %s: %s", work, where, then, error)
+        subject = "" if topic is None else f" of {topic}-{partition}"
+        retry = "not retried until its cause is removed" if is_lasting else "to be retried"
+        _LOGGER.warning("%s%s failed in the background, %s: %s", work, subject, retry, error)
         if self._on_error is not None:
             try:
                 self._on_error(failure)
@@ -60,18 +60,18 @@ class BackgroundFailures:
                 _LOGGER.exception("on_background_error failed")
 
     def end(self, work: str, topic: str | None = None, partition: int | None = None) -> None:
-        """The work succeeded, or has nothing left to do."""
+        """The task succeeded, or has nothing left to do."""
         key = (work, topic, partition)
-        if key not in self._current:  # almost always, and then no lock is needed
+        if key not in self._current:  # the usual case, without the lock
             return
         with self._lock:
             ended = self._current.pop(key, None)
         if ended is not None:
-            where = "" if topic is None else f" of {topic}-{partition}"
-            _LOGGER.info("%s%s does not fail any more", work, where)
+            subject = "" if topic is None else f" of {topic}-{partition}"
+            _LOGGER.info("%s%s no longer fails", work, subject)
 
     def forget_topic(self, topic: str) -> None:
-        """The topic was deleted: its partitions' failures ended with it."""
+        """The topic was deleted: remove the failures of its partitions."""
         with self._lock:
             self._current = {
                 key: failure for key, failure in self._current.items() if key[1] != topic
@@ -87,7 +87,7 @@ def _is_same(known: BackgroundFailure, error: Exception, is_lasting: bool) -> bo
 
 
 def attempt(errors: list[BaseException], work: Callable[[], object]) -> object:
-    """The result of work, or None where it failed; the error is kept for later."""
+    """The result of ``work``, or None if it raises; the error goes into ``errors``."""
     try:
         return work()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Background work of a store: flush.ms, retention and checkpoints, in one named thread."""
+"""Runs the periodic tasks of a store in one thread."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -11,7 +11,7 @@ _LONGEST_PAUSE = 3600.0  # seconds; a wait of centuries overflows
 
 
 class ScheduledTask(NamedTuple):
-    """A piece of periodic work; ``name`` tells it from the others."""
+    """A periodic task; its ``name`` is unique in the schedule."""
 
     name: str
     period_ms: int
@@ -19,7 +19,7 @@ class ScheduledTask(NamedTuple):
 
 
 class Schedule:
-    """When each task was last begun. Used by one thread."""
+    """When each task is next due. Used by one thread."""
 
     def __init__(
         self, on_error: Callable[[str, Exception], object], on_success: Callable[[str], object]
@@ -29,11 +29,11 @@ class Schedule:
         self._on_success = on_success
 
     def run(self, tasks: Iterable[ScheduledTask]) -> float:
-        """Do what is due, each task first a period from when it is first seen.
+        """Run the tasks that are due; a new task is first due after one period.
 
-        Returns the seconds until something may be due again. One task that fails does not keep
-        the others from being done: its error goes to ``on_error(name, error)``.
-        ``on_success(name)`` is called after each task that did not fail.
+        Returns the seconds until the next task is due. The others run even if a task fails: its
+        error goes to ``on_error(name, error)``. Calls ``on_success(name)`` after each task that
+        did not fail.
         """
         pause = _LONGEST_PAUSE
         for task in tasks:
@@ -52,10 +52,10 @@ class Schedule:
 
 
 class Scheduler:
-    """Runs ``work`` again and again until stopped; ``work`` returns the seconds until next time.
+    """A thread that calls ``work`` repeatedly; ``work`` returns the seconds until the next call.
 
-    An error goes to ``on_error``; the work goes on after a pause. Start, stop and wake may be
-    called from any thread. ``work`` returns None when there is nobody left to work for.
+    ``work`` returns None to end the thread. An error goes to ``on_error``, and the next call
+    follows after a pause. Start, stop and wake may be called from any thread.
     """
 
     NAME = "kstore-upkeep"
@@ -65,29 +65,29 @@ class Scheduler:
     ) -> None:
         self._work = work
         self._on_error = on_error
-        # Of all that wakes a thread only this may be put into by a finalizer, which may interrupt
-        # whoever holds the lock of an Event.
+        # Not an Event: a finalizer may wake the thread, and may interrupt code that holds the
+        # Event's lock. SimpleQueue.put is reentrant.
         self._wakes: SimpleQueue[None] = SimpleQueue()
         self._stopping = False
-        # A daemon, lest a store that was left open keeps the interpreter from ending; the store
-        # is closed at exit.
+        # A daemon thread, so that a store left open does not keep the interpreter from ending;
+        # an exit handler closes the store.
         self._thread = threading.Thread(target=self._run, name=self.NAME, daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def wake(self) -> None:
-        """Have the work done soon: something changed about when it is due."""
+        """Have ``work`` called soon: what is due may have changed."""
         self._wakes.put(None)
 
-    def let_go(self) -> None:
-        """End the thread without waiting for it; takes no lock, so that a finalizer may call it."""
+    def request_stop(self) -> None:
+        """Stop the thread without waiting for it; takes no lock: a finalizer may call it."""
         self._stopping = True
         self._wakes.put(None)
 
     def stop(self) -> None:
-        """End the thread after the work at hand; again is harmless."""
-        self.let_go()
+        """Stop the thread and wait for the call that runs; may be called again."""
+        self.request_stop()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
 
@@ -104,7 +104,7 @@ class Scheduler:
             self._rest(min(max(0.0, started + pause - monotonic()), _LONGEST_PAUSE))
 
     def _rest(self, seconds: float) -> None:
-        """Wait for a wake; several that came meanwhile are one."""
+        """Wait for a wake; several pending ones count as one."""
         try:
             self._wakes.get(timeout=seconds)
             while True:

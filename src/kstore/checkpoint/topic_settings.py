@@ -83,7 +83,7 @@ class TopicsFile:
         self._generation = 0
         self._documents: dict[str, object] = {}
         self._stamps: dict[str, str] = {}
-        self.is_there = False  # in one directory at least
+        self.exists = False  # in one directory at least
 
     def load(self) -> None:
         """Read the newest of the files; without any there are no entries.
@@ -92,12 +92,12 @@ class TopicsFile:
         that does not parse.
         """
         self._generation, self._documents, self._stamps = 0, {}, {}
-        self.is_there = False
+        self.exists = False
         for directory in self._directories:
             path = join(directory.path, TOPICS_FILE)
             if directory.offline is not None or not directory.files.exists(path):
                 continue
-            self.is_there = True
+            self.exists = True
             generation, documents, stamps = _parse(directory.files.read(path, MAX_SIZE), path)
             if generation > self._generation:
                 self._generation, self._path = generation, path
@@ -180,7 +180,7 @@ class TopicsFile:
         if not live and self._directories[0].offline is not None:
             raise self._directories[0].offline
         self._generation, self._documents, self._stamps = generation, documents, stamps
-        self.is_there = True
+        self.exists = True
 
 
 def _to_json(entry: TopicEntry) -> dict[str, object]:

@@ -147,10 +147,10 @@ def audit_if_present(
     try:
         report = audit(found.log, threads, progress, states)
     except KStoreError:
-        if found.is_there():
+        if found.exists():
             raise
         return None
-    return report if found.is_there() else None
+    return report if found.exists() else None
 
 
 def audit(log: "Log", threads: int, progress: OnProgress, states: "StateReader") -> "VerifyReport":

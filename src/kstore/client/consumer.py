@@ -413,7 +413,7 @@ class Consumer:
         if self._metadata.is_old:
             return True
         before = self._store._catalog.version
-        self._store._look_again()
+        self._store._follow_writer()
         return self._store._catalog.version != before
 
     def _single_log(self) -> tuple["Log", int] | None:
@@ -498,7 +498,7 @@ class Consumer:
 
     def _is_same_topic(self, topic: str, topic_id: str | None) -> bool:
         """Whether the topic of this name still has this identity."""
-        self._store._look_again()
+        self._store._follow_writer()
         return self._store._manager.identities.is_same(topic, topic_id)
 
     # --- committed offsets ----------------------------------------------------------------

@@ -29,7 +29,7 @@ class MetadataView:
     def has_changed(self) -> bool:
         """True at the first call. Costs a writer no system call, a reader one per directory."""
         if not self._store.writable and (now := monotonic()) - self._checked_at >= self._max_age:
-            self._store._look_again()
+            self._store._follow_writer()
             self._checked_at = now
         before, self._version = self._version, self._store._catalog.version
         return self._version != before

@@ -1,10 +1,10 @@
-"""The log cleaner: of every key, the latest record stays.
+"""The log cleaner: it keeps the latest record of each key.
 
 Modules:
 
-- cleaner: Compaction of one log: of every key the latest record stays (Kafka's Cleaner)
-- policy: What the cleaner may touch, and how its output is cut: Kafka's rules, decided here
-- threads: Compaction in the background: threads that take the dirtiest log, again and again
+- cleaner: Compacts one log: keeps the latest record of each key (Kafka's Cleaner)
+- policy: Which segments the cleaner may clean and how it groups them: Kafka's rules without I/O
+- threads: The cleaner threads: each repeatedly compacts the dirtiest log
 
 Both passes are native: ``_native/compaction`` has the offset map, the key indexer and the record
 filter, which sets the delete horizon of tombstones.

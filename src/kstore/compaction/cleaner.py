@@ -1,8 +1,9 @@
-"""Compaction of one log: of every key the latest record stays (Kafka's Cleaner).
+"""Compacts one log: keeps the latest record of each key (Kafka's Cleaner).
 
-Two passes over sealed segments. The first puts the latest offset of each key of the dirty part
-into a map of bounded memory; the second copies, group by group, what stays into a new segment,
-which is swapped in at once. A map that is full ends the dirty part there; another round follows.
+A round makes two passes over sealed segments. The first puts the latest offset of each key of the
+dirty section into a map of bounded memory. The second copies the retained records of each group of
+segments into a new segment and swaps it in at once. If the map is full before the end of the dirty
+section, the round ends there and another one follows.
 """
 
 import math
@@ -51,22 +52,22 @@ if TYPE_CHECKING:
 BUFFER_SIZE = 1 << 19  # bytes read at a time, and written
 LOAD_FACTOR = 0.9
 NO_LIMIT = math.inf
-_LONGEST_SLEEP = 0.1  # seconds between two looks whether the compaction is still wanted
-_ASK, _FULL = 1, 2  # what a pass answers besides 0, the end of the bytes
+_LONGEST_SLEEP = 0.1  # seconds between two checks whether the compaction is to end
+_ASK, _FULL = 1, 2  # events of a pass besides 0, the end of the bytes
 
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompactionReport:
-    """What a compaction did. Bytes and segments are those that were written anew. Immutable."""
+    """The result of a compaction. Bytes and segments count the rewritten segments. Immutable."""
 
     first_dirty_offset: int
     end_offset: int  # below it everything is compacted: the next first dirty offset
-    passes: int = 0  # how often the key map was filled; 0: nothing was dirty
-    keys: int = 0  # the most that were in the map
-    map_memory: int = 0  # bytes of the map and the marks beside it
-    records_read: int = 0  # each once, however many rounds there were
+    passes: int = 0  # rounds: how often the key map was filled; 0: nothing was dirty
+    keys: int = 0  # the largest number of keys in the map
+    map_memory: int = 0  # bytes of the map and its marks
+    records_read: int = 0  # each counted once, however many rounds read it
     records_kept: int = 0
     records_without_key: int = 0  # dropped: a compacted log cannot keep them
     bytes_before: int = 0
@@ -77,7 +78,7 @@ class CompactionReport:
 
 
 class Throttle:
-    """Lets bytes pass at a rate, by sleeping after them. Threads may share one, and its rate."""
+    """Limits a byte rate by sleeping after each chunk. Threads that share one share its rate."""
 
     def __init__(
         self,
@@ -93,24 +94,24 @@ class Throttle:
         self._lock = threading.Lock()
 
     def passed(self, size: int, check: Callable[[], None] = lambda: None) -> None:
-        """Sleep until so many bytes are due; ``check`` is called meanwhile and may raise."""
+        """Account for ``size`` bytes and sleep to keep the rate; ``check`` may raise meanwhile."""
         if self._rate == math.inf:
             return
         with self._lock:
             until = self._free_at = max(self._free_at, self._clock()) + size / self._rate
-        # Shorter sleeps are not worth a system call; longer ones would keep a store from closing.
+        # A shorter sleep is not worth a system call; a longer one would delay a store's close.
         while (left := until - self._clock()) > 0.001:
             check()
             self._sleep(min(left, _LONGEST_SLEEP))
 
 
 def facts_of(log: "Log", files: Files) -> list[CleanSegment]:
-    """What the rules look at, oldest segment first."""
+    """The facts that the policy reads, oldest segment first."""
     return _facts_and_next_offsets(log, files)[0]
 
 
 def _facts_and_next_offsets(log: "Log", files: Files) -> tuple[list[CleanSegment], dict[int, int]]:
-    """Both of the same segments: a truncation may come between two looks at the log."""
+    """Both from one list of segments: a truncation may come between two reads of the list."""
     return log._source.on_current_segments(
         lambda segments: (
             [_facts_of(log, files, view) for view in segments.views],
@@ -136,7 +137,7 @@ def _facts_of(log: "Log", files: Files, view: SegmentView) -> CleanSegment:
 
 
 def range_of(log: "Log", facts: Sequence[CleanSegment], files: Files, now: int) -> CleanableRange:
-    """Which offsets of a log may be cleaned now."""
+    """The offsets of a log that may be cleaned now."""
     return cleanable_range(
         facts,
         log.config,
@@ -164,28 +165,28 @@ def compact(
     check: Callable[[], None] = lambda: None,
     rounds: int | None = None,
 ) -> CompactionReport:
-    """Clean what may be cleaned, round after round until all is, or as many rounds as said.
+    """Clean the cleanable segments, in rounds, until all are clean or ``rounds`` are done.
 
     Parameters
     ----------
     dedupe_buffer_size, load_factor
-        Bytes of the key map (24 a key), and which part of it may be used. Where the keys do not
-        fit the log is cleaned in several rounds.
+        Bytes of the key map (24 a key), and the fraction of it that may be used. If the keys do
+        not fit, the log is cleaned in several rounds.
     max_bytes_per_second
-        Of what is read and written together.
+        Limit of bytes read plus bytes written.
     throttle
-        Instead of it: one that several compactions share.
+        Instead of this limit: a throttle that several compactions share.
     progress
-        Called with bytes done and bytes in all, of each round.
+        Called with bytes done and bytes in total of each round.
     check
-        Called between pieces; may raise to end it. What was swapped in by then stays.
+        Called between chunks; may raise to end the compaction. Segments swapped in so far stay.
 
     Raises
     ------
     PolicyViolationError
         The topic's ``cleanup.policy`` lacks ``compact``.
     CorruptRecordError
-        A batch is damaged; its segment and all later ones stay as they were.
+        A batch is corrupt; its segment and all later ones stay as they were.
     CompactionAbandonedError
         The log was truncated meanwhile, or is being moved to another directory.
     StorageError
@@ -203,14 +204,14 @@ def compact(
         while rounds is None or rounds > 0:
             rounds = None if rounds is None else rounds - 1
             writer.replacer.check_cleaning()
-            views = log.segments.views  # before the plan: what changes after it is found out
+            views = log.segments.views  # before the plan, so that a later change is detected
             plan = plan_round(log, writer, files)
             if report is None:
                 dirty = plan.cleanable.first_dirty_offset
                 report = CompactionReport(first_dirty_offset=dirty, end_offset=dirty)
             if plan.is_empty:
                 break
-            output = _InPlace(log, writer, files, check, views)
+            output = _SwapIntoLog(log, writer, files, check, views)
             keys = OffsetMap(dedupe_buffer_size, load_factor, os.urandom(16))
             report = add_rounds(report, Round(plan, files, output, throttle, progress).run(keys))
             write_cleaner_offset(files, log.path, (log.topic, log.partition), report.end_offset)
@@ -218,25 +219,26 @@ def compact(
     return replace(report, seconds=time.perf_counter() - started)
 
 
-def add_rounds(one: CompactionReport, other: CompactionReport) -> CompactionReport:
-    """Two rounds as one; the later one wrote the earlier's output anew."""
+def add_rounds(first: CompactionReport, second: CompactionReport) -> CompactionReport:
+    """The report of two consecutive rounds; the second rewrote the output of the first."""
     return replace(
-        other,
-        first_dirty_offset=one.first_dirty_offset,
-        passes=one.passes + other.passes,
-        keys=max(one.keys, other.keys),
-        map_memory=max(one.map_memory, other.map_memory),
-        records_read=one.records_read + other.records_read - one.records_kept,
-        records_kept=other.records_kept,
-        records_without_key=one.records_without_key + other.records_without_key,
-        bytes_before=one.bytes_before + max(other.bytes_before - one.bytes_after, 0),
-        segments_before=one.segments_before + max(other.segments_before - one.segments_after, 0),
+        second,
+        first_dirty_offset=first.first_dirty_offset,
+        passes=first.passes + second.passes,
+        keys=max(first.keys, second.keys),
+        map_memory=max(first.map_memory, second.map_memory),
+        records_read=first.records_read + second.records_read - first.records_kept,
+        records_kept=second.records_kept,
+        records_without_key=first.records_without_key + second.records_without_key,
+        bytes_before=first.bytes_before + max(second.bytes_before - first.bytes_after, 0),
+        segments_before=first.segments_before
+        + max(second.segments_before - first.segments_after, 0),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class RoundPlan:
-    """All that one round has to know of its log; another process may do it."""
+    """The input of one round, complete, so that another process may run it."""
 
     path: str
     config: LogConfig
@@ -244,13 +246,13 @@ class RoundPlan:
     next_offsets: dict[int, int]  # by base offset
     cleanable: CleanableRange
     now: int
-    aborted: tuple[AbortedTransaction, ...]  # up to the end of what is cleanable
-    last_epochs: dict[int, int]  # of producers without a batch in the log
-    last_offsets: dict[int, int]  # of the last batch of the others
+    aborted: tuple[AbortedTransaction, ...]  # up to the first uncleanable offset
+    last_epochs: dict[int, int]  # by producer id, of producers without a batch in the log
+    last_offsets: dict[int, int]  # by producer id, the last batch's offset of all others
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is to be cleaned."""
+        """Whether the log has nothing to clean."""
         cleanable = self.cleanable
         nothing = cleanable.first_dirty_offset >= cleanable.first_uncleanable_offset
         return nothing or cleanable.cleanable_bytes == 0
@@ -262,11 +264,11 @@ class RoundPlan:
 
     def aborted_in(self, start: int, stop: int) -> list[AbortedTransaction]:
         """As Log.aborted_transactions."""
-        return [e for e in self.aborted if e.last_offset >= start and e.first_offset < stop]
+        return [a for a in self.aborted if a.last_offset >= start and a.first_offset < stop]
 
 
 def plan_round(log: "Log", writer: "LogWriter", files: Files) -> RoundPlan:
-    """What the next round has to do now. The caller holds ``writer.state.cleaning``."""
+    """Plan the next round. The caller holds ``writer.state.cleaning``."""
     now = writer.state.now_ms()
     facts, next_offsets = _facts_and_next_offsets(log, files)
     cleanable = range_of(log, facts, files, now)
@@ -292,31 +294,31 @@ def plan_round(log: "Log", writer: "LogWriter", files: Files) -> RoundPlan:
 
 
 class RoundOutput(ABC):
-    """Where the new segments of a round go."""
+    """The destination of the new segments of a round."""
 
     @abstractmethod
     def check(self) -> None:
-        """Asked between pieces; may raise to end the round."""
+        """Called between chunks; may raise to end the round."""
 
     @abstractmethod
     def new(self, base_offset: int) -> CleanedSegment:
-        """A segment to be written, not yet begun."""
+        """A new segment for the round to write; the round calls its ``begin``."""
 
     @abstractmethod
     def put(self, cleaned: CleanedSegment, base_offsets: Sequence[int]) -> None:
-        """Take a finished segment that stands for those of these base offsets."""
+        """Accept a finished segment, which replaces those with these base offsets."""
 
     @abstractmethod
     def abandon(self, cleaned: CleanedSegment) -> None:
-        """Remove one that will not be finished, or was not taken."""
+        """Remove a segment that stays unfinished or that ``put`` did not accept."""
 
     @abstractmethod
     def judge(self, base_offset: int, error: Exception) -> None:
-        """A segment could not be read: raise what says why, or nothing."""
+        """Called if a segment cannot be read: may raise an error that says more than this one."""
 
 
-class _InPlace(RoundOutput):
-    """Swapped into the log at once."""
+class _SwapIntoLog(RoundOutput):
+    """Swaps each new segment into the log at once."""
 
     def __init__(
         self,
@@ -349,11 +351,11 @@ class _InPlace(RoundOutput):
         self._writer.replacer.abandon(cleaned)
 
     def judge(self, base_offset: int, error: Exception) -> None:
-        """A file that is gone, or another, is no damage where its segment left the log."""
+        """Raise CompactionAbandonedError if the segment has left the log: that is no damage."""
         view = self._view(base_offset)
-        if not any(view is each for each in self._log.segments.views):
+        if not any(view is current for current in self._log.segments.views):
             raise CompactionAbandonedError(
-                "the log was shortened while it was compacted", path=self._log.path
+                "the log was truncated while it was compacted", path=self._log.path
             ) from error
 
     def _view(self, base_offset: int) -> SegmentView:
@@ -367,7 +369,7 @@ class _InPlace(RoundOutput):
 
 
 class Round:
-    """One filling of the map, and the segments up to where it got."""
+    """One filling of the key map, and the cleaning of the segments that it covers."""
 
     def __init__(
         self,
@@ -381,8 +383,8 @@ class Round:
         self._files = files
         self._output = output
         self._config = plan.config
-        self._facts = {each.base_offset: each for each in plan.facts}
-        self._views = {each.base_offset: plan.view(each) for each in plan.facts}
+        self._facts = {segment.base_offset: segment for segment in plan.facts}
+        self._views = {segment.base_offset: plan.view(segment) for segment in plan.facts}
         self._dirty = plan.cleanable.first_dirty_offset
         self._stop = plan.cleanable.first_uncleanable_offset
         self._now = plan.now
@@ -391,15 +393,18 @@ class Round:
         self._buffer = memoryview(bytearray(BUFFER_SIZE))
         self._done = 0
         self._total = plan.cleanable.clean_bytes + 2 * plan.cleanable.cleanable_bytes
-        clean = [each for each in plan.facts if each.base_offset < self._dirty]
-        # Below this age tombstones of v0 and v1 go: they cannot carry a horizon of their own.
-        self._old_horizon = clean[-1].modified_ms - self._config.delete_retention_ms if clean else 0
+        clean = [segment for segment in plan.facts if segment.base_offset < self._dirty]
+        # Segments modified up to this time lose their tombstones of v0 and v1, which cannot carry
+        # a delete horizon of their own.
+        self._legacy_delete_horizon = (
+            clean[-1].modified_ms - self._config.delete_retention_ms if clean else 0
+        )
 
     def run(self, keys: OffsetMap) -> CompactionReport:
         end, without_key = self._index(keys)
         if end <= self._dirty:
             raise InvalidConfigError(
-                f"the key map holds {keys.limit} keys, not even those of one batch: raise "
+                f"the key map holds {keys.limit} keys, fewer than one batch has: raise "
                 "log.cleaner.dedupe.buffer.size"
             )
         return self._rewrite(keys, end, without_key)
@@ -407,7 +412,8 @@ class Round:
     # --- the first pass ---------------------------------------------------------------------
 
     def _index(self, keys: OffsetMap) -> tuple[int, int]:
-        """Fill the map: the offset up to which the dirty part is in it, and keyless records."""
+        """Fill the map; returns the offset up to which it covers the dirty section, and the number
+        of records without a key."""
         indexer = KeyIndexer(keys, self._dirty, decompress)
         transactions = CleanedTransactions()
         transactions.add(self._plan.aborted_in(self._dirty, self._stop))
@@ -415,7 +421,7 @@ class Round:
         def decide() -> int:
             producer, last = indexer.producer_id, indexer.batch_last_offset
             if indexer.is_control:
-                transactions.ends_nothing(producer, last, indexer.control_type)
+                transactions.is_removable_marker(producer, last, indexer.control_type)
                 return indexer.skip()
             if transactions.is_aborted(producer, last, transactional=True):
                 return indexer.skip()
@@ -437,7 +443,7 @@ class Round:
     # --- the second pass --------------------------------------------------------------------
 
     def _rewrite(self, keys: OffsetMap, end: int, without_key: int) -> CompactionReport:
-        chosen = RecordFilter(
+        record_filter = RecordFilter(
             keys,
             first_dirty=self._dirty,
             latest=end - 1,
@@ -454,18 +460,18 @@ class Round:
         groups = group_segments(facts, self._config, self._stop)
         written = 0
         for group in groups:
-            views = [self._views[each.base_offset] for each in group]
-            written += self._clean_group(chosen, transactions, group, views)
+            views = [self._views[segment.base_offset] for segment in group]
+            written += self._clean_group(record_filter, transactions, group, views)
         return CompactionReport(
             first_dirty_offset=self._dirty,
             end_offset=end,
             passes=1,
             keys=len(keys),
-            map_memory=keys.memory + chosen.memory,
-            records_read=chosen.records,
-            records_kept=chosen.records_kept,
-            records_without_key=without_key + chosen.invalid,
-            bytes_before=sum(each.size for each in facts),
+            map_memory=keys.memory + record_filter.memory,
+            records_read=record_filter.records,
+            records_kept=record_filter.records_kept,
+            records_without_key=without_key + record_filter.invalid,
+            bytes_before=sum(segment.size for segment in facts),
             bytes_after=written,
             segments_before=len(facts),
             segments_after=len(groups),
@@ -473,43 +479,46 @@ class Round:
 
     def _clean_group(
         self,
-        chosen: RecordFilter,
+        record_filter: RecordFilter,
         transactions: CleanedTransactions,
         group: Sequence[CleanSegment],
         views: Sequence[SegmentView],
     ) -> int:
-        """Clean segments into one and swap it in; returns its size."""
+        """Clean a group of segments into one and hand it to the output; returns its size."""
         cleaned = self._output.new(group[0].base_offset)
         try:
             cleaned.begin()
-            for each, view in zip(group, views, strict=True):
-                chosen.begin_segment(
-                    view.path, view.base_offset, each.modified_ms > self._old_horizon
+            for segment, view in zip(group, views, strict=True):
+                keeps_tombstones = segment.modified_ms > self._legacy_delete_horizon
+                record_filter.begin_segment(view.path, view.base_offset, keeps_tombstones)
+                self._walk(
+                    record_filter, view, lambda: self._decide(record_filter, transactions), cleaned
                 )
-                self._walk(chosen, view, lambda: self._decide(chosen, transactions), cleaned)
             aborted, transactions.written = transactions.written, []
             modified_ns = self._modified_ns(views[-1])
             cleaned.finish(aborted, views[-1].next_offset, modified_ns, self._config)
-            self._output.put(cleaned, [each.base_offset for each in group])
+            self._output.put(cleaned, [segment.base_offset for segment in group])
         except BaseException:
-            chosen.clear_output()
+            record_filter.clear_output()
             self._output.abandon(cleaned)
             raise
         return cleaned.size
 
-    def _decide(self, chosen: RecordFilter, transactions: CleanedTransactions) -> int:
-        """What becomes of a marker, or of a batch in a transaction (checkBatchRetention)."""
-        producer, last = chosen.producer_id, chosen.batch_last_offset
-        if chosen.is_control:
-            gone = transactions.ends_nothing(producer, last, chosen.control_type)
-            discard = gone and 0 <= chosen.delete_horizon <= self._now
-            needed = self._plan.last_epochs.get(producer) == chosen.producer_epoch
+    def _decide(self, record_filter: RecordFilter, transactions: CleanedTransactions) -> int:
+        """Decide about a marker, or a batch of a transaction (Kafka's checkBatchRetention)."""
+        producer, last = record_filter.producer_id, record_filter.batch_last_offset
+        if record_filter.is_control:
+            is_removable = transactions.is_removable_marker(
+                producer, last, record_filter.control_type
+            )
+            is_discarded = is_removable and 0 <= record_filter.delete_horizon <= self._now
+            keeps_header = self._plan.last_epochs.get(producer) == record_filter.producer_epoch
         else:
-            gone = False
-            discard = transactions.is_aborted(producer, last, transactional=True)
-            needed = False
-        needed = needed or self._plan.last_offsets.get(producer) == last
-        return chosen.decide(discard, needed, gone)
+            is_removable = False
+            is_discarded = transactions.is_aborted(producer, last, transactional=True)
+            keeps_header = False
+        keeps_header = keeps_header or self._plan.last_offsets.get(producer) == last
+        return record_filter.decide(is_discarded, keeps_header, is_removable)
 
     # --- reading and writing ----------------------------------------------------------------
 
@@ -520,7 +529,7 @@ class Round:
         decide: Callable[[], int],
         cleaned: CleanedSegment | None = None,
     ) -> bool:
-        """Lead a pass over a segment; False where the map was full before its end."""
+        """Run a pass over a segment; False if the map was full before its end."""
         fd = self._open(view)
         try:
             position = 0
@@ -542,9 +551,9 @@ class Round:
                     self._output.judge(view.base_offset, error)
                     raise
                 position += walk.consumed
-                self._pass(walk.consumed)
+                self._count_read(walk.consumed)
                 if cleaned is not None and isinstance(walk, RecordFilter):
-                    self._put_out(walk, cleaned)
+                    self._write_output(walk, cleaned)
         finally:
             walk.detach()
             self._files.close(fd)
@@ -564,27 +573,27 @@ class Round:
             self._output.judge(view.base_offset, error)
             raise
 
-    def _pass(self, size: int) -> None:
+    def _count_read(self, size: int) -> None:
         self._throttle.passed(size, self._output.check)
         self._done += size
         if self._progress is not None:
             self._progress(min(self._done, self._total), self._total)
 
-    def _put_out(self, chosen: RecordFilter, cleaned: CleanedSegment) -> None:
-        size = chosen.output_size
+    def _write_output(self, record_filter: RecordFilter, cleaned: CleanedSegment) -> None:
+        size = record_filter.output_size
         if size:
-            cleaned.write(chosen.output())
-            chosen.clear_output()
+            cleaned.write(record_filter.output())
+            record_filter.clear_output()
             self._throttle.passed(size, self._output.check)
 
     def _grow(self, walk: BatchWalk, view: SegmentView, position: int, size: int) -> None:
-        """Make room for a batch that is larger than the buffer; it has to be there."""
+        """Enlarge the buffer for a large batch; raises CorruptRecordError if it is incomplete."""
         wanted = walk.wanted
         if wanted <= size or wanted > view.size - position:
             raise CorruptRecordError(
-                f"a batch of {wanted} bytes, of which {view.size - position} are there"
+                f"a batch of {wanted} bytes, but the segment ends after {view.size - position}"
                 if wanted
-                else "the bytes are not a whole batch",
+                else "the bytes are not a complete batch",
                 path=view.path,
                 position=position,
             )

@@ -1,7 +1,7 @@
-"""What the cleaner may touch, and how its output is cut: Kafka's rules, decided here.
+"""Which segments the cleaner may clean and how it groups them: Kafka's rules without I/O.
 
-Pure functions over facts; nothing is touched and the clock is a parameter. The rules are those
-of LogCleanerManager.cleanableOffsets, LogToClean, Cleaner.groupSegmentsBySize and
+Pure functions over facts; the clock is a parameter. The rules are those of
+LogCleanerManager.cleanableOffsets, LogToClean, Cleaner.groupSegmentsBySize and
 CleanedTransactionMetadata.
 """
 
@@ -18,27 +18,27 @@ ABORT, COMMIT = 0, 1  # of a control batch
 
 
 class CleanSegment(NamedTuple):
-    """What a decision needs to know of one segment."""
+    """The facts about one segment that the policy needs."""
 
     base_offset: int
     size: int  # bytes of the log file
     index_size: int  # bytes of used entries
     time_index_size: int
-    largest_timestamp: int  # ms; the file's modification time where it has none (Kafka)
+    largest_timestamp: int  # ms; the file's modification time if no record has one (as Kafka)
     first_timestamp: int  # largest timestamp of the first batch, -1 if none
     modified_ms: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CleanableRange:
-    """What of a log may be cleaned now. Offsets: [first_dirty, first_uncleanable)."""
+    """The offsets of a log that may be cleaned: [first_dirty_offset, first_uncleanable_offset)."""
 
     first_dirty_offset: int
     first_uncleanable_offset: int  # always a segment's base offset, or first_dirty_offset
-    reset: bool  # the checkpoint was of no use, and is to be written anew
+    reset: bool  # the checkpointed offset is outside the log, and must be rewritten
     clean_bytes: int
     cleanable_bytes: int
-    due: bool  # max.compaction.lag.ms is over
+    due: bool  # a dirty record is older than max.compaction.lag.ms
 
     @property
     def dirty_ratio(self) -> float:
@@ -46,7 +46,7 @@ class CleanableRange:
         return self.cleanable_bytes / total if total else 0.0
 
     def eligible(self, config: LogConfig) -> bool:
-        """Whether the cleaner takes it by itself."""
+        """Whether the cleaner threads may pick the log."""
         return self.dirty_ratio > config.min_cleanable_dirty_ratio or (
             self.due and self.cleanable_bytes > 0
         )
@@ -62,15 +62,15 @@ def cleanable_range(
     last_stable_offset: int,
     now_ms: int,
 ) -> CleanableRange:
-    """Which offsets of a log may be cleaned.
+    """The offsets of a log that may be cleaned.
 
     Parameters
     ----------
     segments
         All segments by base offset; the last is the active one.
     checkpoint
-        The first dirty offset by ``cleaner-offset-checkpoint``, None without an entry. Outside
-        the log it counts as the log start.
+        The first dirty offset by ``cleaner-offset-checkpoint``, None without an entry. An offset
+        outside the log is reset to the log start.
     now_ms
         The wall clock, ms since 1970.
     """
@@ -85,32 +85,37 @@ def cleanable_range(
         young = now_ms - config.min_compaction_lag_ms
         limit = min(
             limit,
-            next((each.base_offset for each in dirty if each.largest_timestamp > young), limit),
+            next(
+                (segment.base_offset for segment in dirty if segment.largest_timestamp > young),
+                limit,
+            ),
         )
     limit = max(first_dirty, limit)
-    # Rounded down to a segment's base: what is cleaned is whole segments.
+    # Rounded down to a segment's base offset: only complete segments are cleaned.
     unclean = _sealed_from(segments, limit)
     uncleanable = unclean[0].base_offset if unclean else active.base_offset
     begin = min(first_dirty, uncleanable)
-    cleanable = [each for each in _from(segments, begin) if each.base_offset < uncleanable]
-    started = [each.first_timestamp for each in dirty if each.first_timestamp > 0]
+    cleanable = [segment for segment in _from(segments, begin) if segment.base_offset < uncleanable]
+    first_timestamps = [segment.first_timestamp for segment in dirty if segment.first_timestamp > 0]
     return CleanableRange(
         first_dirty_offset=first_dirty,
         first_uncleanable_offset=max(uncleanable, first_dirty),
         reset=reset,
-        clean_bytes=sum(each.size for each in segments if each.base_offset < first_dirty),
-        cleanable_bytes=sum(each.size for each in cleanable),
-        due=bool(started) and min(started) < now_ms - config.max_compaction_lag_ms,
+        clean_bytes=sum(segment.size for segment in segments if segment.base_offset < first_dirty),
+        cleanable_bytes=sum(segment.size for segment in cleanable),
+        due=(
+            bool(first_timestamps) and min(first_timestamps) < now_ms - config.max_compaction_lag_ms
+        ),
     )
 
 
 def _sealed_from(segments: Sequence[CleanSegment], offset: int) -> Sequence[CleanSegment]:
-    """Kafka's nonActiveLogSegmentsFrom: none where the active segment holds the offset."""
+    """Kafka's nonActiveLogSegmentsFrom: empty if the active segment contains the offset."""
     return () if offset >= segments[-1].base_offset else _from(segments[:-1], offset)
 
 
 def _from(segments: Sequence[CleanSegment], offset: int) -> Sequence[CleanSegment]:
-    """The segments from the one that holds an offset on."""
+    """The segments from the one that contains the offset on."""
     first = 0
     while first + 1 < len(segments) and segments[first + 1].base_offset <= offset:
         first += 1
@@ -120,14 +125,14 @@ def _from(segments: Sequence[CleanSegment], offset: int) -> Sequence[CleanSegmen
 def group_segments(
     segments: Sequence[CleanSegment], config: LogConfig, first_uncleanable_offset: int
 ) -> list[list[CleanSegment]]:
-    """Runs of segments that become one segment each; small ones are put together.
+    """Groups of consecutive segments, each to become one segment, so that small ones merge.
 
-    By their sizes before cleaning, as in Kafka: log, indexes, and the offsets that an index
-    entry can hold.
+    As in Kafka, the sizes before cleaning decide: of the log, of the indexes, and the range of
+    offsets that an index entry can hold.
     """
     groups: list[list[CleanSegment]] = []
     size = index_size = time_index_size = 0  # of the last group
-    for number, each in enumerate(segments):
+    for number, segment in enumerate(segments):
         group = groups[-1] if groups else []
         following = (
             segments[number + 1].base_offset
@@ -136,41 +141,41 @@ def group_segments(
         )
         if (
             group
-            and size + each.size <= config.segment_bytes
-            and index_size + each.index_size <= config.segment_index_bytes
-            and time_index_size + each.time_index_size <= config.segment_index_bytes
-            and (each.size == 0 or following - 1 - group[0].base_offset <= INT32_MAX)
+            and size + segment.size <= config.segment_bytes
+            and index_size + segment.index_size <= config.segment_index_bytes
+            and time_index_size + segment.time_index_size <= config.segment_index_bytes
+            and (segment.size == 0 or following - 1 - group[0].base_offset <= INT32_MAX)
         ):
-            group.append(each)
+            group.append(segment)
         else:
-            groups.append([each])
+            groups.append([segment])
             size = index_size = time_index_size = 0
-        size += each.size
-        index_size += each.index_size
-        time_index_size += each.time_index_size
+        size += segment.size
+        index_size += segment.index_size
+        time_index_size += segment.time_index_size
     return groups
 
 
 @dataclass(slots=True)
 class CleanedTransactions:
-    """Which batches belong to an aborted transaction, while a cleaner walks a log in order.
+    """Which batches belong to an aborted transaction, while a pass reads a log in order.
 
-    ``written`` collects the aborted transactions that the new segment's index has to name: those
-    of which a batch was met, though it goes now.
+    ``written`` collects the entries of the new segment's transaction index: the aborted
+    transactions of which the pass has met a batch, even if it removes that batch.
     """
 
     written: list[AbortedTransaction] = field(default_factory=list)
     _waiting: list[tuple[int, int, AbortedTransaction]] = field(default_factory=list)
     _aborted: dict[int, AbortedTransaction] = field(default_factory=dict)
-    _met: set[int] = field(default_factory=set)  # producers of aborted ones, a batch was met
+    _met: set[int] = field(default_factory=set)  # producers with a met batch of an aborted one
     _committed: set[int] = field(default_factory=set)
     _count: int = 0
 
     def add(self, aborted: Iterable[AbortedTransaction]) -> None:
-        """Transactions of the segments that come next; one may be named more than once."""
-        for each in aborted:
+        """Add aborted transactions of the next segments; the same one may be added twice."""
+        for transaction in aborted:
             self._count += 1
-            heapq.heappush(self._waiting, (each.first_offset, self._count, each))
+            heapq.heappush(self._waiting, (transaction.first_offset, self._count, transaction))
 
     def is_aborted(self, producer_id: int, last_offset: int, *, transactional: bool) -> bool:
         """Whether a batch of records belongs to an aborted transaction (onBatchRead)."""
@@ -183,12 +188,16 @@ class CleanedTransactions:
         self._committed.add(producer_id)
         return False
 
-    def ends_nothing(self, producer_id: int, last_offset: int, kind: int | None) -> bool:
-        """Whether a marker may go: no batch of its transaction is left (onControlBatchRead)."""
+    def is_removable_marker(self, producer_id: int, last_offset: int, kind: int | None) -> bool:
+        """Whether no batch of a marker's transaction is left (Kafka's onControlBatchRead).
+
+        ``kind`` is None for a control batch without records.
+        """
         self._begin_up_to(last_offset)
         if kind is None and producer_id in self._committed:
-            # Emptied elsewhere, before the records came here: by this batch alone it is known
-            # that they were not committed. It stays until they are gone.
+            # Another cleaner emptied the marker before the records were replicated to this log:
+            # this batch is the only evidence that they were not committed, so it stays until the
+            # records are removed.
             self._committed.discard(producer_id)
             return False
         if kind is None and producer_id not in self._aborted:  # cleaned before
@@ -201,9 +210,9 @@ class CleanedTransactions:
             self.written.append(transaction)
             return False
         if kind == COMMIT:
-            known = producer_id in self._committed
+            has_batches = producer_id in self._committed
             self._committed.discard(producer_id)
-            return not known
+            return not has_batches
         return False
 
     def _begin_up_to(self, offset: int) -> None:

@@ -1,15 +1,14 @@
-"""Compaction in the background: threads that take the dirtiest log, again and again.
+"""The cleaner threads: each repeatedly compacts the dirtiest log.
 
-Kafka's LogCleaner and LogCleanerManager. Only topics whose own settings have
-``cleanup.policy=compact`` are looked at.
+Kafka's LogCleaner and LogCleanerManager. The threads compact only topics whose own settings have
+``cleanup.policy=compact``.
 
-A log whose compaction failed is retried after ``log.cleaner.backoff.ms`` when the error is a
-transient one (:func:`is_lasting`). A missing file, a failing disk, a missing permission and a
-read-only file system are transient for a few tries, and lasting if nothing has changed by then.
-After a lasting error (a corrupt batch, say) the
-partition is *uncleanable*, as in Kafka (KIP-346): it is left alone until the cause of the error is
-removed, by a truncation, retention, other settings or other bytes, or until the store is opened
-again.
+After a transient error (:func:`is_lasting`) the compaction of a log is retried after
+``log.cleaner.backoff.ms``. A missing file, an I/O error, a missing permission and a read-only file
+system are transient for a few attempts, and lasting if nothing has changed by then. After a
+lasting error, such as a corrupt batch, the partition is *uncleanable*, as in Kafka (KIP-346): the
+cleaner skips it until a truncation, retention, a change of settings or of bytes may have removed
+the cause, or until the store is opened again.
 """
 
 import errno
@@ -18,6 +17,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable
 from functools import partial
+from operator import itemgetter
 from time import monotonic, time_ns
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger("kstore")
 _COMPACTION = "compaction"  # in reports of failures
-# Transient for _TRIES tries: a file is missing, the disk fails, or nothing may be written.
+# Transient for _MAX_ATTEMPTS: a missing file, an I/O error, no permission, a read-only disk.
 _MAY_BE_LASTING = (errno.ENOENT, errno.EIO, errno.EACCES, errno.EPERM, errno.EROFS)
-_TRIES = 5  # with the same settings, log start and segments
-_SHORTEST_BACKOFF = 1.0  # seconds before a log is retried whose compaction failed
+_MAX_ATTEMPTS = 5  # with the same settings, log start and segments
+_SHORTEST_BACKOFF = 1.0  # seconds before the compaction of a log is retried
 
 PartitionKey = tuple[str, int]
 
@@ -59,10 +59,10 @@ def is_lasting(error: Exception) -> bool:
 
     ===========================================================  =========
     full disk, no descriptors, interrupted: OSError                transient
-    missing file, I/O error, no permission, read-only file system  transient for a few tries
+    missing file, I/O error, no permission, read-only file system  transient for a few attempts
     no memory                                                      transient
     log closed, failed, deleted, truncated or moved meanwhile      transient
-    settings without ``compact`` since                             transient
+    ``compact`` was removed from the settings                      transient
     corrupt batch, index or metadata; recovery needed              lasting
     key map too small for one batch                                lasting
     anything else                                                  lasting
@@ -89,32 +89,32 @@ class CleanerThread(Scheduler):
 
 
 class LogCleaner:
-    """The cleaner threads of one store. Started by the first ``wake`` that finds work.
+    """The cleaner threads of one store; ``wake`` starts them once a topic is compacted.
 
-    Thread safe. Holds the manager weakly: it does not keep a store alive that nobody else holds.
+    Thread safe. Holds the manager weakly, so that an unreferenced store can be collected.
     """
 
     def __init__(self, manager: "LogManager", files: Files) -> None:
         self._manager = weakref.ref(manager)
         self._files = files
         rate = manager.config.log_cleaner_io_max_bytes_per_second
-        self._throttle = cleaner.Throttle(rate)  # of all threads together, as Kafka's
+        self._throttle = cleaner.Throttle(rate)  # shared by all threads, as in Kafka
         self._lock = threading.Lock()
         self._threads: list[CleanerThread] = []
         self._busy: set[PartitionKey] = set()
         self._retry_at: dict[PartitionKey, float] = {}  # after a transient error
-        self._tries: dict[PartitionKey, tuple[object, int]] = {}  # what has not changed since
+        self._attempts: dict[PartitionKey, tuple[object, int]] = {}  # failed, by unchanged state
         self._uncleanable: dict[PartitionKey, _Uncleanable] = {}
         self._stopping = False
 
     def wake(self) -> None:
-        """Look for work now; the threads begin with the first topic that is to be compacted."""
+        """Check for logs to compact now; starts the threads if a topic is compacted."""
         manager = self._manager()
         if manager is None:
             return
-        wanted = _compacted(manager)
-        self._forget(manager, lambda key: key not in wanted)
-        if not wanted:
+        compacted = _compacted(manager)
+        self._forget(manager, lambda key: key not in compacted)
+        if not compacted:
             return
         with self._lock:
             if not self._threads and not self._stopping:
@@ -128,14 +128,14 @@ class LogCleaner:
         for thread in self._threads:
             thread.wake()
 
-    def let_go(self) -> None:
-        """End the threads without waiting for them; takes no lock."""
+    def request_stop(self) -> None:
+        """Stop the threads without waiting for them; takes no lock."""
         self._stopping = True
         for thread in self._threads:
-            thread.let_go()
+            thread.request_stop()
 
     def stop(self) -> None:
-        """End the threads; a compaction under way is abandoned, and its log is as it was."""
+        """Stop the threads and wait; a running compaction is abandoned, its log stays as it is."""
         self._stopping = True
         for thread in self._threads:
             thread.stop()
@@ -143,57 +143,57 @@ class LogCleaner:
     # --- partitions that cannot be compacted ------------------------------------------------
 
     def load_uncleanable(self, directory: str, partitions: Iterable[PartitionKey]) -> None:
-        """Take over what the last writer of a log directory left; each is tried again."""
-        here = set(partitions)
+        """Load the uncleanable partitions that the last writer saved; each is retried once."""
+        present = set(partitions)
         try:
             found = read_uncleanable(self._files, directory)
         except (KStoreError, OSError) as error:
             _LOGGER.warning("%s", error)
             return
-        for each in found:
-            if each[:2] in here:
-                self._uncleanable[each[:2]] = _Uncleanable(each, None)
+        for partition in found:
+            if partition[:2] in present:
+                self._uncleanable[partition[:2]] = _Uncleanable(partition, None)
 
     @property
     def uncleanable(self) -> tuple[UncleanablePartition, ...]:
-        """The partitions that are left alone, and why, in order."""
+        """The partitions that the cleaner skips, with the reason, in order."""
         with self._lock:
-            return tuple(sorted(each.shown for each in self._uncleanable.values()))
+            return tuple(sorted(known.shown for known in self._uncleanable.values()))
 
     def forget_topic(self, topic: str) -> None:
-        """The topic was deleted: one of the same name starts from nothing."""
+        """The topic was deleted: a new topic of its name has no failures."""
         manager = self._manager()
         if manager is not None:
             self._forget(manager, lambda key: key[0] == topic)
 
-    def _forget(self, manager: "LogManager", is_over: Callable[[PartitionKey], bool]) -> None:
-        """Drop what is known of failures of these partitions."""
+    def _forget(self, manager: "LogManager", is_obsolete: Callable[[PartitionKey], bool]) -> None:
+        """Forget the failures of these partitions."""
         with self._lock:
-            over = [key for key in (*self._uncleanable, *self._retry_at) if is_over(key)]
-            for key in over:
+            obsolete = [key for key in (*self._uncleanable, *self._retry_at) if is_obsolete(key)]
+            for key in obsolete:
                 self._retry_at.pop(key, None)
-                self._tries.pop(key, None)
-            removed = [key for key in over if self._uncleanable.pop(key, None) is not None]
-        for key in over:
+                self._attempts.pop(key, None)
+            removed = [key for key in obsolete if self._uncleanable.pop(key, None) is not None]
+        for key in obsolete:
             manager.background.end(_COMPACTION, *key)
         if removed:
             self._save(manager)
 
-    def _is_left_alone(self, manager: "LogManager", key: PartitionKey) -> bool:
-        """Whether nothing has changed since the partition failed."""
+    def _is_skipped(self, manager: "LogManager", key: PartitionKey) -> bool:
+        """Whether it is too early for a retry, or nothing has changed since a lasting error."""
         if self._retry_at.get(key, 0.0) > monotonic():
             return True
         known = self._uncleanable.get(key)
         return (
             known is not None
-            and known.cause is not None
-            and known.cause == self._cause(manager, key, known.path)
+            and known.state is not None
+            and known.state == self._state_of(manager, key, known.path)
         )
 
-    def _cause(self, manager: "LogManager", key: PartitionKey, path: str | None) -> object:
-        """What has to change before an uncleanable partition is tried again.
+    def _state_of(self, manager: "LogManager", key: PartitionKey, path: str | None) -> object:
+        """What must change before an uncleanable partition is retried.
 
-        Its settings, its log start, the file that the error names, or else its segments.
+        Its settings, its log start, and the file that the error names, or else its segments.
         """
         config = manager.catalog.config(key[0])
         log = manager.logs.get(key)
@@ -208,7 +208,7 @@ class LogCleaner:
         return config, start, tuple((view.base_offset, view.path) for view in views)
 
     def _succeeded(self, manager: "LogManager", key: PartitionKey) -> None:
-        """The partition is compacted, or has nothing that is to be."""
+        """The partition was compacted, or has nothing to compact."""
         if key in self._uncleanable or key in self._retry_at:
             self._forget(manager, key.__eq__)
 
@@ -221,16 +221,18 @@ class LogCleaner:
         *,
         is_race: bool = False,
     ) -> None:
-        """Judge an error: a lost race is none, others are retried or make it uncleanable."""
+        """Handle an error: ignore a lost race, else retry later or mark as uncleanable."""
         if self._stopping:
             return
         backoff = manager.config.log_cleaner_backoff_ms / 1000
-        lost = is_race or isinstance(error, _LOST_RACES) or manager.is_gone(key, log)
-        lasting = not lost and (is_lasting(error) or self._is_tried_enough(manager, key, error))
+        is_race = is_race or isinstance(error, _LOST_RACES) or manager.is_gone(key, log)
+        lasting = not is_race and (
+            is_lasting(error) or self._has_exhausted_attempts(manager, key, error)
+        )
         if not lasting:
             with self._lock:
                 self._retry_at[key] = monotonic() + max(backoff, _SHORTEST_BACKOFF)
-        if lost:
+        if is_race:
             _LOGGER.info("%s-%d: compaction ended early: %s", *key, error)
             return
         if lasting:
@@ -242,37 +244,41 @@ class LogCleaner:
                 since = known.shown.since_ms
             shown = UncleanablePartition(*key, text, since)
             with self._lock:
-                self._uncleanable[key] = _Uncleanable(shown, self._cause(manager, key, path), path)
+                state = self._state_of(manager, key, path)
+                self._uncleanable[key] = _Uncleanable(shown, state, path)
             self._save(manager)
         manager.background.report(_COMPACTION, error, *key, is_lasting=lasting)
 
-    def _is_tried_enough(self, manager: "LogManager", key: PartitionKey, error: Exception) -> bool:
-        """Whether a file stays missing, or unreadable, while nothing of the log changes."""
+    def _has_exhausted_attempts(
+        self, manager: "LogManager", key: PartitionKey, error: Exception
+    ) -> bool:
+        """Whether the same I/O error was repeated often enough on an unchanged log."""
         if getattr(error, "errno", None) not in _MAY_BE_LASTING:
             return False
-        cause = self._cause(manager, key, None)
+        state = self._state_of(manager, key, None)
         with self._lock:
-            before, tries = self._tries.get(key, (None, 0))
-            tries = tries + 1 if before == cause else 1
-            self._tries[key] = cause, tries
-        return tries >= _TRIES
+            before, attempts = self._attempts.get(key, (None, 0))
+            attempts = attempts + 1 if before == state else 1
+            self._attempts[key] = state, attempts
+        return attempts >= _MAX_ATTEMPTS
 
     def _save(self, manager: "LogManager") -> None:
-        """Write the files by which other processes see what is uncleanable."""
-        found = self.uncleanable
+        """Write the files that show other processes the uncleanable partitions."""
+        uncleanable = self.uncleanable
         with manager.lock:
-            for place in manager.catalog.live:
-                here = tuple(
-                    each
-                    for each in found
-                    if manager.catalog.topics.get(each.topic, {}).get(each.partition) is place
+            topics = manager.catalog.topics
+            for log_dir in manager.catalog.live:
+                in_log_dir = tuple(
+                    entry
+                    for entry in uncleanable
+                    if topics.get(entry.topic, {}).get(entry.partition) is log_dir
                 )
-                write_uncleanable(place.files, place.path, here)
+                write_uncleanable(log_dir.files, log_dir.path, in_log_dir)
 
     # --- the work of a thread ---------------------------------------------------------------
 
     def _work(self) -> float | None:
-        """Clean one log; the seconds until it is worth looking again."""
+        """Clean one log; returns the seconds until the next check."""
         manager = self._manager()
         if manager is None or manager.closed or self._stopping:
             return None
@@ -290,14 +296,14 @@ class LogCleaner:
         return 0.0
 
     def grab_filthiest(self, manager: "LogManager") -> "Log | None":
-        """The log with the highest dirty ratio of those that are due, marked as taken.
+        """Mark the eligible log with the highest dirty ratio as busy and return it.
 
-        Kafka's grabFilthiestCompactedLog. Its ``_busy`` mark is the caller's to remove.
+        Kafka's grabFilthiestCompactedLog. The caller removes the log from ``_busy``.
         """
         found: list[tuple[float, Log]] = []
         for key in _compacted(manager):
-            taken = key in self._busy or manager.is_moving(*key)
-            if taken or self._is_left_alone(manager, key):
+            is_busy = key in self._busy or manager.is_moving(*key)
+            if is_busy or self._is_skipped(manager, key):
                 continue
             log, views = None, None
             try:
@@ -315,10 +321,10 @@ class LogCleaner:
             else:
                 self._succeeded(manager, key)
         with self._lock:
-            found = [each for each in found if _key_of(each[1]) not in self._busy]
+            found = [candidate for candidate in found if _key_of(candidate[1]) not in self._busy]
             if not found:
                 return None
-            log = max(found, key=lambda each: each[0])[1]
+            log = max(found, key=itemgetter(0))[1]
             self._busy.add(_key_of(log))
             return log
 
@@ -357,10 +363,10 @@ class LogCleaner:
 
 
 class _Uncleanable(NamedTuple):
-    """What is known of an uncleanable partition; without a cause it is tried again."""
+    """An uncleanable partition; it is retried when its state differs from this one or is None."""
 
     shown: UncleanablePartition
-    cause: object
+    state: object
     path: str | None = None  # the file that the error names
 
 
@@ -369,7 +375,7 @@ def _key_of(log: "Log") -> PartitionKey:
 
 
 def _compacted(manager: "LogManager") -> list[tuple[str, int]]:
-    """Partitions of topics with an entry of their own that says compact."""
+    """The partitions of topics whose own settings have ``cleanup.policy=compact``."""
     with manager.lock:
         return [
             (name, partition)

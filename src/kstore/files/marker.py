@@ -12,7 +12,7 @@ FORMAT = 1
 CONTENT = b'{"format":%d}\n' % FORMAT
 
 
-def is_there(files: Files, path: str) -> bool:
+def exists(files: Files, path: str) -> bool:
     """Whether a marker exists.
 
     Raises NewerFormatError for one of a newer kstore, CorruptFileError for anything else.

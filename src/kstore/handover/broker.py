@@ -196,7 +196,7 @@ class Broker:
     def is_incomplete(self, folder: str) -> bool:
         """Whether a folder's copy is incomplete; refuses a marker of a newer format."""
         try:
-            return marker.is_there(self.files, os.path.join(folder, filenames.HANDOVER))
+            return marker.exists(self.files, os.path.join(folder, filenames.HANDOVER))
         except (CorruptFileError, NewerFormatError) as error:
             self.report.refuse(os.path.join(folder, filenames.HANDOVER), error.reason)
             return False

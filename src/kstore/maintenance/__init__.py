@@ -1,10 +1,10 @@
-"""Work on whole partitions: repair of damaged ones, new indexes, another codec or format.
+"""Maintenance of partitions: repair, reindexing, another codec or message format.
 
 Modules:
 
-- epoch_repair: Leader epochs of salvaged batches that cannot be right, and what they were
-- reindex: Everything beside the log files of a partition made anew: indexes, producer state, seals
-- repair: ``kstore repair``: a new directory with everything that is sound in a damaged one
-- repair_losses: Records that a damaged partition has lost altogether: what a repair cannot save
-- rewrite: Sealed segments rewritten with another codec or in another message format
+- epoch_repair: Corrects leader epochs of salvaged batches that contradict the other batches
+- reindex: Rebuilds all derived files of a partition: indexes, producer state, header checksums
+- repair: ``kstore repair``: copies the valid batches of a damaged directory into a new one
+- repair_losses: Records of a damaged partition that no repair can save
+- rewrite: Rewrites sealed segments with another codec or in another message format
 """

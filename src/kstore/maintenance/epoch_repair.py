@@ -1,12 +1,13 @@
-"""Leader epochs of salvaged batches that cannot be right, and what they were.
+"""Corrects leader epochs of salvaged batches that contradict the other batches.
 
-The epoch of a batch v2 lies outside its checksum. It never falls from one batch to the next, so
-of a log's epochs those that contradict the most others are wrong. One that is wrong and left
-there would do harm: who opens the log takes the highest for the current one.
+The checksum of a batch v2 does not cover its leader epoch. Epochs never decrease along a log, so
+the epochs that contradict the most others are corrupt. A corrupt epoch must not stay: the next
+process that opens the log takes the highest epoch for the current one.
 """
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from operator import itemgetter
 
 from kstore._native.format import batch_fields
 from kstore._native.recovery.salvage import epoch_runs
@@ -16,19 +17,19 @@ from kstore.segment.salvage import Source, ValidRange
 
 @dataclass(frozen=True, slots=True)
 class EpochFix:
-    """A batch v2, and the epoch that it had."""
+    """A batch v2 with a corrupt leader epoch, and the epoch that replaces it."""
 
     source: Source
     position: int  # of the batch
     found: int
-    right: int
+    corrected: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Batches in a row with one leader epoch."""
+    """Consecutive batches with the same leader epoch."""
 
-    piece: ValidRange
+    range: ValidRange
     position: int
     end: int
     batches: int
@@ -36,89 +37,92 @@ class _Run:
     first_offset: int
 
 
-def find_fixes(pieces: list[ValidRange], known: LeaderEpochs | None) -> list[EpochFix]:
-    """The batches whose epoch is wrong; pieces are by offset.
+def find_fixes(ranges: list[ValidRange], known: LeaderEpochs | None) -> list[EpochFix]:
+    """The batches with a corrupt leader epoch; the ranges are sorted by offset.
 
-    Wrong is what is not in the heaviest chain of epochs that never fall, counted in batches, or
-    one batch alone that the checkpoint contradicts: its epoch is beyond those of the file, which
-    is written before the first batch of an epoch. What it was is told by the checkpoint, or by
-    the batches in front of it, or behind. A file that lacks the epochs of several batches is old;
-    then one batch with the epoch that would come next is believed.
+    A batch's epoch is corrupt if the batch is not in the longest chain of epochs that never
+    decrease (counted in batches), or if it is a single batch with an epoch above the latest one
+    of the checkpoint, which is written before the first batch of an epoch. The correct epoch
+    comes from the checkpoint, else from the batch before, else from the batch after. A checkpoint
+    that lacks the epochs of several batches is out of date; then a single batch with the
+    checkpoint's next epoch is valid.
     """
-    runs = [run for piece in pieces for run in _runs(piece)]
+    runs = [run for valid in ranges for run in _runs(valid)]
     if known is not None and not len(known):
         known = None
     latest = None if known is None else known.latest
-    chain = _heaviest(runs)
+    chain = _longest_chain(runs)
     if latest is not None:
         beyond = [run for run in chain if run.epoch > latest.epoch]
-        most = latest.epoch + (sum(run.batches for run in beyond) > 1)
-        chain = [run for run in chain if run.batches > 1 or run.epoch <= most]
+        highest = latest.epoch + (sum(run.batches for run in beyond) > 1)
+        chain = [run for run in chain if run.batches > 1 or run.epoch <= highest]
     if len(chain) == len(runs):
         return []
-    kept = {(id(run.piece.source), run.position) for run in chain}
+    in_chain = {(id(run.range.source), run.position) for run in chain}
     offsets = [run.first_offset for run in chain]
     fixes = []
     for run in runs:
-        if (id(run.piece.source), run.position) in kept:
+        if (id(run.range.source), run.position) in in_chain:
             continue
         slot = bisect_right(offsets, run.first_offset)
         low = chain[slot - 1].epoch if slot else None
         high = chain[slot].epoch if slot < len(chain) else None
-        right = known.epoch_for(run.first_offset) if known is not None else None
-        if right is None or (low or 0) > right or (high is not None and right > high):
-            right = low if low is not None else high if high is not None else -1
-        fixes += [EpochFix(run.piece.source, at, run.epoch, right) for at in _positions(run)]
+        epoch = known.epoch_for(run.first_offset) if known is not None else None
+        if epoch is None or (low or 0) > epoch or (high is not None and epoch > high):
+            epoch = low if low is not None else high if high is not None else -1
+        fixes += [
+            EpochFix(run.range.source, position, run.epoch, epoch) for position in _positions(run)
+        ]
     return fixes
 
 
-def _runs(piece: ValidRange) -> list[_Run]:
-    data = piece.source.data
-    found = epoch_runs(data, piece.position, piece.end)
-    ends = [position for position, _, _ in found[1:]] + [piece.end] * bool(found)
+def _runs(valid: ValidRange) -> list[_Run]:
+    data = valid.source.data
+    found = epoch_runs(data, valid.position, valid.end)
+    ends = [position for position, _, _ in found[1:]] + [valid.end] * bool(found)
     return [
-        _Run(piece, position, end, batches, epoch, batch_fields.base_offset(data, position))
+        _Run(valid, position, end, batches, epoch, batch_fields.base_offset(data, position))
         for (position, batches, epoch), end in zip(found, ends, strict=True)
     ]
 
 
 def _positions(run: _Run) -> list[int]:
-    """Where each batch v2 of a run begins."""
-    data, position, found = run.piece.source.data, run.position, []
+    """The positions of the batches v2 of a run."""
+    data, position, positions = run.range.source.data, run.position, []
     while position < run.end:
         if batch_fields.magic(data, position) == 2:
-            found.append(position)
+            positions.append(position)
         position = batch_fields.next_position(data, position)
-    return found
+    return positions
 
 
-def _heaviest(runs: list[_Run]) -> list[_Run]:
-    """The chain of epochs that never fall with the most batches in it."""
+def _longest_chain(runs: list[_Run]) -> list[_Run]:
+    """The chain of runs with the most batches in which the epoch never decreases."""
     epochs = sorted({run.epoch for run in runs if run.epoch >= -1})
-    # best[n]: weight and last run of the heaviest chain that ends with one of the first n epochs
-    # or a lower one; a Fenwick tree of maxima.
-    best: list[tuple[int, int]] = [(0, -1)] * (len(epochs) + 1)
-    before = [-1] * len(runs)
+    # A Fenwick tree of maxima over the sorted epochs: the number of batches and the last run of
+    # the longest chain that ends with an epoch up to a slot's.
+    tree: list[tuple[int, int]] = [(0, -1)] * (len(epochs) + 1)
+    previous = [-1] * len(runs)
     for number, run in enumerate(runs):
         if run.epoch < -1:
             continue
-        place = bisect_right(epochs, run.epoch)
-        weight, before[number] = _most(best, place)
-        entry = (weight + run.batches, number)
-        while place < len(best):
-            best[place] = max(best[place], entry, key=lambda each: each[0])
-            place += place & -place
+        slot = bisect_right(epochs, run.epoch)
+        batches, previous[number] = _longest_up_to(tree, slot)
+        entry = (batches + run.batches, number)
+        while slot < len(tree):
+            tree[slot] = max(tree[slot], entry, key=itemgetter(0))
+            slot += slot & -slot
     chain = []
-    number = _most(best, len(epochs))[1]
+    number = _longest_up_to(tree, len(epochs))[1]
     while number >= 0:
         chain.append(runs[number])
-        number = before[number]
+        number = previous[number]
     return chain[::-1]
 
 
-def _most(best: list[tuple[int, int]], place: int) -> tuple[int, int]:
-    found = (0, -1)
-    while place > 0:
-        found = max(found, best[place], key=lambda each: each[0])
-        place -= place & -place
-    return found
+def _longest_up_to(tree: list[tuple[int, int]], slot: int) -> tuple[int, int]:
+    longest = (0, -1)
+    while slot > 0:
+        longest = max(longest, tree[slot], key=itemgetter(0))
+        slot -= slot & -slot
+    return longest

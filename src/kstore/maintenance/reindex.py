@@ -1,10 +1,11 @@
-"""Everything beside the log files of a partition made anew: indexes, producer state, seals.
+"""Rebuilds all derived files of a partition: indexes, producer state, header checksums.
 
-What comes out is what recovery makes of a directory that has lost all of it. The work on segments
-may be done side by side, in any processes: :func:`index_segment` stages the files of one,
-:func:`replay_producers` those that need the partition in order, and :func:`put_in_place`, for the
-holder of the store's lock, renames them over what is there. Each file on its own tells only what
-the log tells, so a crash in between leaves some old and some new ones, and the log as it was.
+The result equals what recovery writes for a directory that has only its ``.log`` files. Processes
+may index the segments in parallel: :func:`index_segment` stages the files of one segment,
+:func:`replay_producers` stages those that need the segments in order, and
+:func:`publish_staged_files`, called by the holder of the store's lock, renames them over the old
+files. Each file follows from the log alone, so a crash in between leaves a mix of old and new
+files that is consistent with the log.
 """
 
 import itertools
@@ -32,7 +33,11 @@ if TYPE_CHECKING:
     from kstore.log.log import Log
     from kstore.log.writer import LogWriter
 
-_LARGEST = 1 << 30
+_LARGEST = 1 << 30  # bytes of a derived file
+HEADER_CHANGED = (
+    "the header checksums of the segment do not match: the offset, size or leader epoch of a "
+    "batch has changed since it was sealed"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,7 @@ class SegmentDamage:
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """Files that were staged under one token, by the names that they will have."""
+    """Files staged under one token, by their final names."""
 
     token: str
     names: tuple[str, ...]
@@ -55,7 +60,7 @@ class Staging:
 
 @dataclass(frozen=True, slots=True)
 class IndexedSegment:
-    """What reading a segment gave. Staged are only files that differ from those that are there."""
+    """The result of reading a segment. Only files that differ from the existing ones are staged."""
 
     base_offset: int
     size: int
@@ -67,7 +72,7 @@ class IndexedSegment:
 
 @dataclass(frozen=True, slots=True)
 class ReplayedProducers:
-    """Snapshots and transaction indexes; ``unwanted`` are files that the log does not ask for."""
+    """Staged snapshots and transaction indexes; ``unwanted``: files that do not match the log."""
 
     staging: Staging
     unwanted: tuple[str, ...]
@@ -75,7 +80,7 @@ class ReplayedProducers:
 
 @dataclass(frozen=True, slots=True)
 class ReindexReport:
-    """What was done to one partition. Names are those of files in its folder."""
+    """The changes to one partition. Names are those of files in its directory."""
 
     segments: int
     bytes: int
@@ -85,7 +90,7 @@ class ReindexReport:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is damaged, so that every file says what the log says."""
+        """Whether no segment is damaged, so that every derived file matches the log."""
         return not self.damages
 
 
@@ -98,37 +103,33 @@ def index_segment(
     last: bool,
     on_progress: OnProgress | None = None,
 ) -> IndexedSegment:
-    """Check a segment and stage its offset index, time index and seal (``last``: no seal).
+    """Check a segment and stage its offset index, time index and header checksums.
 
-    A segment that is damaged, or that the seal it has contradicts, gets none of them: its
-    ``damage`` says where. Memory: both indexes; the log is mapped 32 MiB at a time.
+    ``last``: the active segment, which has no header checksums. For a damaged segment, or one that
+    contradicts its header checksums, nothing is staged: its ``damage`` gives the position. Memory:
+    both indexes; the log is mapped 32 MiB at a time.
     """
     staged = StagingArea(files, directory)
     path = os.path.join(directory, filenames.log_name(base_offset))
     scan = scan_segment(files, path, base_offset, config, on_progress)
     damage = None
-    sealed = None
+    checksums = None
     if scan.status != 0:
         damage = SegmentDamage(path, scan.valid_size, scan.next_offset, reason(scan.status))
     elif not last:
-        sealed, broken = header_checksums.renew(files, directory, base_offset)
-        if broken is not None:
-            damage = SegmentDamage(
-                path,
-                broken,
-                base_offset,
-                "offset, size or leader epoch of a batch is not what it was when it was sealed",
-            )
+        checksums, mismatch = header_checksums.renew(files, directory, base_offset)
+        if mismatch is not None:
+            damage = SegmentDamage(path, mismatch, base_offset, HEADER_CHANGED)
     names = []
     if damage is None:
         wanted = {
             filenames.index_name(base_offset): scan.index,
             filenames.time_index_name(base_offset): scan.time_index,
-            filenames.seal_name(base_offset): sealed,
+            filenames.seal_name(base_offset): checksums,
         }
         for name, data in wanted.items():
-            if data is not None and not _is(files, os.path.join(directory, name), data):
-                _write(staged, os.path.join(staged.directory, name), data)
+            if data is not None and not _has_content(files, os.path.join(directory, name), data):
+                _write_and_sync(staged, os.path.join(staged.directory, name), data)
                 names.append(name)
     return IndexedSegment(
         base_offset=base_offset,
@@ -141,16 +142,16 @@ def index_segment(
 
 
 def find_overlap(directory: str, segments: Sequence[IndexedSegment]) -> SegmentDamage | None:
-    """Two segments of which the first goes on beyond where the second begins, if there are such."""
-    for one, other in itertools.pairwise(segments):
-        if one.next_offset > other.base_offset:
-            path = os.path.join(directory, filenames.log_name(one.base_offset))
+    """The first segment with offsets beyond the next segment's base offset, or None."""
+    for segment_before, segment_after in itertools.pairwise(segments):
+        if segment_before.next_offset > segment_after.base_offset:
+            path = os.path.join(directory, filenames.log_name(segment_before.base_offset))
             return SegmentDamage(
                 path,
-                one.size,
-                one.next_offset,
-                f"the segment goes on to offset {one.next_offset}, but the next one begins at "
-                f"{other.base_offset}",
+                segment_before.size,
+                segment_before.next_offset,
+                f"the segment extends to offset {segment_before.next_offset}, but the next one "
+                f"begins at {segment_after.base_offset}",
             )
     return None
 
@@ -162,49 +163,50 @@ def replay_producers(
     log_start_offset: int,
     config: LogConfig,
 ) -> ReplayedProducers:
-    """Stage what the log tells of its producers: all of its segments, sound and in order.
+    """Stage the producer snapshots and transaction indexes that follow from the log.
 
-    Segments without a producer's batch are not read again, and of the others the headers and
-    markers alone.
+    ``segments`` are all segments of the log in order, none of them damaged. Segments without an
+    idempotent or transactional batch are not read again; of the others only headers and markers
+    are read.
     """
     staged = StagingArea(files, directory)
     views = [
         SegmentView(
-            each.base_offset,
-            os.path.join(directory, filenames.log_name(each.base_offset)),
-            size=each.size,
-            next_offset=each.next_offset,
+            indexed.base_offset,
+            os.path.join(directory, filenames.log_name(indexed.base_offset)),
+            size=indexed.size,
+            next_offset=indexed.next_offset,
         )
-        for each in segments
+        for indexed in segments
     ]
     start = max(log_start_offset, views[0].base_offset)
     if start > views[-1].next_offset:
         views[-1].publish(views[-1].size, start)
     log = SegmentList(tuple(views), start)
     state = ProducerState(staged, staged.directory, config.producer_id_expiration_ms)
-    quiet = frozenset(each.base_offset for each in segments if each.producer_batches == 0)
-    now_ms = time.time_ns() // 1_000_000  # producers that are idle for too long are forgotten
+    quiet = frozenset(indexed.base_offset for indexed in segments if indexed.producer_batches == 0)
+    now_ms = time.time_ns() // 1_000_000  # idle producers expire
     state.load(log, now_ms, unclean=UncleanStop(0, 0, log_start_offset), quiet=quiet)
     state.take_snapshot(log.end_offset)
-    made = staged.listdir(staged.directory)
-    unwanted = [name for name in files.listdir(directory) if _derived(name, log, made)]
-    kept = []
-    for name in made:
+    staged_names = staged.listdir(staged.directory)
+    unwanted = [name for name in files.listdir(directory) if _is_unwanted(name, log, staged_names)]
+    changed = []
+    for name in staged_names:
         data = staged.read(os.path.join(staged.directory, name), _LARGEST)
-        if _is(files, os.path.join(directory, name), data):
+        if _has_content(files, os.path.join(directory, name), data):
             staged.remove(os.path.join(staged.directory, name))
         else:
             _sync(staged, os.path.join(staged.directory, name))
-            kept.append(name)
-    return ReplayedProducers(Staging(staged.token, tuple(kept)), tuple(unwanted))
+            changed.append(name)
+    return ReplayedProducers(Staging(staged.token, tuple(changed)), tuple(unwanted))
 
 
-def put_in_place(
+def publish_staged_files(
     files: Files, directory: str, stagings: Sequence[Staging], unwanted: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """Rename staged files over those that are there, and remove others; returns the names written.
+    """Rename staged files to their final names and remove the unwanted; returns the names written.
 
-    For the holder of the store's lock, with the log closed. All of it is on disk afterwards.
+    The caller holds the store's lock, and the log is closed. The changes are synced on return.
     """
     written = []
     for staging in stagings:
@@ -222,9 +224,10 @@ def put_in_place(
 def reindex_partition(
     files: Files, directory: str, config: LogConfig, *, log_start_offset: int = 0
 ) -> ReindexReport:
-    """All of it, one segment after the other; the log is closed and its store's lock held.
+    """Reindex a partition, one segment after the other; the log is closed, its store's lock held.
 
-    Of a partition with damage the sound segments get new indexes, and its producer state stays.
+    In a damaged partition the valid segments get new indexes, and the producer state stays as it
+    is.
     """
     bases = base_offsets(files, directory)
     segments = [
@@ -241,58 +244,58 @@ def finish_partition(
     config: LogConfig,
     replayed: ReplayedProducers | None = None,
 ) -> ReindexReport:
-    """Put in place what was staged for all segments of a partition, and its producers' state.
+    """Publish the staged files of all segments of a partition, and its producer state.
 
-    Without ``replayed`` the log is replayed here, where no segment is damaged.
+    Without ``replayed`` this function replays the log, unless a segment is damaged.
     """
-    damages = [each.damage for each in segments if each.damage is not None]
+    damages = [indexed.damage for indexed in segments if indexed.damage is not None]
     overlap = find_overlap(directory, segments)
     if overlap is not None:
         damages.append(overlap)
     if replayed is None and segments and not damages:
         replayed = replay_producers(files, directory, segments, log_start_offset, config)
-    stagings = [each.staging for each in segments]
+    stagings = [indexed.staging for indexed in segments]
     unwanted: tuple[str, ...] = ()
     if replayed is not None:
         stagings.append(replayed.staging)
         unwanted = replayed.unwanted
     return ReindexReport(
         segments=len(segments),
-        bytes=sum(each.size for each in segments),
-        written=put_in_place(files, directory, stagings, unwanted),
+        bytes=sum(indexed.size for indexed in segments),
+        written=publish_staged_files(files, directory, stagings, unwanted),
         removed=unwanted,
         damages=tuple(damages),
     )
 
 
-# --- of a log that is open for writing ------------------------------------------------------------
+# --- a log that is open for writing ---------------------------------------------------------------
 
 
 def reindex_log(log: "Log", progress: Callable[[int, int], None] | None = None) -> ReindexReport:
-    """See :meth:`kstore.Log.reindex`. Nothing is compacted meanwhile.
+    """See :meth:`kstore.Log.reindex`. Compaction of the log waits meanwhile.
 
-    Sealed segments are read while appends continue; then appends wait, and what was rolled since,
-    the active segment and the producers follow.
+    Appends continue while the sealed segments are read. They wait while the segments rolled since
+    then, the active segment and the producers are processed.
     """
     writer = log._require_writer()
     state = writer.state
     with state.cleaning:
         writer.replacer.check_cleaning()
         remove_staged(state.files, log.path)  # of a run that was killed
-        work = _OpenLog(log, writer, progress)
+        reindexing = _OpenLog(log, writer, progress)
         try:
             for view in log.segments.views[:-1]:
-                work.index(view)
+                reindexing.index(view)
             with writer.relocator.standstill():
                 writer.active_segment.cut_unpublished()
-                return work.finish()
+                return reindexing.finish()
         finally:
             with suppress(StorageError):
                 remove_staged(state.files, log.path)
 
 
 class _OpenLog:
-    """The segments of an open log that were read so far, and how its writer takes them over."""
+    """The segments of an open log that have been read, and the switch of its writer to them."""
 
     def __init__(
         self,
@@ -307,7 +310,7 @@ class _OpenLog:
         self._indexed: dict[SegmentView, IndexedSegment] = {}
 
     def index(self, view: SegmentView, *, last: bool = False) -> None:
-        """Read a segment and stage its files; not one that leaves the log meanwhile."""
+        """Read a segment and stage its files, unless it leaves the log meanwhile."""
         try:
             self._indexed[view] = index_segment(
                 self._files,
@@ -318,7 +321,7 @@ class _OpenLog:
                 on_progress=self._count,
             )
         except StorageError:
-            if any(view is each for each in self._log.segments.views):
+            if any(view is current for current in self._log.segments.views):
                 raise
 
     def _count(self, size: int) -> None:
@@ -328,16 +331,16 @@ class _OpenLog:
             self._progress(self._done, max(self._done, self._log.size))
 
     def finish(self) -> ReindexReport:
-        """Read what is left, replay the producers, put all in place. Nothing is appended now."""
+        """Read the remaining segments, replay the producers and publish; appends are blocked."""
         files, directory, state = self._files, self._log.path, self._writer.state
         views = state.segments.views
         for view in views:
-            if view not in self._indexed:  # rolled or cut since, or the active one
+            if view not in self._indexed:  # rolled or truncated since, or the active one
                 self.index(view, last=view is views[-1])
         segments = [self._indexed[view] for view in views]
         start, config = state.segments.start_offset, self._log.config
-        is_sound = not any(each.damage for each in segments)
-        changed = {name for each in segments for name in each.staging.names}
+        is_sound = not any(indexed.damage for indexed in segments)
+        changed = {name for indexed in segments for name in indexed.staging.names}
         replayed = None
         if is_sound and find_overlap(directory, segments) is None:
             replayed = replay_producers(files, directory, segments, start, config)
@@ -345,7 +348,7 @@ class _OpenLog:
         with state.names_lock:
             try:
                 return finish_partition(files, directory, segments, start, config, replayed)
-            finally:  # where the disk fails, some files are new already
+            finally:  # after an I/O error some files are new already
                 self._take_over_or_fail(changed)
 
     def _take_over_or_fail(self, changed: set[str]) -> None:
@@ -356,10 +359,10 @@ class _OpenLog:
             raise
 
     def _take_over(self, changed: set[str]) -> None:
-        """Let the log use the new files: segments with other indexes become views of their own."""
+        """Let the log use the new files: segments with changed indexes get new views."""
         state, views = self._writer.state, self._writer.state.segments.views
         new = {
-            view: self._view_again(view, view is views[-1])
+            view: self._open_again(view, view is views[-1])
             for view in views
             if filenames.index_name(view.base_offset) in changed
             or filenames.time_index_name(view.base_offset) in changed
@@ -367,15 +370,15 @@ class _OpenLog:
         for view in new:
             state.maps.forget(view)
         state.unsynced_segments = [new.get(view, view) for view in state.unsynced_segments]
-        now = tuple(new.get(view, view) for view in views)
-        state.segments = SegmentList(now, state.segments.start_offset)
-        if now[-1] is not views[-1]:
-            state.appender.reset(now[-1])
+        updated = tuple(new.get(view, view) for view in views)
+        state.segments = SegmentList(updated, state.segments.start_offset)
+        if updated[-1] is not views[-1]:
+            state.appender.reset(updated[-1])
         if any(name.endswith((SNAPSHOT, TRANSACTION_INDEX)) for name in changed):
             state.producers.stale = True
             state.producers.refresh(state.segments, state.now_ms())
 
-    def _view_again(self, old: SegmentView, is_active: bool) -> SegmentView:
+    def _open_again(self, old: SegmentView, is_active: bool) -> SegmentView:
         files, directory = self._files, self._log.path
         if is_active:
             view = load_active(files, directory, old.base_offset)
@@ -386,17 +389,17 @@ class _OpenLog:
         return view
 
 
-def _derived(name: str, log: SegmentList, made: Sequence[str]) -> bool:
-    """Whether a file tells of producers, or of a segment that is not there, without being asked."""
+def _is_unwanted(name: str, log: SegmentList, staged_names: Sequence[str]) -> bool:
+    """Whether it is a stale snapshot or transaction index, or belongs to no segment of the log."""
     found = filenames.parse(name)
-    if found is None or found.suffix or found.kind == LOG or name in made:
+    if found is None or found.suffix or found.kind == LOG or name in staged_names:
         return False
     if found.kind in (SNAPSHOT, TRANSACTION_INDEX):
         return True
     return all(view.base_offset != found.base_offset for view in log.views)
 
 
-def _is(files: Files, path: str, data: bytes) -> bool:
+def _has_content(files: Files, path: str, data: bytes) -> bool:
     return (
         files.kind(path) is not None
         and files.size_of(path) == len(data)
@@ -404,7 +407,7 @@ def _is(files: Files, path: str, data: bytes) -> bool:
     )
 
 
-def _write(files: Files, path: str, data: bytes) -> None:
+def _write_and_sync(files: Files, path: str, data: bytes) -> None:
     fd = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
         files.write(fd, data)

@@ -1,8 +1,8 @@
-"""``kstore repair``: a new directory with everything that is sound in a damaged one.
+"""``kstore repair``: copies the valid batches of a damaged directory into a new one.
 
-The input is read and never changed. Batches are kept byte for byte under their offsets; gaps stay,
-as after compaction. Indexes, epochs and producer state of the output are made anew, the way an
-unclean directory is recovered.
+The input is read and never changed. Batches keep their bytes and their offsets; gaps stay, as
+after compaction. Recovery rebuilds the indexes, leader epochs and producer state of the output, as
+it does for a directory that was not closed cleanly.
 """
 
 import errno
@@ -56,23 +56,23 @@ from kstore.verify.losses import Loss
 from kstore.verify.missing_folders import find_missing_folders
 from kstore.verify.partition import Finding, verify_partition
 
-WRITE_SIZE = 1 << 24  # bytes handed to one write
+WRITE_SIZE = 1 << 24  # bytes of one write
 _SMALL = 1 << 26  # bytes of a side file that is copied
 _SNAPSHOT = f".{filenames.KRAFT_SNAPSHOT}"
 _SUFFIXES = (filenames.DELETED_SUFFIX, filenames.CLEANED_SUFFIX, SWAP_SUFFIX)
 _STATES = {
     filenames.DELETE: "a partition that is being deleted",
-    filenames.FUTURE: "a copy that a move has not finished",
-    filenames.STRAY: "a partition that a broker put aside",
+    filenames.FUTURE: "the future replica of an unfinished move",
+    filenames.STRAY: "a stray partition that a broker renamed",
 }
-_LEFT = (LOCK, filenames.CLEAN_SHUTDOWN, filenames.RECOVERY_POINTS, filenames.CLEANER_OFFSETS)
+_NOT_COPIED = (LOCK, filenames.CLEAN_SHUTDOWN, filenames.RECOVERY_POINTS, filenames.CLEANER_OFFSETS)
 
 Progress = Callable[[int, int, str], None]  # bytes done, bytes in all, partition
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Offsets between kept batches, inclusive. Compaction leaves such, and so does damage."""
+    """Offsets between kept batches, inclusive. Both compaction and damage leave gaps."""
 
     first_offset: int
     last_offset: int
@@ -80,7 +80,7 @@ class Gap:
 
 @dataclass(slots=True)
 class PartitionRepair:
-    """What one partition gives. Nobody changes it once it is handed out."""
+    """The repair of one partition. It does not change after :func:`repair` returns it."""
 
     name: str
     path: str
@@ -88,14 +88,14 @@ class PartitionRepair:
     batches: int = 0
     bytes: int = 0
     first_offset: int | None = None
-    end_offset: int = 0  # one past the last offset of the log that is made
+    end_offset: int = 0  # one past the last offset of the repaired log
     damages: list[Damage] = field(default_factory=list)
-    gaps: list[Gap] = field(default_factory=list)  # between the pieces that are kept
-    notes: list[str] = field(default_factory=list)  # side files that could not be used
-    findings: list[Finding] = field(default_factory=list)  # what verify says of the output
-    left_out: list[str] = field(default_factory=list)  # leftovers: no part of the log
-    missing: list[Loss] = field(default_factory=list)  # records that are certainly gone
-    warnings: list[Loss] = field(default_factory=list)  # and those that may be
+    gaps: list[Gap] = field(default_factory=list)  # between the kept ranges of batches
+    notes: list[str] = field(default_factory=list)  # unusable side files and corrected epochs
+    findings: list[Finding] = field(default_factory=list)  # of verify, in the output
+    left_out: list[str] = field(default_factory=list)  # skipped entries that are not of the log
+    missing: list[Loss] = field(default_factory=list)  # records that are certainly lost
+    warnings: list[Loss] = field(default_factory=list)  # records that may be lost
 
     @property
     def lost_bytes(self) -> int:
@@ -103,30 +103,30 @@ class PartitionRepair:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was wrong with it."""
+        """Whether the partition has no damage."""
         return not (self.damages or self.notes or self.findings or self.missing)
 
 
 @dataclass(slots=True)
 class RepairReport:
-    """What a repair does, or would do. ``output`` is None for a plan."""
+    """The result of a repair, or of its plan, where ``output`` is None."""
 
     path: str
     output: str | None
     partitions: list[PartitionRepair] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # of the directory itself
-    left_out: list[str] = field(default_factory=list)  # folders that are no live partition
-    warnings: list[str] = field(default_factory=list)  # partitions that may be gone
+    left_out: list[str] = field(default_factory=list)  # skipped: not directories of live partitions
+    warnings: list[str] = field(default_factory=list)  # partitions that may be lost
 
     @property
     def has_warnings(self) -> bool:
-        """Whether records of a partition may be gone, and nothing on disk says so for certain."""
-        return bool(self.warnings) or any(each.warnings for each in self.partitions)
+        """Whether records may be lost, without proof on disk."""
+        return bool(self.warnings) or any(partition.warnings for partition in self.partitions)
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was wrong. What is left out is no fault: Kafka keeps such folders."""
-        return not self.notes and all(each.ok for each in self.partitions)
+        """Whether there is no damage. Skipped directories are none: Kafka keeps them too."""
+        return not self.notes and all(partition.ok for partition in self.partitions)
 
 
 def plan_repair(
@@ -135,7 +135,7 @@ def plan_repair(
     progress: Progress | None = None,
     files: Files = DISK,
 ) -> RepairReport:
-    """What :func:`repair` would save of a directory; nothing is written. Raises as it does."""
+    """What :func:`repair` would save of a directory. Writes nothing; raises the same errors."""
     return _Repair(files, Path(path), None, progress).run()
 
 
@@ -146,29 +146,29 @@ def repair(
     progress: Progress | None = None,
     files: Files = DISK,
 ) -> RepairReport:
-    """Save what is sound of a damaged directory into a new one.
+    """Copy the valid batches of a damaged directory into a new one.
 
     Parameters
     ----------
     path
-        A log directory (its partitions are repaired one after the other) or the folder of one
-        partition. Read only: not a byte, name or time of it changes.
+        A log directory (its partitions are repaired one after the other) or the directory of one
+        partition. It is only read: no byte, name or time of it changes.
     output
         A directory that does not exist or is empty. It becomes a log directory with the same
-        partitions, which kstore and a Kafka broker open; they find it unclean and check it once
-        more.
+        partitions for kstore or a Kafka broker. It has no clean-shutdown marker, so that they
+        recover it when they open it.
 
     Raises
     ------
     StoreLockedError
-        Somebody has the directory open for writing.
+        Another process has the directory open for writing.
     KStoreError
-        There are no partitions in it, or the output is not empty.
+        The directory has no partitions, or the output is not empty.
     StorageError
-        The output cannot be written. What cannot be read is told in the report instead.
+        The output cannot be written. Read errors go into the report instead.
 
-    Memory: maps of the segments of one partition; one segment where a disk cannot read parts of
-    it. One thread; other calls may run beside it.
+    Memory: maps of the segments of one partition; a copy of one segment if the disk cannot read
+    some of its sectors. Uses one thread; other calls may run at the same time.
     """
     return _Repair(files, Path(path), Path(output), progress).run()
 
@@ -189,15 +189,15 @@ class _Repair:
         files = self.files
         if files.kind(self.path) != "directory":
             raise KStoreError(
-                "there is no such directory: name a log directory, or the folder of one partition",
+                "there is no such directory: name a log directory or a partition's directory",
                 path=self.path,
             )
         check_finished(files, str(self.path))
         root, partitions = self._partitions()
         if files.probe(root / LOCK):
             raise StoreLockedError(
-                "somebody has this directory open for writing (kstore or a Kafka broker); stop "
-                "it first",
+                "another process (kstore or a Kafka broker) has this directory open for writing; "
+                "stop it first",
                 path=root / LOCK,
             )
         if self.output is not None:
@@ -217,7 +217,7 @@ class _Repair:
         if root == self.path:
             for folder in find_missing_folders(files, [str(root)]):
                 notes = self.report.notes if folder.is_certain else self.report.warnings
-                if folder.recovery_point is None:  # of the store's other directories, perhaps
+                if folder.recovery_point is None:  # may be in another directory of the store
                     notes = self.report.left_out
                 notes.append(f"{folder.path}: {folder.sentence}")
         if self.output is not None:
@@ -239,18 +239,18 @@ class _Repair:
             if parsed is not None and not parsed.state:
                 found.append((name, self.path / name))
             else:
-                why = _STATES.get(parsed.state if parsed is not None else "", "not a partition")
-                self.report.left_out.append(f"left out: {name}, {why}")
+                kind = _STATES.get(parsed.state if parsed is not None else "", "not a partition")
+                self.report.left_out.append(f"skipped: {name}, {kind}")
         if found:
             return self.path, found
         parsed = filenames.parse_partition_directory(self.path.name)
         if parsed is None or parsed.state:
             missing = find_missing_folders(self.files, [str(self.path)])
-            if any(each.recovery_point is not None for each in missing):
-                return self.path, []  # the report says which partitions are gone
+            if any(folder.recovery_point is not None for folder in missing):
+                return self.path, []  # the report names the missing partitions
             raise KStoreError(
-                "no partitions here: a log directory holds folders named <topic>-<partition>, "
-                "and the folder of a single partition has such a name",
+                "no partitions: a log directory has directories named <topic>-<partition>, and "
+                "the directory of a single partition has such a name",
                 path=self.path,
             )
         self.report.left_out.clear()
@@ -266,7 +266,7 @@ class _Repair:
             raise KStoreError("the output cannot lie in the damaged directory", path=output)
 
     def _check_rights(self, partitions: list[tuple[str, Path]]) -> None:
-        """What this user may not read is no damage; told before anything is written."""
+        """Raise StorageError if this user may not read a segment: that is not damage."""
         for _, directory in partitions:
             for name in self.files.listdir(directory):
                 if name.endswith(LOG) and self._is_file(directory / name):
@@ -290,7 +290,7 @@ class _Repair:
             if name.endswith(LOG) and self._is_file(directory / name)
         )
 
-    def _read(self, name: str, size: int) -> None:
+    def _count_read(self, name: str, size: int) -> None:
         self.done += size
         if self.progress is not None:
             self.progress(min(self.done, self.total), self.total, name)
@@ -302,28 +302,28 @@ class _Repair:
         state = self.states.read(path)  # before the files are listed
         sources, copied = self._sources(name, path, result)
         found = salvage(sources)
-        pieces = found.ranges
+        ranges = found.ranges
         result.damages += found.damages
-        result.batches = sum(piece.batches for piece in pieces)
-        result.bytes = sum(piece.end - piece.position for piece in pieces)
-        result.first_offset = pieces[0].first_offset if pieces else None
+        result.batches = sum(valid.batches for valid in ranges)
+        result.bytes = sum(valid.end - valid.position for valid in ranges)
+        result.first_offset = ranges[0].first_offset if ranges else None
         result.gaps = [
-            Gap(one.last_offset + 1, two.first_offset - 1)
-            for one, two in pairwise(pieces)
-            if one.last_offset + 1 < two.first_offset
+            Gap(before.last_offset + 1, after.first_offset - 1)
+            for before, after in pairwise(ranges)
+            if before.last_offset + 1 < after.first_offset
         ]
         segments = _segments(found, sources)
-        end = pieces[-1].last_offset + 1 if pieces else 0
+        end = ranges[-1].last_offset + 1 if ranges else 0
         result.end_offset = max([end, log_start, *(base for base, _ in segments)])
         epochs = self._epochs(path, result)
-        for loss in find_missing(self.files, state, path, sources, pieces):
+        for loss in find_missing(self.files, state, path, sources, ranges):
             (result.missing if loss.is_certain else result.warnings).append(loss)
         fixes = find_fixes(
-            pieces, None if epochs is None else LeaderEpochs.parse(epochs, path / LEADER_EPOCHS)
+            ranges, None if epochs is None else LeaderEpochs.parse(epochs, path / LEADER_EPOCHS)
         )
         result.notes += [
-            f"{fix.source.path.name}: the batch at position {fix.position} says leader epoch "
-            f"{fix.found}, which contradicts the others; made {fix.right}, as they say"
+            f"{fix.source.path.name}: the batch at position {fix.position} has leader epoch "
+            f"{fix.found}, which contradicts the others; corrected to {fix.corrected}"
             for fix in fixes
         ]
         if self.output is not None:
@@ -339,41 +339,44 @@ class _Repair:
     def _sources(
         self, partition: str, path: Path, result: PartitionRepair
     ) -> tuple[list[Source], list[str]]:
-        """Files with batches, and names of those to be copied as they are."""
+        """The files with batches, and the names of the files to copy unchanged."""
         sources: list[Source] = []
         copied = []
         for name in self.files.listdir(path):
             parsed = filenames.parse(name)
             live = parsed is not None and parsed.kind == LOG and parsed.suffix in ("", SWAP_SUFFIX)
             if not self._is_file(path / name) and parsed is not None and live:
-                why = "not a file, or a link that leads nowhere"
+                reason = "not a file, or a broken symbolic link"
                 base = parsed.base_offset
-                result.damages.append(Damage(str(path / name), 0, 0, "unreadable", base, None, why))
+                result.damages.append(
+                    Damage(str(path / name), 0, 0, "unreadable", base, None, reason)
+                )
             elif self._is_directory(path / name):
-                result.left_out.append(f"left out: {name}, a directory")
+                result.left_out.append(f"skipped: {name}, a directory")
             elif not self._is_file(path / name):
-                result.notes.append(f"left out: {name}, not a file")
+                result.notes.append(f"skipped: {name}, not a file")
             elif parsed is None:
                 if name in (LEADER_EPOCHS, PARTITION_METADATA) or name.startswith("kstore."):
                     continue
                 if name.endswith((TEMPORARY_SUFFIX, *_SUFFIXES)):
-                    result.left_out.append(f"left out: {name}, not a file of a live log")
+                    result.left_out.append(f"skipped: {name}, not a file of a live log")
                     continue
-                source = None if name.endswith(_SNAPSHOT) else self._stranger(path / name, result)
+                is_snapshot = name.endswith(_SNAPSHOT)
+                source = None if is_snapshot else self._open_misnamed(path / name, result)
                 if source is not None:
                     sources.append(source)
                 else:
                     copied.append(name)
             elif parsed.kind == LOG and parsed.suffix in ("", SWAP_SUFFIX):
                 rank = SWAP if parsed.suffix else LIVE
-                tell = partial(self._read, partition)
-                source = self._open(path / name, rank, parsed.base_offset, result, tell)
+                on_read = partial(self._count_read, partition)
+                source = self._open(path / name, rank, parsed.base_offset, result, on_read)
                 if source is not None:
                     sources.append(source)
         return sources, copied
 
     def _is_file(self, path: Path) -> bool:
-        """Not a link that leads nowhere, or to itself."""
+        """False for a symbolic link that is broken or points to itself."""
         return self._kind(path) == "file"
 
     def _is_directory(self, path: Path) -> bool:
@@ -390,10 +393,10 @@ class _Repair:
         rank: int,
         base_offset: int | None,
         result: PartitionRepair,
-        tell: Callable[[int], None] | None = None,
+        on_read: Callable[[int], None] | None = None,
     ) -> Source | None:
         try:
-            source = open_source(self.files, path, rank, base_offset, tell)
+            source = open_source(self.files, path, rank, base_offset, on_read)
             if rank == LIVE and base_offset is not None:
                 source.boundaries = partial(known_boundaries, self.files, path, base_offset)
             return source
@@ -403,25 +406,25 @@ class _Repair:
             )
             return None
 
-    def _stranger(self, path: Path, result: PartitionRepair) -> Source | None:
-        """A file under no name of a segment, if sound batches are in it."""
-        named_so = path.name.endswith("." + LOG)
+    def _open_misnamed(self, path: Path, result: PartitionRepair) -> Source | None:
+        """A file without the name of a segment, if it has valid batches or ends in ``.log``."""
+        has_suffix = path.name.endswith("." + LOG)
         source = self._open(path, MISNAMED, None, result)
         if source is None or source.size == 0:
             return None
-        if named_so or scan_valid_batches(source.data, 0).batch_count > 0:
+        if has_suffix or scan_valid_batches(source.data, 0).batch_count > 0:
             result.notes.append(f"no name of a segment, but batches: {path.name}")
             return source
         return None
 
     def _epochs(self, path: Path, result: PartitionRepair) -> bytes | None:
-        """The leader epochs as they stand in their file; None where it does not parse."""
+        """The bytes of the leader epoch checkpoint; None if it does not parse."""
         try:
             data = self.files.read(path / LEADER_EPOCHS, limit=_SMALL)
             LeaderEpochs.parse(data, path / LEADER_EPOCHS)
         except (CorruptFileError, StorageError) as error:
             if self.files.exists(path / LEADER_EPOCHS):
-                result.notes.append(f"made anew: {error}")
+                result.notes.append(f"rebuilt: {error}")
             return None
         return data
 
@@ -438,14 +441,14 @@ class _Repair:
     ) -> None:
         files = self.files
         files.make_directory(target)
-        for base, pieces in segments:
+        for base, ranges in segments:
             fd = files.open(
                 target / filenames.log_name(base),
                 os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND,
             )
             try:
-                for part in _parts(pieces, fixes):
-                    files.write(fd, part)
+                for chunk in _chunks(ranges, fixes):
+                    files.write(fd, chunk)
                 files.fsync(fd)
             finally:
                 files.close(fd)
@@ -466,7 +469,7 @@ class _Repair:
         self.files.write_atomically(target, data)
 
     def _finish(self, target: Path, result: PartitionRepair, log_start: int) -> None:
-        """Make indexes and all else that is derived, and look at what came out."""
+        """Recover the output, which writes its derived files, and verify it."""
         loaded = load(
             self.files,
             str(target),
@@ -476,8 +479,8 @@ class _Repair:
         )
         if loaded.recovery.cut_size or loaded.segments.end_offset != result.end_offset:
             raise KStoreError(
-                "the repaired log is not what was planned: it ends at offset "
-                f"{loaded.segments.end_offset}, not {result.end_offset}; please report this",
+                f"the repaired log ends at offset {loaded.segments.end_offset}, but the plan "
+                f"says {result.end_offset}; please report this",
                 path=target,
             )
         if loaded.epochs_changed:
@@ -485,10 +488,10 @@ class _Repair:
         result.findings = verify_partition(self.files, target).findings
 
     def _root_files(self, output: Path) -> None:
-        """Side files of the log directory: identity, settings, high watermarks."""
+        """Copy the side files of the log directory: identity, settings, high watermarks."""
         for name in self.files.listdir(self.path):
             source = self.path / name
-            skipped = name in (*_LEFT, LOG_STARTS) or name.endswith(TEMPORARY_SUFFIX)
+            skipped = name in (*_NOT_COPIED, LOG_STARTS) or name.endswith(TEMPORARY_SUFFIX)
             if skipped or self.files.kind(source) != "file":
                 continue
             if name == HIGH_WATERMARKS:
@@ -500,61 +503,62 @@ class _Repair:
 
 
 def _segments(found: Salvaged, sources: list[Source]) -> list[tuple[int, list[ValidRange]]]:
-    """Share the pieces out among segments: those that were there, where their names can stay."""
+    """Base offset and ranges of each output segment; names of input segments stay if possible."""
     segments: list[tuple[int, list[ValidRange]]] = []
     end, size = 0, 0
-    for piece in found.ranges:
-        source, length = piece.source, piece.end - piece.position
+    for valid in found.ranges:
+        source, length = valid.source, valid.end - valid.position
         last = segments[-1] if segments else None
-        joins = (
+        fits = (
             last is not None
             and (source is last[1][0].source or source.rank != LIVE)
-            and piece.last_offset - last[0] <= INT32_MAX
+            and valid.last_offset - last[0] <= INT32_MAX
             and size + length <= INT32_MAX
         )
-        if joins and last is not None:
-            last[1].append(piece)
+        if fits and last is not None:
+            last[1].append(valid)
             size += length
         else:
-            named = source.base_offset
-            if named is None or not end <= named <= piece.first_offset:
-                # A wrapper's header names its last inner offset: leave room in front of it.
-                named = (
-                    max(end, piece.first_offset - (1 << 20))
-                    if _is_legacy(piece)
-                    else (piece.first_offset)
+            base_offset = source.base_offset
+            if base_offset is None or not end <= base_offset <= valid.first_offset:
+                # The header of a wrapper message has its last inner offset: the base offset must
+                # lie below the first one, which is unknown.
+                base_offset = (
+                    max(end, valid.first_offset - (1 << 20))
+                    if _is_legacy(valid)
+                    else valid.first_offset
                 )
-            segments.append((named, [piece]))
+            segments.append((base_offset, [valid]))
             size = length
-        end = piece.last_offset + 1
+        end = valid.last_offset + 1
     live = [s.base_offset for s in sources if s.rank == LIVE and s.base_offset is not None]
     if live and max(live) >= end and (not segments or max(live) > segments[-1][0]):
-        segments.append((max(live), []))  # the log ended there or later
+        segments.append((max(live), []))  # the log ended at that offset or later
     return segments
 
 
-def _is_legacy(piece: ValidRange) -> bool:
-    return batch_fields.magic(piece.source.data, piece.position) < 2
+def _is_legacy(valid: ValidRange) -> bool:
+    return batch_fields.magic(valid.source.data, valid.position) < 2
 
 
-def _parts(pieces: list[ValidRange], fixes: list[EpochFix]) -> Iterator[memoryview | bytes]:
-    """The bytes of pieces, in parts of a size for writing; wrong leader epochs as they were."""
-    for piece in pieces:
-        start = piece.position
+def _chunks(ranges: list[ValidRange], fixes: list[EpochFix]) -> Iterator[memoryview | bytes]:
+    """The bytes of the ranges in chunks for writing, with leader epochs corrected."""
+    for valid in ranges:
+        start = valid.position
         inside = [
             fix
             for fix in fixes
-            if fix.source is piece.source and piece.position <= fix.position < piece.end
+            if fix.source is valid.source and valid.position <= fix.position < valid.end
         ]
         for fix in sorted(inside, key=attrgetter("position")):
-            at = fix.position + batch_fields.V2_LEADER_EPOCH_POSITION
-            yield from _cut(piece.source.data, start, at)
-            yield fix.right.to_bytes(4, "big", signed=True)
-            start = at + 4
-        yield from _cut(piece.source.data, start, piece.end)
+            epoch_position = fix.position + batch_fields.V2_LEADER_EPOCH_POSITION
+            yield from _split(valid.source.data, start, epoch_position)
+            yield fix.corrected.to_bytes(4, "big", signed=True)
+            start = epoch_position + 4
+        yield from _split(valid.source.data, start, valid.end)
 
 
-def _cut(data: memoryview, start: int, end: int) -> Iterator[memoryview]:
+def _split(data: memoryview, start: int, end: int) -> Iterator[memoryview]:
     for position in range(start, end, WRITE_SIZE):
         yield data[position : min(position + WRITE_SIZE, end)]
 

@@ -1,7 +1,7 @@
-"""Records that a damaged partition has lost altogether: what a repair cannot save.
+"""Records of a damaged partition that no repair can save.
 
-The rules are those of an audit, :mod:`kstore.verify.losses`. What a repair found under
-another name is not lost, and where a file is damaged its own damage says what is missing.
+The rules are those of an audit, :mod:`kstore.verify.losses`. Records that the repair found in a
+file of another name are not lost; the damage of a damaged file already covers its missing records.
 """
 
 import os
@@ -34,9 +34,9 @@ def find_missing(
     sources: Sequence[Source],
     kept: Sequence[ValidRange],
 ) -> list[Loss]:
-    """What is gone of a partition, and in none of the pieces that are kept.
+    """The records of a partition that are lost and in none of the kept ranges.
 
-    Nothing while a compaction waits to be finished: its files stand for others.
+    Empty while the swap of a compaction is unfinished: its files replace other segments.
     """
     if any(source.rank == SWAP for source in sources):
         return []
@@ -48,7 +48,7 @@ def find_missing(
     names = files.listdir(path)
     known_gaps: list[Range] = []
     lost: list[LostRange] = []
-    with suppress(CorruptFileError, NewerFormatError, StorageError):  # then nothing explains a gap
+    with suppress(CorruptFileError, NewerFormatError, StorageError):  # gaps stay unexplained
         known_gaps = read_known_gaps(files, path)
     with suppress(CorruptFileError, NewerFormatError, StorageError):
         lost = read_lost(files, path)
@@ -65,12 +65,12 @@ def find_missing(
         loss
         for loss in find_losses(layout)
         if loss.offset is None
-        or not any(piece.first_offset <= loss.offset <= piece.last_offset for piece in kept)
+        or not any(valid.first_offset <= loss.offset <= valid.last_offset for valid in kept)
     ]
 
 
 def _end_of(files: Files, base: int, source: Source) -> SegmentEnd:
-    """Where a segment ends, by a walk over its headers."""
+    """The end of a segment, found by reading its batch headers."""
     audit = BatchAudit(base, source.size, b"", b"")
     is_sound = True
     while not audit.at_end and is_sound:
@@ -85,7 +85,7 @@ def _end_of(files: Files, base: int, source: Source) -> SegmentEnd:
             following = None if found is None else found.following
         finally:
             files.close(fd)
-    except (StorageError, NewerFormatError):  # then no seal says what followed
+    except (StorageError, NewerFormatError):  # the offset that followed stays unknown
         following = None
     return SegmentEnd(
         base,

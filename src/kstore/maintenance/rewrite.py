@@ -1,11 +1,10 @@
-"""Sealed segments rewritten with another codec or in another message format.
+"""Rewrites sealed segments with another codec or in another message format.
 
-Every batch goes through :func:`kstore.record.convert.convert`: offsets, timestamps, headers,
-producers' fields, transactions and control batches stay, whatever the codec, and gaps stay gaps.
-A segment becomes one segment, or several where it grows beyond ``segment.bytes``; it is put in
-the old one's place as a compaction's are (:mod:`kstore.log.replace_segments`). The work on
-segments may be done side by side, in any processes: :func:`rewrite_segment` makes the files,
-wherever its ``files`` puts them.
+:func:`kstore.record.convert.convert` converts each batch: offsets, timestamps, headers, producer
+fields, transactions and control batches stay the same, and gaps stay gaps. A segment becomes one
+segment, or several if it grows beyond ``segment.bytes``. As after a compaction, the new segments
+replace the old one in the log (:mod:`kstore.log.replace_segments`). Processes may rewrite segments
+in parallel: :func:`rewrite_segment` writes the files through the ``Files`` that it is given.
 """
 
 import os
@@ -35,7 +34,7 @@ from kstore.errors import (
 from kstore.files import filenames
 from kstore.files.files import Files
 from kstore.integers import check_integer
-from kstore.maintenance.reindex import SegmentDamage
+from kstore.maintenance.reindex import HEADER_CHANGED, SegmentDamage
 from kstore.record.codec import codec_id
 from kstore.record.convert import convert, merge, recompress
 from kstore.segment import header_checksums, transaction_index
@@ -46,15 +45,15 @@ if TYPE_CHECKING:
     from kstore.log.log import Log
     from kstore.log.writer import LogWriter
 
-_PIECE = 4 << 20  # bytes read at a time
-_COMPRESSED = 1 << 16  # where they lose their codec: they may grow a thousand times
+_CHUNK = 4 << 20  # bytes read at a time
+_COMPRESSED_CHUNK = 1 << 16  # the same if batches are decompressed: they may grow a thousandfold
 _INT32_MAX = 2**31 - 1
 _LEVELS = {"gzip": (1, 9), "zstd": (1, 22)}
 _CODEC_BITS, _CONTROL_BIT = 7, 32  # of a batch's attributes
 
 Progress = Callable[[int, int], None]
 
-# What keeps a segment as it is, and lets the others go on.
+# Errors after which one segment stays as it is, while the others are rewritten.
 REWRITE_ERRORS = (
     CorruptFileError,
     CorruptRecordError,
@@ -67,11 +66,11 @@ REWRITE_ERRORS = (
 
 @dataclass(frozen=True, slots=True)
 class RewriteTarget:
-    """What batches are to become: ``compression`` by Kafka's name, None keeps each batch's;
-    ``magic`` 2 makes batches v2 of messages v0 and v1, None keeps the format of each.
+    """The target of a rewrite: ``compression`` by Kafka's name (None keeps each batch's codec);
+    ``magic`` 2 converts messages v0 and v1 to batches v2 (None keeps the format of each).
 
-    A batch that the codec would make larger stays as it is, unless ``force``. ``merge`` puts
-    small neighbours together (:func:`kstore.record.convert.merge`), up to ``max.message.bytes``.
+    A batch that the codec would make larger stays as it is, unless ``force``. ``merge`` merges
+    small adjacent batches (:func:`kstore.record.convert.merge`), up to ``max.message.bytes``.
     """
 
     compression: str | None = None
@@ -82,7 +81,7 @@ class RewriteTarget:
 
     @property
     def keeps_smaller(self) -> bool:
-        """Whether the aim is size: "none" is asked for in spite of it."""
+        """Whether a batch that would grow stays as it is; not for "none", which always grows."""
         return self.compression not in (None, "none") and not self.force
 
     def check(self) -> None:
@@ -119,45 +118,45 @@ def conversion(
 
 @dataclass(frozen=True, slots=True)
 class RewrittenSegment:
-    """What became of a segment; nothing was written where no batch had to change."""
+    """The result for one segment; ``new`` is empty if no batch had to change."""
 
     base_offset: int
     size: int
     new: tuple[FinishedSegment, ...]
-    kept_batches: int = 0  # that stay as they are since they would grow
-    merged_batches: int = 0  # that became part of the one before them
+    kept_batches: int = 0  # unchanged because they would grow
+    merged_batches: int = 0  # merged into the batch before them
 
     @property
     def new_size(self) -> int:
-        return sum(each.size for each in self.new) if self.new else self.size
+        return sum(segment.size for segment in self.new) if self.new else self.size
 
 
 @dataclass(frozen=True, slots=True)
 class RewritePlan:
-    """What a rewrite would do to one log, by the headers of its batches. Immutable."""
+    """What a rewrite would do to one log, planned from its batch headers. Immutable."""
 
     segments: int  # sealed ones
     bytes: int
-    segments_to_rewrite: int  # that have a batch to change
+    segments_to_rewrite: int  # with at least one batch to change
     bytes_to_rewrite: int
 
 
 @dataclass(slots=True)
 class RewriteReport:
-    """What was done to one log's sealed segments. A segment with damage is in ``damages`` only,
-    with path, position and offset, and stays as it was."""
+    """The rewrite of a log's sealed segments. A damaged segment is only in ``damages``, with
+    path, position and offset, and stays as it was."""
 
-    segments: int = 0  # that were read to their end
+    segments: int = 0  # read to their end
     rewritten: int = 0
     bytes_before: int = 0
     bytes_after: int = 0
-    kept_batches: int = 0  # that stay as they are since they would grow
-    merged_batches: int = 0  # that became part of the one before them
+    kept_batches: int = 0  # unchanged because they would grow
+    merged_batches: int = 0  # merged into the batch before them
     damages: list[SegmentDamage] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
-        """Whether no segment stays as it was because of damage."""
+        """Whether no segment is damaged."""
         return not self.damages
 
     def add(self, segment: RewrittenSegment) -> None:
@@ -180,72 +179,74 @@ def rewrite_segment(
     config: LogConfig,
     on_position: Callable[[int], None] = lambda position: None,
 ) -> RewrittenSegment:
-    """Write a sealed segment anew, as ``.cleaned`` files of the out directory.
+    """Rewrite a sealed segment as ``.cleaned`` files of the out directory.
 
     Parameters
     ----------
     next_offset
-        Where the next segment begins.
+        The base offset of the next segment.
     on_position
-        Called with the position in the segment before each chunk; may raise to end it.
+        Called with the position in the segment before each chunk; may raise to end the rewrite.
 
-    Raises CorruptRecordError with path, position and offset where a batch is damaged, and what
-    :func:`kstore.record.convert.convert` raises; what was written is removed then. Memory: a
-    piece of 4 MiB or the largest batch, and what becomes of it.
+    Raises CorruptRecordError with path, position and offset if a batch is damaged, and what
+    :func:`kstore.record.convert.convert` raises; an error removes the files written so far.
+    Memory: a chunk of 4 MiB or the largest batch, and its converted form.
     """
     path = os.path.join(directory, filenames.log_name(base_offset))
     size = files.size_of(path)
     output = _Output(out_files, out_directory, base_offset, max(config.segment_bytes, size))
-    work = _Conversion(target, path, config.max_message_bytes)
+    converter = _Conversion(target, path, config.max_message_bytes)
     try:
-        piece_size = _COMPRESSED if target.compression == "none" else _PIECE
-        with closing(_pieces(files, path, base_offset, size, piece_size)) as pieces:
-            for position, piece, first in pieces:
+        chunk_size = _COMPRESSED_CHUNK if target.compression == "none" else _CHUNK
+        with closing(_chunks(files, path, base_offset, size, chunk_size)) as chunks:
+            for position, chunk, first in chunks:
                 on_position(position)
-                old, new = work.convert(piece, position, first, position + len(piece) == size)
-                if output.began or new != old:
-                    if not output.began:
-                        _copy_beginning(files, path, work.position - len(old), output)
-                    output.write(new, work.first)
-        if not output.began:
-            return RewrittenSegment(base_offset, size, (), work.kept)
-        aborted = _aborted(files, directory, base_offset)
+                is_last = position + len(chunk) == size
+                old, new = converter.convert(chunk, position, first, is_last)
+                if output.has_begun or new != old:
+                    if not output.has_begun:
+                        _copy_beginning(files, path, converter.position - len(old), output)
+                    output.write(new, converter.first)
+        if not output.has_begun:
+            return RewrittenSegment(base_offset, size, (), converter.kept)
+        aborted = _load_aborted(files, directory, base_offset)
         modified_ns = files.modified_ns(path)
         finished = output.finish(aborted, next_offset, modified_ns, config)
-        return RewrittenSegment(base_offset, size, finished, work.kept, work.merged)
+        return RewrittenSegment(base_offset, size, finished, converter.kept, converter.merged)
     except BaseException:
         output.discard()
         raise
 
 
 class _Output:
-    """The segments that come out of one."""
+    """The new segments of one rewritten segment."""
 
-    def __init__(self, files: Files, directory: str, base_offset: int, most: int) -> None:
+    def __init__(self, files: Files, directory: str, base_offset: int, max_size: int) -> None:
         self._files = files
         self._directory = directory
         self._base = base_offset
-        self._most = most
-        self.made: list[CleanedSegment] = []
+        self._max_size = max_size
+        self.segments: list[CleanedSegment] = []
 
     @property
-    def began(self) -> bool:
-        return bool(self.made)
+    def has_begun(self) -> bool:
+        return bool(self.segments)
 
     def write(self, data: bytes | memoryview, first: int) -> None:
-        """Append batches; ``first`` is an offset that none of them lies below.
+        """Append batches; ``first`` is a lower bound of their offsets.
 
-        What grew as it lost its codec is cut between batches.
+        Data that no longer fits one segment, since decompression made it grow, is split between
+        batches.
         """
-        size = self.made[-1].size if self.made else 0
-        if size + len(data) <= self._most:
+        size = self.segments[-1].size if self.segments else 0
+        if size + len(data) <= self._max_size:
             self._put(data, first)
             return
         table = scan(data, check_crc=False)
         start = 0
         for n, position in enumerate(table.position):
             end = table.position[n + 1] if n + 1 < len(table) else len(data)
-            if (size or position > start) and size + end - start > self._most:
+            if (size or position > start) and size + end - start > self._max_size:
                 if position > start:
                     self._put(data[start:position], first)
                     first = max(first, table.last_offset[n - 1] + 1)
@@ -253,14 +254,15 @@ class _Output:
         self._put(data[start:], first)
 
     def _put(self, data: bytes | memoryview, first: int) -> None:
-        if not self.made or (self.made[-1].size and self.made[-1].size + len(data) > self._most):
-            base = first if self.made else self._base
-            made = CleanedSegment(self._files, self._directory, base)
-            made.begin()
-            self.made.append(made)
-        if self.made[-1].size + len(data) > _INT32_MAX:
-            raise MessageTooLargeError("a segment would pass 2 GiB", offset=first)
-        self.made[-1].write(data)
+        segments = self.segments
+        if not segments or (segments[-1].size and segments[-1].size + len(data) > self._max_size):
+            base = first if segments else self._base
+            segment = CleanedSegment(self._files, self._directory, base)
+            segment.begin()
+            segments.append(segment)
+        if segments[-1].size + len(data) > _INT32_MAX:
+            raise MessageTooLargeError("the segment would grow beyond 2 GiB", offset=first)
+        segments[-1].write(data)
 
     def finish(
         self,
@@ -269,33 +271,33 @@ class _Output:
         modified_ns: int,
         config: LogConfig,
     ) -> tuple[FinishedSegment, ...]:
-        bases = [each.base_offset for each in self.made]
+        bases = [segment.base_offset for segment in self.segments]
         ends = [*bases[1:], next_offset]
         return tuple(
-            made.finish(
-                [one for one in aborted if made.base_offset <= one.last_offset < end],
+            segment.finish(
+                [entry for entry in aborted if segment.base_offset <= entry.last_offset < end],
                 end,
                 modified_ns,
                 config,
             )
-            for made, end in zip(self.made, ends, strict=True)
+            for segment, end in zip(self.segments, ends, strict=True)
         )
 
     def discard(self) -> None:
-        for each in self.made:
-            each.close()
-            each.discard()
+        for segment in self.segments:
+            segment.close()
+            segment.discard()
 
 
-def _pieces(
-    files: Files, path: str, base_offset: int, size: int, piece_size: int
+def _chunks(
+    files: Files, path: str, base_offset: int, size: int, chunk_size: int
 ) -> Generator[tuple[int, bytes, int]]:
-    """(position, whole batches, an offset that none of them lies below) through a segment."""
-    position, first, step = 0, base_offset, piece_size
+    """The complete batches of a segment: (position, batches, lower bound of their offsets)."""
+    position, first, step = 0, base_offset, chunk_size
     fd = files.open(path)
     try:
         found = header_checksums.load(files, os.path.dirname(path), base_offset, fd)
-        guard = None if found is None else found.check
+        checksums = None if found is None else found.check
         while position < size:
             data = files.pread(fd, min(step, size - position), position)
             table = scan(data, check_crc=False)
@@ -306,56 +308,52 @@ def _pieces(
                 raise CorruptRecordError(
                     reason(table.status), path=path, position=position, offset=first
                 )
-            piece = data if table.stop == len(data) else data[: table.stop]
-            if guard is not None:
-                _check_seal(guard.feed(piece, position), path)
-            yield position, piece, first
+            chunk = data if table.stop == len(data) else data[: table.stop]
+            if checksums is not None:
+                _raise_for_mismatches(checksums.feed(chunk, position), path)
+            yield position, chunk, first
             position += table.stop
             first = max(first, table.last_offset[len(table) - 1] + 1)
-            step = piece_size
-        if guard is not None:
-            _check_seal(guard.finish(), path)
+            step = chunk_size
+        if checksums is not None:
+            _raise_for_mismatches(checksums.finish(), path)
     finally:
         files.close(fd)
 
 
-def _check_seal(groups: list[tuple[int, int]], path: str) -> None:
+def _raise_for_mismatches(groups: list[tuple[int, int]], path: str) -> None:
     for start, _ in groups:
-        raise CorruptRecordError(
-            "offset, size or leader epoch of a batch is not what it was when it was sealed",
-            path=path,
-            position=start,
-        )
+        raise CorruptRecordError(HEADER_CHANGED, path=path, position=start)
 
 
 class _Conversion:
-    """The batches of a segment, piece after piece, as the target wants them."""
+    """Converts the batches of a segment, chunk by chunk, to the target."""
 
-    def __init__(self, target: RewriteTarget, path: str, most: int) -> None:
+    def __init__(self, target: RewriteTarget, path: str, max_batch_size: int) -> None:
         self._target = target
         self._path = path
-        self._most = most
-        self._rest = b""  # whole batches that those of the next piece may be merged with
+        self._max_batch_size = max_batch_size
+        self._rest = b""  # complete batches that may be merged with those of the next chunk
         self._rest_first = 0
-        self.position = 0  # behind what was converted last
-        self.first = 0  # an offset that none of what was converted last lies below
+        self.position = 0  # the end of the batches converted last
+        self.first = 0  # lower bound of their offsets
         self.kept = 0
         self.merged = 0
 
     def convert(
-        self, piece: bytes, position: int, first: int, is_last: bool
+        self, chunk: bytes, position: int, first: int, is_last: bool
     ) -> tuple[bytes, bytes]:
-        """Whole batches of the piece, and of what the one before left, and what becomes of them."""
+        """Batches before and after conversion: those left from the last chunk and this chunk's."""
         if not self._target.merge:
-            self.position, self.first = position + len(piece), first
-            return piece, self._convert(piece, position, first)
-        data, start = self._rest + piece, position - len(self._rest)
+            self.position, self.first = position + len(chunk), first
+            return chunk, self._convert(chunk, position, first)
+        data, start = self._rest + chunk, position - len(self._rest)
         self.first = self._rest_first if self._rest else first
         target = self._target
         try:
             merged, used, count = merge(
                 data,
-                self._most,
+                self._max_batch_size,
                 compression=target.compression or "none",
                 level=target.level,
                 keep_smaller=target.keeps_smaller,
@@ -370,24 +368,24 @@ class _Conversion:
             self._rest_first = batch_fields.base_offset(self._rest)
         return data[:used], self._convert(merged, start, self.first)
 
-    def _convert(self, piece: bytes, position: int, first: int) -> bytes:
-        """Formats differ within a log, so each run of one has a call of its own."""
-        if not piece:
-            return piece
+    def _convert(self, chunk: bytes, position: int, first: int) -> bytes:
+        """Convert each run of batches of the same format, since formats may differ in a log."""
+        if not chunk:
+            return chunk
         if self._target.magic is not None:
-            return self._call(piece, self._target.magic, position, first)
-        table = scan(piece, check_crc=False)
+            return self._convert_run(chunk, self._target.magic, position, first)
+        table = scan(chunk, check_crc=False)
         magics, positions = table.magic, table.position
         if len(set(magics)) == 1:
-            return self._call(piece, magics[0], position, first)
-        cuts = [n for n in range(len(table)) if n == 0 or magics[n] != magics[n - 1]]
-        ends = [*(positions[n] for n in cuts[1:]), len(piece)]
+            return self._convert_run(chunk, magics[0], position, first)
+        starts = [n for n in range(len(table)) if n == 0 or magics[n] != magics[n - 1]]
+        ends = [*(positions[n] for n in starts[1:]), len(chunk)]
         return b"".join(
-            self._call(piece[positions[n] : end], magics[n], position + positions[n], first)
-            for n, end in zip(cuts, ends, strict=True)
+            self._convert_run(chunk[positions[n] : end], magics[n], position + positions[n], first)
+            for n, end in zip(starts, ends, strict=True)
         )
 
-    def _call(self, data: bytes, magic: int, position: int, first: int) -> bytes:
+    def _convert_run(self, data: bytes, magic: int, position: int, first: int) -> bytes:
         target = self._target
         try:
             if not target.keeps_smaller:
@@ -402,23 +400,27 @@ class _Conversion:
 
 
 def _copy_beginning(files: Files, path: str, end: int, output: _Output) -> None:
-    """Take what need not change over, up to the first batch that does."""
+    """Copy the batches before the first one that changes."""
     fd = files.open(path)
     try:
         output.write(b"", 0)
-        for position in range(0, end, _PIECE):
-            output.made[-1].write(files.pread(fd, min(_PIECE, end - position), position))
+        for position in range(0, end, _CHUNK):
+            output.segments[-1].write(files.pread(fd, min(_CHUNK, end - position), position))
     finally:
         files.close(fd)
 
 
-def _aborted(files: Files, directory: str, base_offset: int) -> list[AbortedTransaction]:
-    """What the segment's transaction index says; a lost one is made anew by who asks for it."""
+def _load_aborted(files: Files, directory: str, base_offset: int) -> list[AbortedTransaction]:
+    """The entries of the segment's transaction index; none if it is missing.
+
+    A lost index is rebuilt when a reader asks the log for it.
+    """
     path = os.path.join(directory, filenames.transaction_index_name(base_offset))
     if files.kind(path) is None:
         return []
     entries, fault = transaction_index.load(files, path)
-    if fault is not None:  # opening a log heals missing ones only: aborted records would show
+    if fault is not None:  # opening a log rebuilds only a missing one: readers would see records
+        # of aborted transactions
         fault.reason += "; `kstore reindex` rebuilds it"
         raise fault.at()
     return entries
@@ -432,35 +434,35 @@ def swap_in(
     old: SegmentView,
     token: str | None = None,
 ) -> tuple[SegmentView, ...]:
-    """Put finished segments in one's place; an error takes back what does not count yet.
+    """Replace a segment by finished ones; an error undoes all that is not published yet.
 
-    With a token they are staged; else they are ``.cleaned`` files of the log already.
+    With a token the finished segments are staged files, else ``.cleaned`` files of the log.
     """
-    new = [CleanedSegment(files, log.path, each.base_offset) for each in finished]
+    new = [CleanedSegment(files, log.path, segment.base_offset) for segment in finished]
     try:
-        for each, facts in zip(new, finished, strict=True):
-            each.adopt(facts, token)
+        for cleaned, segment in zip(new, finished, strict=True):
+            cleaned.adopt(segment, token)
         return writer.replacer.replace_segments(new, [old])
     except BaseException:
-        for each in reversed(new):
-            writer.replacer.abandon(each)
+        for cleaned in reversed(new):
+            writer.replacer.abandon(cleaned)
         raise
 
 
 def plan_rewrite(log: "Log", target: RewriteTarget, *, roll: bool = False) -> RewritePlan:
-    """Read the headers of all batches that would be rewritten; changes nothing.
+    """Plan a rewrite from the headers of all batches; changes nothing.
 
-    The log may be open for reading. A batch that would grow counts as one to change, and with
-    ``target.merge`` every segment does. ``roll``: as if the active segment were sealed.
+    The log may be open for reading only. The plan counts a batch that would grow as one to
+    change; with ``target.merge`` it counts every segment. ``roll``: include the active segment.
 
-    Raises UnsupportedCompressionTypeError where messages v0 or v1 would have to be compressed
-    with zstd, which Kafka does not allow.
+    Raises UnsupportedCompressionTypeError if zstd is asked for messages v0 or v1, which Kafka
+    does not allow.
     """
     target.check()
     views = [view for view in _views_of(log, roll=roll) if view.size > 0]
-    due = [view for view in views if _has_work(log, view, target)]
+    due = [view for view in views if _has_batch_to_change(log, view, target)]
     return RewritePlan(
-        len(views), sum(each.size for each in views), len(due), sum(each.size for each in due)
+        len(views), sum(view.size for view in views), len(due), sum(view.size for view in due)
     )
 
 
@@ -469,12 +471,12 @@ def _views_of(log: "Log", *, roll: bool) -> Sequence[SegmentView]:
     return views if roll else views[:-1]
 
 
-def _has_work(log: "Log", view: SegmentView, target: RewriteTarget) -> bool:
-    """Whether a batch of a segment is to change; headers that cannot be read end the search."""
+def _has_batch_to_change(log: "Log", view: SegmentView, target: RewriteTarget) -> bool:
+    """Whether the rewrite changes a batch of the segment; an invalid header ends the search."""
     codec = None if target.compression is None else codec_id(target.compression)
     data, position, found = log._read_whole(view), 0, target.merge
     while position < len(data):
-        table = scan(data, position, min(position + _PIECE, len(data)), check_crc=False)
+        table = scan(data, position, min(position + _CHUNK, len(data)), check_crc=False)
         if len(table) == 0:
             size = batch_fields.declared_size(data.memory(), position)
             if not 0 < size <= len(data) - position:
@@ -508,23 +510,23 @@ def rewrite_log(
     check: Callable[[], None] = lambda: None,
     progress: Progress | None = None,
 ) -> RewriteReport:
-    """Rewrite the sealed segments of a log one by one, while it is read and appended to.
+    """Rewrite the sealed segments of a log one by one; reads and appends continue meanwhile.
 
-    A segment with damage stays as it is, and is in the report; the others are rewritten.
+    A damaged segment stays as it is and goes into the report; the others are rewritten.
 
     Parameters
     ----------
     roll
         Roll the active segment first, so that every batch is rewritten.
     check
-        Called before each chunk; may raise to end it. What was swapped in by then stays.
+        Called before each chunk; may raise to end the rewrite. Segments swapped in so far stay.
     progress
-        Called with bytes done and bytes in all.
+        Called with bytes done and bytes in total.
 
     Raises
     ------
     InvalidConfigError, UnsupportedCompressionTypeError
-        What :meth:`RewriteTarget.check` and :func:`plan_rewrite` raise; nothing was changed.
+        As :meth:`RewriteTarget.check` and :func:`plan_rewrite` raise them; nothing has changed.
     CompactionAbandonedError
         The log was truncated meanwhile, or is being moved to another directory.
     StorageError
@@ -550,20 +552,20 @@ def rewrite_log(
 
         for view in views:
             try:
-                made = rewrite_segment(
+                rewritten = rewrite_segment(
                     files, log.path, files, log.path, view.base_offset, view.next_offset, target,
                     log.config, on_position,
                 )  # fmt: skip
             except StorageError as error:
-                _check_it_is_there(log, view, error)
+                _check_still_in_log(log, view, error)
                 raise
             except REWRITE_ERRORS as error:
-                _check_it_is_there(log, view, error)
+                _check_still_in_log(log, view, error)
                 report.damages.append(damage_of(error, view.path))
             else:
-                report.add(made)
-                if made.new:
-                    for new in swap_in(files, log, writer, made.new, view):
+                report.add(rewritten)
+                if rewritten.new:
+                    for new in swap_in(files, log, writer, rewritten.new, view):
                         header_checksums.write(files, log.path, new.base_offset)
             done += view.size
         if progress is not None:
@@ -571,16 +573,16 @@ def rewrite_log(
     return report
 
 
-def _check_it_is_there(log: "Log", view: SegmentView, error: KStoreError) -> None:
-    """A file that is gone, or another, is no damage where its segment left the log."""
-    if not any(view is each for each in log.segments.views):
+def _check_still_in_log(log: "Log", view: SegmentView, error: KStoreError) -> None:
+    """Raise CompactionAbandonedError if the segment has left the log: the error is no damage."""
+    if not any(view is current for current in log.segments.views):
         raise CompactionAbandonedError(
-            "the log was shortened while it was rewritten", path=log.path
+            "the log was truncated while it was rewritten", path=log.path
         ) from error
 
 
 def damage_of(error: KStoreError, path: str) -> SegmentDamage:
-    """An error as a report says it."""
+    """An error as an entry of a report."""
     return SegmentDamage(
         error.path or path,
         -1 if error.position is None else error.position,

@@ -1,4 +1,4 @@
-"""What is known of a log's producers from outside, where another process writes it."""
+"""The producer state of a log that another process writes."""
 
 import threading
 from typing import TYPE_CHECKING
@@ -13,29 +13,29 @@ if TYPE_CHECKING:
 
 
 class ReaderProducerState:
-    """The state of a log's producers for a reader: newest snapshot, and the log behind it.
+    """The producer state for a reader: the newest snapshot and a replay of the log after it.
 
-    Changes no file. Loaded when it is first asked for, and again when the log has changed; what
-    was looked up of sealed segments is kept, so that an index that was lost is made anew once.
-    Thread safe.
+    Changes no file. Loaded on first use, and again when the log has changed. The aborted
+    transactions of sealed segments stay cached, so that a lost index is rebuilt only once. Thread
+    safe.
     """
 
     def __init__(self, log: "Log", files: Files) -> None:
         self._log = log
         self._files = files
         self._lock = threading.Lock()
-        self._seen: object = None  # what the state was loaded from
+        self._loaded_from: object = None  # the path, segments and end of that time
         self._state: ProducerState | None = None
 
     def at(self, segments: SegmentList) -> ProducerState:
-        """The state at the end of these segments, which are the log's."""
+        """The state at the end of these segments of the log."""
         with self._lock:
             path, end = self._log.path, segments.end_offset
-            seen = (path, segments.views, segments.start_offset, end)
-            if self._state is None or self._seen != seen:
+            current = (path, segments.views, segments.start_offset, end)
+            if self._state is None or self._loaded_from != current:
                 state = ProducerState(self._files, path, INT64_MAX, writes=False)
                 state.load(segments, 0)
                 if self._state is not None:
                     state.take_over(self._state, segments)
-                self._state, self._seen = state, seen
+                self._state, self._loaded_from = state, current
             return self._state

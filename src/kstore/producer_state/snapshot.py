@@ -1,4 +1,4 @@
-"""Producer snapshots (``N.snapshot``): what a broker knew of each producer before offset N.
+"""Producer snapshots (``N.snapshot``): the state of each producer before offset N.
 
 Layout and rules: Kafka's ProducerStateManager.
 """
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kstore._native.format.checksum import crc32c
 from kstore.errors import CorruptFileError
 
-_HEADER = Struct(">hIi")  # version, CRC-32C of what follows it, number of entries
+_HEADER = Struct(">hIi")  # version, CRC-32C of the bytes after it, number of entries
 _ENTRY = Struct(">qhiqiqiq")
 EMPTY_SIZE = _HEADER.size  # of a snapshot without producers
 _CRC_END = 6
@@ -18,7 +18,7 @@ _SEQUENCES = 2**31  # after the last of them comes 0
 
 
 class ProducerEntry(NamedTuple):
-    """One producer; ``last_offset`` is -1 where no batch of it is left in the log."""
+    """One producer; ``last_offset`` is -1 if the log has no batch of it."""
 
     producer_id: int
     producer_epoch: int
@@ -31,7 +31,7 @@ class ProducerEntry(NamedTuple):
 
     @property
     def first_sequence(self) -> int:
-        """Of its last batch; sequence numbers wrap from 2^31 - 1 to 0."""
+        """The first sequence of its last batch; sequences wrap from 2^31 - 1 to 0."""
         return (self.last_sequence - self.offset_delta) % _SEQUENCES
 
 
@@ -44,9 +44,9 @@ def parse(data: bytes, *, path: str | None = None) -> list[ProducerEntry]:
         raise CorruptFileError(f"unknown producer snapshot version {version}", path=path)
     if len(data) != _HEADER.size + count * _ENTRY.size:
         raise CorruptFileError(f"the producer snapshot does not hold {count} entries", path=path)
-    view = memoryview(data)  # it may be large, and garbage: no copies
+    view = memoryview(data)  # no copies: a corrupt file may be large
     if crc32c(view[_CRC_END:]) != crc:
         raise CorruptFileError(
-            "the producer snapshot is corrupt: its checksum is not that of its bytes", path=path
+            "the producer snapshot is corrupt: its checksum does not match its bytes", path=path
         )
     return [ProducerEntry(*fields) for fields in _ENTRY.iter_unpack(view[_HEADER.size :])]

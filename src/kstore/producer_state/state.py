@@ -1,16 +1,16 @@
-"""What a log knows of its producers, and the files that keep it: snapshots, transaction index.
+"""The producer state of a log, and its files: snapshots and transaction indexes.
 
-Kafka's ProducerStateManager. The state itself is native
-(:mod:`kstore._native.append.producer_table`) and changes with the appends; here it is loaded when a
-log opens, replayed from the log where the snapshots end, and written down when a segment is full
-and when the log closes.
+Kafka's ProducerStateManager. The table itself is native
+(:mod:`kstore._native.append.producer_table`) and changes with the appends. This module loads it
+from a snapshot and a replay of the log when the log opens, and writes a snapshot when a segment is
+rolled and when the log closes.
 
-Both kinds of files are derived: every one can be made anew from the log. A snapshot that does not
-parse is removed, and the one before it and the log tell the same. A transaction index that lacks
-what the log tells is written anew: after an unclean stop for every segment that recovery looks
-at; a lost one whenever the log is opened (:meth:`ProducerState.restore_indexes`), or when it is
-first asked for (:meth:`ProducerState.aborted`). Kafka leaves a lost one lost, and then shows
-aborted records.
+Both kinds of files are derived: each can be rebuilt from the log. A snapshot that does not parse is
+removed; an older one and a longer replay give the same state. An incomplete transaction index is
+rewritten: after an unclean stop for every segment that recovery reads; a missing one when the log
+is opened (:meth:`ProducerState.restore_indexes`) or a reader first needs it
+(:meth:`ProducerState.aborted`). Kafka does not rebuild a missing index, and then returns aborted
+records.
 """
 
 import itertools
@@ -33,26 +33,26 @@ from kstore.segment import transaction_index
 from kstore.segment.transaction_index import ENTRY_SIZE, AbortedTransaction
 
 _LOGGER = logging.getLogger("kstore")
-_LIMIT = 1 << 30  # no snapshot is larger
+_LIMIT = 1 << 30  # bytes; no snapshot is larger
 
 
 class UncleanStop(NamedTuple):
-    """What recovery went by: it decides, as in Kafka, what is known of producers afterwards.
+    """What recovery started from, which, as in Kafka, decides the producer state after it.
 
     Kafka's LogLoader.recoverSegment loads the state before each segment that it reads, with the
-    log start that the checkpoint gives, and reads that segment from its first batch on.
+    log start of the checkpoint, and reads that segment from its first batch on.
     """
 
-    first_read: int  # base offset of the segment that holds the recovery point
-    trusted_end: int  # what lies below was on disk
-    log_start_offset: int  # of the checkpoint; the first segment may begin behind it
+    first_read: int  # base offset of the segment that contains the recovery point
+    trusted_end: int  # all batches below it had been synced
+    log_start_offset: int  # of the checkpoint; may lie below the first segment
 
 
 class ProducerState:
-    """The producers of one log that is open for writing. The log's lock is held, but for reads.
+    """The producers of one log. The caller holds the log's lock, except for reads.
 
-    ``table`` changes with the appends; ``snapshot_offset`` is the newest snapshot's, so that a
-    state that was not changed since is not written again.
+    ``table`` changes with the appends; ``snapshot_offset`` is the newest snapshot's, so that an
+    unchanged state is not written again.
     """
 
     def __init__(
@@ -61,26 +61,26 @@ class ProducerState:
         self.table = ProducerTable()
         self.snapshot_offset = 0
         self.expiration_ms = expiration_ms
-        self.stale = False  # the log was shortened: to be loaded again before it is used
-        self.unsynced: list[int] = []  # snapshots that were written and not synced
-        self.replayed = 0  # bytes of log that were looked at to load it
-        self.removed: list[str] = []  # names of snapshots that loading found bad or astray
-        self.rewritten: list[str] = []  # names of transaction indexes made anew
-        self._writes = writes  # False: no file is changed, only what is in memory
+        self.stale = False  # the log was truncated: the state must be loaded again before use
+        self.unsynced: list[int] = []  # offsets of snapshots that are not synced yet
+        self.replayed = 0  # bytes of log that loading has read
+        self.removed: list[str] = []  # names of corrupt and stray snapshots that loading removed
+        self.rewritten: list[str] = []  # names of rebuilt transaction indexes
+        self._writes = writes  # False: changes only the state in memory, no file
         self._files = files
         self._directory = directory
         self._aborted: dict[SegmentView, list[AbortedTransaction]] = {}
-        self._walked: dict[SegmentView, bytes] = {}  # index entries of what loading replayed whole
+        self._replayed_indexes: dict[SegmentView, bytes] = {}  # of segments replayed completely
 
     def relocate(self, files: Files, directory: str) -> None:
-        """The log goes on in another directory, which has all its files, on disk."""
+        """The log has moved to another directory, where all its files are synced."""
         self._files, self._directory = files, directory
-        self._aborted.clear()  # read again by whoever asks
-        self._walked.clear()
+        self._aborted.clear()
+        self._replayed_indexes.clear()
         self.unsynced.clear()
 
     def take_over(self, older: "ProducerState", segments: SegmentList) -> None:
-        """Keep what another state of this log has looked up of segments that are still there."""
+        """Keep the aborted transactions that an older state has cached of remaining segments."""
         views = segments.views[:-1]
         self._aborted = {view: older._aborted[view] for view in views if view in older._aborted}
 
@@ -94,20 +94,20 @@ class ProducerState:
         unclean: UncleanStop | None = None,
         quiet: frozenset[int] = frozenset(),
     ) -> None:
-        """Bring the state to the log's end: newest good snapshot, then what the log has behind it.
+        """Load the state at the log's end: the newest valid snapshot, then a replay of the log.
 
-        Kafka's removeStraySnapshots and UnifiedLog.rebuildProducerState, with one difference:
-        a cleanly closed log without any snapshot is replayed from its start, where Kafka takes
-        it that no producer ever wrote to it. May be called again, where it failed as well.
+        Kafka's removeStraySnapshots and UnifiedLog.rebuildProducerState, with one difference: a
+        cleanly closed log without any snapshot is replayed from its start, where Kafka assumes
+        that it has no producers. May be called again, also after an error.
 
         Parameters
         ----------
         unclean
-            After an unclean stop: what recovery went by. Snapshots beyond the first segment that
-            it read are forgotten, and transaction indexes of the segments from its trusted end
-            on are compared with the log, because they may not have been on disk.
+            After an unclean stop: what recovery started from. Snapshots beyond the first segment
+            that it read are removed, and the transaction indexes of the segments from its trusted
+            end on are compared with the log, because they may not have been synced.
         quiet
-            Base offsets of segments that recovery has read already, without any producer's batch.
+            Base offsets of segments in which recovery found no batch of a producer id.
         """
         views, start, end = segments.views, segments.start_offset, segments.end_offset
         bases = [view.base_offset for view in views]
@@ -115,7 +115,7 @@ class ProducerState:
         if unclean is not None:
             newest = first_read = max(unclean.first_read, bases[0])
             oldest = unclean.log_start_offset
-        offsets = self._sort_out_snapshots(bases, oldest, newest)
+        offsets = self._remove_stray_snapshots(bases, oldest, newest)
         self.table.clear()
         self.table.begin_segment(-1)
         self.replayed = 0
@@ -127,22 +127,22 @@ class ProducerState:
                 self._files, self.table, views, start, first, mapped=self._writes
             )
         elif unclean is not None and first_read <= start < end:
-            # Recovery takes a segment in whole, what lies below the log start as well.
+            # Recovery replays complete segments, also their batches below the log start.
             first = max((base for base in bases if base <= start), default=start)
-        self._walked.clear()
+        self._replayed_indexes.clear()
         is_known = is_known or first <= bases[0]
         self._replay(views, first, end, unclean, quiet, is_known=is_known)
         if unclean is not None:
-            self.expire(now_ms)  # Kafka reads the snapshot again that its recovery ends with
+            self.expire(now_ms)  # as Kafka, which reloads the snapshot that its recovery writes
         self._aborted.clear()
         self._begin(segments)
         self.stale = False
 
-    def _sort_out_snapshots(self, bases: Sequence[int], start: int, end: int) -> list[int]:
-        """Remove snapshots that belong to nothing; returns the offsets of the others, ascending.
+    def _remove_stray_snapshots(self, bases: Sequence[int], start: int, end: int) -> list[int]:
+        """Remove stray snapshots (as Kafka); returns the offsets of the others, ascending.
 
-        One that lies on no segment's base was left by a log's close: only the newest of them
-        may count, and only above the active segment's base.
+        A snapshot at no segment's base offset comes from a close of the log: only the newest of
+        them is valid, and only above the active segment's base offset.
         """
         found = [
             parsed.base_offset
@@ -151,20 +151,20 @@ class ProducerState:
         ]
         on_base = frozenset(bases)
         newest = max((offset for offset in found if offset not in on_base), default=-1)
-        kept = []
+        offsets = []
         for offset in sorted(found):
-            counts = offset in on_base or (offset == newest and newest >= bases[-1])
-            if counts and start < offset <= end:
-                kept.append(offset)
+            is_valid = offset in on_base or (offset == newest and newest >= bases[-1])
+            if is_valid and start < offset <= end:
+                offsets.append(offset)
             else:
                 self._remove(self._path(offset))
-        return kept
+        return offsets
 
     def _load_snapshot(self, offsets: list[int], now_ms: int) -> bool:
-        """Load the newest snapshot that is good, if there is one; bad ones go."""
-        good = list(offsets)
-        while good:
-            offset = good.pop()
+        """Load the newest valid snapshot, if any; removes the corrupt ones."""
+        candidates = list(offsets)
+        while candidates:
+            offset = candidates.pop()
             try:
                 data = self._files.read(self._path(offset), _LIMIT)
                 entries = snapshot.parse(data, path=self._path(offset))
@@ -187,9 +187,9 @@ class ProducerState:
         *,
         is_known: bool,
     ) -> None:
-        """Replay the log from an offset; the bases of the last two segments get snapshots then.
+        """Replay the log from an offset; writes snapshots at the last two base offsets.
 
-        ``is_known``: the table has every transaction that is open at start.
+        ``is_known``: the table has every transaction that is open at ``start``.
         """
         if start >= end:
             return
@@ -207,40 +207,40 @@ class ProducerState:
                 self.replayed += size
             is_known = is_known and size == view.size
             if is_known and first == view.base_offset:
-                self._walked[view] = self.table.aborted
+                self._replayed_indexes[view] = self.table.aborted
             if unclean is not None and view.next_offset > unclean.trusted_end:
-                self._mend_index(view, views, first)
+                self._repair_index(view, views, first)
 
-    def _mend_index(self, view: SegmentView, views: Sequence[SegmentView], start: int) -> None:
-        """Make a segment's transaction index say what the log says, here replayed from start."""
+    def _repair_index(self, view: SegmentView, views: Sequence[SegmentView], start: int) -> None:
+        """Correct a segment's transaction index after a replay of the segment from ``start``."""
         path = os.path.join(self._directory, filenames.transaction_index_name(view.base_offset))
-        there = self._files.kind(path) is not None
-        entries, fault = transaction_index.load(self._files, path) if there else ([], None)
+        exists = self._files.kind(path) is not None
+        entries, fault = transaction_index.load(self._files, path) if exists else ([], None)
         before = [entry for entry in entries if entry.last_offset < start]
         if fault is not None and len(before) == len(entries) and start > view.base_offset:
-            self._rebuild(view, views, path)  # what else ended before start is not known here
+            self._rebuild(view, views, path)  # other transactions may have ended before start
             return
-        wanted = transaction_index.encode(before) + self.table.aborted
-        if wanted != transaction_index.encode(entries) or (
-            there and self._files.size_of(path) != len(wanted)
+        data = transaction_index.encode(before) + self.table.aborted
+        if data != transaction_index.encode(entries) or (
+            exists and self._files.size_of(path) != len(data)
         ):
-            self._replace(path, wanted)
+            self._replace(path, data)
 
     def _begin(self, segments: SegmentList) -> None:
-        """Hold the active segment's transaction index, without what lies beyond the log's end.
+        """Load the active segment's transaction index, without entries beyond the log's end.
 
-        It is made anew where it does not parse, or is missing though there were transactions.
+        It is rebuilt if it does not parse, or if it is missing though the log has transactions.
         """
         active = segments.views[-1]
         path = os.path.join(self._directory, filenames.transaction_index_name(active.base_offset))
-        there = self._files.kind(path) is not None
-        if there or not self._knows_markers():
-            entries = self._read(active, segments) if there else []
+        exists = self._files.kind(path) is not None
+        if exists or not self._has_markers():
+            entries = self._read(active, segments) if exists else []
         else:
             entries = self._rebuild(active, segments.views, path)
-        seen = self.table.aborted_of(active.base_offset)
-        if seen:  # by the replay: a reader may be ahead of the file
-            entries = sorted({*entries, *transaction_index.parse(seen)}, key=_by_last_offset)
+        replayed = self.table.aborted_of(active.base_offset)
+        if replayed:  # a reader's replay may be ahead of the file
+            entries = sorted({*entries, *transaction_index.parse(replayed)}, key=_by_last_offset)
         entries = [entry for entry in entries if entry.last_offset < segments.end_offset]
         data = transaction_index.encode(entries)
         on_disk = self._files.size_of(path) if self._files.kind(path) is not None else 0
@@ -248,20 +248,21 @@ class ProducerState:
             self._replace(path, data)
         self.table.begin_segment(active.base_offset, data)
 
-    def _knows_markers(self) -> bool:
+    def _has_markers(self) -> bool:
         """Whether any producer ever ended a transaction."""
         return any(coordinator >= 0 for *_, coordinator, _ in self.table.entries())
 
     def restore_indexes(self, segments: SegmentList) -> None:
-        """Write the transaction indexes of rolled segments that were lost anew.
+        """Rebuild the missing transaction indexes of rolled segments.
 
-        None is there where nothing was aborted, so the snapshots at both ends of a segment tell
-        whether any producer may have ended a transaction in it. Only then its headers are walked;
-        where they show no abort, an empty index says so to the next who opens the log. What a
-        producer did that was forgotten (it expired) before its segment was full is not found.
+        A segment without aborted transactions has no index, so a missing file alone proves
+        nothing. The snapshots at both ends of the segment show whether a producer may have ended
+        a transaction in it; only then its headers are read. If they have no abort marker, an empty
+        index is written, so that the next open does not read them again. Transactions of a
+        producer that expired before the segment was rolled are not found.
 
-        The log can be used without: where the disk refuses, a warning says so, and whoever asks
-        for one of the others looks through its segment then.
+        The log works without the indexes: an I/O error is logged as a warning, and a reader that
+        needs a missing index reads the segment's headers.
         """
         try:
             self._restore_indexes(segments)
@@ -273,35 +274,39 @@ class ProducerState:
         if len(views) < 2 or not self._writes:
             return
         finder = AbortedFinder(self, views)
-        has_markers: bool | None = None  # asked of all producers at most once
+        has_markers: bool | None = None  # computed at most once
         names = set(self._files.listdir(self._directory))
-        seen: dict[int, list[ProducerEntry] | None] = {}
+        snapshots: dict[int, list[ProducerEntry] | None] = {}
         for view, following in itertools.pairwise(views):
             name = filenames.transaction_index_name(view.base_offset)
             if name in names or not view.size:
                 continue
             ends = view.base_offset, following.base_offset
-            known = {
-                offset: seen[offset] if offset in seen else self._known_at(offset, names)
+            snapshots = {
+                offset: snapshots[offset]
+                if offset in snapshots
+                else self._snapshot_if_listed(offset, names)
                 for offset in ends
             }
-            before, after = (known[offset] for offset in ends)
-            seen = known
+            before, after = (snapshots[offset] for offset in ends)
             if after is None:
                 if has_markers is None:
-                    has_markers = self._knows_markers()
-                ended = has_markers
+                    has_markers = self._has_markers()
+                has_ended_transaction = has_markers
             else:
-                same = frozenset(before or ())
-                ended = any(each.coordinator_epoch >= 0 and each not in same for each in after)
-            if ended:
+                unchanged = frozenset(before or ())
+                has_ended_transaction = any(
+                    producer.coordinator_epoch >= 0 and producer not in unchanged
+                    for producer in after
+                )
+            if has_ended_transaction:
                 path = os.path.join(self._directory, name)
-                self._aborted[view], wanted = finder.find(view)
-                self._keep(path, wanted, hint=True)
-        self._walked.clear()  # an index says it now
+                self._aborted[view], data = finder.find(view)
+                self._save_index(path, data, write_empty=True)
+        self._replayed_indexes.clear()  # the index files exist now
 
-    def _known_at(self, offset: int, names: set[str]) -> list[ProducerEntry] | None:
-        """As _snapshot_at, by a look at names and sizes where that is enough."""
+    def _snapshot_if_listed(self, offset: int, names: set[str]) -> list[ProducerEntry] | None:
+        """As ``_snapshot_at``, but without reading a file that is missing or has no entries."""
         if filenames.snapshot_name(offset) not in names:
             return None
         if self._files.size_of(self._path(offset)) == snapshot.EMPTY_SIZE:
@@ -309,7 +314,7 @@ class ProducerState:
         return self._snapshot_at(offset)
 
     def _snapshot_at(self, offset: int) -> list[ProducerEntry] | None:
-        """The entries of a snapshot, None where there is none that can be read."""
+        """The entries of the snapshot at an offset; None if it is missing or corrupt."""
         path = self._path(offset)
         if self._files.kind(path) is None:
             return None
@@ -319,29 +324,29 @@ class ProducerState:
             return None
 
     def attach(self, segments: SegmentList, now_ms: int) -> None:
-        """Be ready for appends to the last segment, whatever was interrupted before."""
+        """Prepare for appends to the last segment, also after an interrupted operation."""
         self.refresh(segments, now_ms)
         if self.table.aborted_base != segments.views[-1].base_offset:
             self._begin(segments)
 
     def refresh(self, segments: SegmentList, now_ms: int) -> None:
-        """Load again what a truncation made stale."""
+        """Load the state again after a truncation."""
         if self.stale:
             self.load(segments, now_ms)
-            self._walked.clear()
+            self._replayed_indexes.clear()
 
     def seal(self, old: SegmentView, base_offset: int) -> None:
-        """A new segment counts from now on: the old one's transaction index is complete."""
+        """Close the transaction index of a rolled segment and begin that of the new one."""
         self._aborted[old] = transaction_index.parse(self.table.aborted)
         self.table.begin_segment(base_offset)
 
     # --- writing -------------------------------------------------------------------------------
 
     def take_snapshot(self, offset: int) -> bool:
-        """Write down the state as it is before offset, unless the newest snapshot says that.
+        """Write the state before ``offset`` as a snapshot, unless a snapshot at it or later exists.
 
-        Returns whether it did. As Kafka straight under its name: one that a crash cut short does
-        not pass its checksum. One that an exception cut short is removed.
+        Returns whether it wrote one. As in Kafka, the file gets its final name at once: the
+        checksum detects one that a crash left incomplete. After an exception the file is removed.
         """
         if offset <= self.snapshot_offset or not self._writes:
             return False
@@ -361,10 +366,10 @@ class ProducerState:
         return True
 
     def write_aborted(self) -> bool:
-        """Write entries of the active segment's transaction index that are only in memory.
+        """Write the entries of the active segment's transaction index that are only in memory.
 
-        Returns whether that made the file; raises StorageError, and may be called again. One
-        that somebody removed or cut meanwhile is written whole.
+        Returns whether it created the file; raises StorageError, and may be called again. If
+        another process removed or truncated the file, all entries are written.
         """
         table = self.table
         if len(table.aborted) == table.aborted_written:
@@ -381,11 +386,11 @@ class ProducerState:
         return start == 0
 
     def expire(self, now_ms: int) -> int:
-        """Forget producers that wrote nothing for so long; returns how many."""
+        """Remove the producers that are idle for ``expiration_ms``; returns their number."""
         return self.table.expire(now_ms, self.expiration_ms)
 
     def open_snapshot(self, offset: int) -> int:
-        """Descriptor of a snapshot that is to be synced; -1 where it went with its segment."""
+        """A descriptor of a snapshot to sync; -1 if the snapshot left with its segment."""
         path = self._path(offset)
         return self._files.open(path) if self._files.kind(path) is not None else -1
 
@@ -398,7 +403,7 @@ class ProducerState:
             self._files.remove(path)
             self.removed.append(os.path.basename(path))
 
-    def _remove_if_there(self, path: str) -> None:
+    def _remove_if_present(self, path: str) -> None:
         if self._files.kind(path) is not None:
             self._remove(path)
 
@@ -413,8 +418,8 @@ class ProducerState:
     # --- reading ---------------------------------------------------------------------------------
 
     def last_stable_offset(self, segments: SegmentList) -> int:
-        """First offset of the oldest open transaction, or the log end (Kafka: the high watermark,
-        which is the log end here). Takes no lock: the end is asked for first."""
+        """First offset of the earliest open transaction, or the log end (Kafka: the high watermark,
+        which is kstore's log end). Takes no lock: it reads the end first."""
         end = segments.end_offset
         first = self.table.first_open
         return end if first < 0 else min(max(first, segments.start_offset), end)
@@ -424,20 +429,20 @@ class ProducerState:
     ) -> list[AbortedTransaction]:
         """The aborted transactions whose markers are in one segment.
 
-        A sealed segment without a transaction index is looked through once, by its headers: if
-        it has abort markers the index was lost, and is written anew. Whoever asks for several
-        segments in ascending order passes one ``finder`` to all calls: it reads none twice.
+        The headers of a sealed segment without a transaction index are read once: if it has abort
+        markers, the index was lost and is rebuilt. A caller that needs several segments in
+        ascending order passes one ``finder`` to all calls, which reads no segment twice.
         """
-        held = self.table.aborted_of(view.base_offset)
-        if held is not None:
-            return transaction_index.parse(held)
-        known = self._aborted.get(view)
-        if known is None:
-            known = self._read(view, segments, finder)
-            if len(self._aborted) > 2 * len(segments.views):  # of segments that are gone by now
+        active = self.table.aborted_of(view.base_offset)
+        if active is not None:
+            return transaction_index.parse(active)
+        aborted = self._aborted.get(view)
+        if aborted is None:
+            aborted = self._read(view, segments, finder)
+            if len(self._aborted) > 2 * len(segments.views):  # most have left the log
                 self._aborted.clear()
-            self._aborted[view] = known
-        return known
+            self._aborted[view] = aborted
+        return aborted
 
     def _read(
         self, view: SegmentView, segments: SegmentList, finder: "AbortedFinder | None" = None
@@ -455,39 +460,39 @@ class ProducerState:
         path: str,
         finder: "AbortedFinder | None" = None,
     ) -> list[AbortedTransaction]:
-        """Make a lost transaction index anew; where the disk refuses, for this time in memory."""
+        """Rebuild a lost transaction index; after a write error only in memory."""
         entries, data = (finder or AbortedFinder(self, views)).find(view)
         try:
-            self._keep(path, data)
+            self._save_index(path, data)
         except StorageError as error:
             _warn(error)
         return entries
 
-    def _keep(self, path: str, data: bytes | None, *, hint: bool = False) -> None:
-        """Write an index that was lost; with ``hint`` an empty one as well, which is not synced:
-        if it is lost, somebody looks again."""
+    def _save_index(self, path: str, data: bytes | None, *, write_empty: bool = False) -> None:
+        """Write a rebuilt index; with ``write_empty`` also an empty one. An empty one is not
+        synced: if a crash loses it, the next open writes it again."""
         if data is None or not self._writes:
             return
         if data or self._files.kind(path) is not None:
             self._replace(path, data)
-        elif hint:  # nothing was lost: nothing to report
+        elif write_empty:  # not in ``rewritten``: no index was lost
             self._files.close(self._files.open(path, os.O_WRONLY | os.O_CREAT))
 
 
 def _warn(error: StorageError) -> None:
     _LOGGER.warning(
-        "a lost transaction index cannot be made anew; a Kafka broker would show aborted records "
-        "until it is: make room, and open the log again (%s)", error,
+        "a lost transaction index cannot be rebuilt, and a Kafka broker would return aborted "
+        "records until it is: free disk space and open the log again (%s)", error,
     )  # fmt: skip
 
 
 def collect_aborted(
     state_of: ProducerState, segments: SegmentList, start: int, stop: int
 ) -> list[AbortedTransaction]:
-    """Aborted transactions with offsets in [start, stop), oldest abort first.
+    """Aborted transactions with offsets in [start, stop), earliest abort first.
 
     Kafka's LocalLog.collectAbortedTransactions and TransactionIndex.collectAbortedTxns: from the
-    segment that holds start on, until an entry says that nothing below stop was undecided.
+    segment that contains ``start`` on, until an entry's last stable offset reaches ``stop``.
     """
     found: list[AbortedTransaction] = []
     finder = AbortedFinder(state_of, segments.views)

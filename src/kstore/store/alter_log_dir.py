@@ -69,11 +69,11 @@ class ReplicaMoves:
         append to a torn copy. A copy that is corrupt otherwise is removed if its partition exists.
         """
         catalog = self._manager.catalog
-        for each in list(catalog.retired):
-            key, log_dir = (each.name.topic, each.name.partition), each.log_dir
-            if each.name.state != FUTURE or log_dir.clean or log_dir.offline is not None:
+        for retired in list(catalog.retired):
+            key, log_dir = (retired.name.topic, retired.name.partition), retired.log_dir
+            if retired.name.state != FUTURE or log_dir.clean or log_dir.offline is not None:
                 continue
-            folder, config = log_dir.join(each.folder), catalog.config(key[0])
+            folder, config = log_dir.join(retired.folder), catalog.config(key[0])
             try:
                 loaded = load(log_dir.files, folder, config, clean=False)
                 writer = LogWriter(folder, loaded, config=config, files=log_dir.files, maps=maps)
@@ -83,7 +83,7 @@ class ReplicaMoves:
                     raise
             except KStoreError as error:
                 if key[1] in catalog.topics.get(key[0], {}):
-                    catalog.remove_retired(each)
+                    catalog.remove_retired(retired)
                 else:
                     _LOGGER.warning("%s: not recovered, left unchanged: %s", folder, error)
                     log_dir.unsettled = True
@@ -103,9 +103,9 @@ class ReplicaMoves:
             source, target = catalog.log_dir_of(*key), catalog.directory(path)
             if key in self._moving:
                 raise PolicyViolationError(f"{key[0]}-{key[1]} is being moved already")
-            for each in (source, target):
-                if each.offline is not None:
-                    raise each.refusal()
+            for log_dir in (source, target):
+                if log_dir.offline is not None:
+                    raise log_dir.refusal()
             if source is target:  # Kafka: this cancels a move
                 catalog.drop_futures(key)
                 return MoveInfo(source.path, target.path, 0)

@@ -70,7 +70,7 @@ class StagedRange:
 
 @dataclass(slots=True)
 class PartitionPublication:
-    """The batches for one partition, and where it ended before them."""
+    """The batches for one partition, and its end before them."""
 
     topic: str
     partition: int
@@ -83,12 +83,12 @@ class PartitionPublication:
 
     @property
     def size(self) -> int:
-        return sum(each.size for each in self.ranges)
+        return sum(staged.size for staged in self.ranges)
 
     @property
     def crc(self) -> int:
         """CRC-32 of the ranges' CRC-32s, four bytes each, big-endian."""
-        return crc32(b"".join(each.crc.to_bytes(4, "big") for each in self.ranges))
+        return crc32(b"".join(staged.crc.to_bytes(4, "big") for staged in self.ranges))
 
 
 @dataclass(slots=True)
@@ -98,10 +98,10 @@ class Publication:
     files: Files
     directory: str
     token: str
-    identity: str | None  # of the job; None: it is not repeated
+    identity: str | None  # of the job; None: the job is never repeated
     batch: int
     at_ms: int
-    parts: list[PartitionPublication] = field(default_factory=list)
+    entries: list[PartitionPublication] = field(default_factory=list)
     retention_ms: int | None = None  # how long the identity is remembered
     binding: Mapping[str, object] = field(
         default_factory=dict
@@ -114,18 +114,18 @@ class Publication:
 
     def begin(self, find: FindLog) -> None:
         """Write the manifest, then a barrier into every partition; nothing is appended yet."""
-        for part in self.parts:
-            log = find(part.topic, part.partition)
+        for entry in self.entries:
+            log = find(entry.topic, entry.partition)
             if log.config.message_magic != 2:
                 raise InvalidConfigError(
-                    f"{part.topic} has message.format.version "
+                    f"{entry.topic} has message.format.version "
                     f"{log.config.message_format_version}, but record batches v2 are to be "
                     "appended: set it to 0.11.0 or later"
                 )
             active = log.segments.views[-1]
-            part.base_offset = log.end_offset
-            part.segment, part.position = active.base_offset, active.size
-            part.log_dir = os.path.relpath(os.path.dirname(log.path), self.directory)
+            entry.base_offset = log.end_offset
+            entry.segment, entry.position = active.base_offset, active.size
+            entry.log_dir = os.path.relpath(os.path.dirname(log.path), self.directory)
         manifest = self._document()
         if len(manifest) > LARGEST_MANIFEST:  # no process could undo or finish it
             raise KStoreError(
@@ -134,27 +134,29 @@ class Publication:
                 path=self.path,
             )
         contents: list[tuple[str | os.PathLike[str], bytes]] = [(self.path, manifest)]
-        for part in self.parts:
-            log = find(part.topic, part.partition)
+        for entry in self.entries:
+            log = find(entry.topic, entry.partition)
             document = {
                 "format": FORMAT,
-                "segment": part.segment,
-                "position": part.position,
-                "offset": part.base_offset,
+                "segment": entry.segment,
+                "position": entry.position,
+                "offset": entry.base_offset,
                 "manifest": os.path.relpath(self.path, log.path),
             }
             contents.append((os.path.join(log.path, FENCE), json.dumps(document).encode() + b"\n"))
         # Staged bytes must be on disk before their copies are on disk in a log, because undoing
         # compares the two. Files with a single partition were synced when they were staged.
-        shared = {each.file for part in self.parts for each in part.ranges if not each.alone}
-        staged: list[int] = []
+        shared = {
+            staged.file for entry in self.entries for staged in entry.ranges if not staged.alone
+        }
+        staged_fds: list[int] = []
         try:
             for name in sorted(shared):
-                staged.append(self.files.open(os.path.join(self.directory, name)))
+                staged_fds.append(self.files.open(os.path.join(self.directory, name)))
             # A barrier without its manifest has no effect.
-            self.files.write_all_atomically(contents, beside=staged)
+            self.files.write_all_atomically(contents, beside=staged_fds)
         finally:
-            for fd in staged:
+            for fd in staged_fds:
                 self.files.close(fd)
 
     def append(self, find: FindLog) -> None:
@@ -162,52 +164,52 @@ class Publication:
 
         Raises CorruptRecordError if a staged file has changed.
         """
-        logs = [find(part.topic, part.partition) for part in self.parts]
-        if len(logs) < 2 and sum(part.size for part in self.parts) <= _UNFLUSHED:
-            for part, log in zip(self.parts, logs, strict=True):
-                self._append_part(part, log, None)
+        logs = [find(entry.topic, entry.partition) for entry in self.entries]
+        if len(logs) < 2 and sum(entry.size for entry in self.entries) <= _UNFLUSHED:
+            for entry, log in zip(self.entries, logs, strict=True):
+                self._append_entry(entry, log, None)
             return
         from concurrent.futures import ThreadPoolExecutor
 
         flushing = ThreadPoolExecutor(_THREADS, "kstore-flush")
         with flushing, ThreadPoolExecutor(_THREADS, "kstore-publish") as appending:
-            work = [
-                appending.submit(self._append_part, part, log, flushing)
-                for part, log in zip(self.parts, logs, strict=True)
+            futures = [
+                appending.submit(self._append_entry, entry, log, flushing)
+                for entry, log in zip(self.entries, logs, strict=True)
             ]
-        for each in work:
-            each.result()
+        for future in futures:
+            future.result()
 
-    def _append_part(
-        self, part: PartitionPublication, log: Log, flushing: "Executor | None"
+    def _append_entry(
+        self, entry: PartitionPublication, log: Log, flushing: "Executor | None"
     ) -> None:
         """Append to one partition; the disk writes while the next range is copied."""
         stamped = log.config.message_timestamp_type == "LogAppendTime" and not self.keep_timestamps
         append_time = self.at_ms if stamped else -1
         unflushed = 0
         flush: Future[None] | None = None
-        for name, group in groupby(part.ranges, key=lambda each: each.file):
+        for name, group in groupby(entry.ranges, key=lambda staged: staged.file):
             ranges = list(group)
             if self._adopt(ranges, log):
                 continue
-            for each in ranges:
-                _append(log, self._read(each), os.path.join(self.directory, name), append_time)
-                unflushed += each.size
+            for staged in ranges:
+                _append(log, self._read(staged), os.path.join(self.directory, name), append_time)
+                unflushed += staged.size
                 idle = flush is None or flush.done()
                 if flushing is not None and unflushed > _UNFLUSHED and idle:
                     flush, unflushed = flushing.submit(log.flush), 0
-        if log.end_offset != part.base_offset + part.count:
+        if log.end_offset != entry.base_offset + entry.count:
             raise CorruptRecordError(
-                f"{part.count} records were staged for {part.topic}-{part.partition}, but "
-                f"{log.end_offset - part.base_offset} were appended",
+                f"{entry.count} records were staged for {entry.topic}-{entry.partition}, but "
+                f"{log.end_offset - entry.base_offset} were appended",
                 path=log.path,
-                offset=part.base_offset,
+                offset=entry.base_offset,
             )
         log.flush()
 
     def _adopt(self, ranges: list[StagedRange], log: Log) -> bool:
         """Whether a file with all of these ranges became a segment; else they must be copied."""
-        config, size = log.config, sum(each.size for each in ranges)
+        config, size = log.config, sum(staged.size for staged in ranges)
         path = os.path.join(self.directory, ranges[0].file)
         if (
             not ranges[0].alone
@@ -227,24 +229,24 @@ class Publication:
         log.flush()  # a power cut must not leave a segment without its predecessors
         return writer.importer.import_file(placed)
 
-    def _read(self, each: StagedRange, segment: str | None = None) -> bytearray:
+    def _read(self, staged: StagedRange, segment: str | None = None) -> bytearray:
         """The staged bytes of a range; ``segment``: the path that its file may have now."""
-        path = os.path.join(self.directory, each.file)
+        path = os.path.join(self.directory, staged.file)
         if segment is not None and self.files.kind(path) is None:
             path = segment
-        data = bytearray(each.size)
+        data = bytearray(staged.size)
         fd = self.files.open(path)
         try:
-            size = self.files.preadv_into(fd, data, each.position)
+            size = self.files.preadv_into(fd, data, staged.position)
         finally:
             self.files.close(fd)
-        if each.alone:
-            _unplace(data)
-        if size != each.size or crc32(data) != each.crc:
+        if staged.alone:
+            _clear_placement(data)
+        if size != staged.size or crc32(data) != staged.crc:
             raise CorruptRecordError(
-                f"{each.size} staged bytes are truncated or corrupt: run the job again",
+                f"{staged.size} staged bytes are truncated or corrupt: run the job again",
                 path=path,
-                position=each.position,
+                position=staged.position,
             )
         return data
 
@@ -269,47 +271,47 @@ class Publication:
         """
         if self.files.kind(self.path) is None:
             return
-        begun = list(self._begun(find, log_dirs))
-        own = [self._is_own(log, part) for log, part in begun]
-        for (log, part), proven in zip(begun, own, strict=True):
+        begun_entries = list(self._begun_entries(find, log_dirs))
+        own = [self._is_own(log, entry) for log, entry in begun_entries]
+        for (log, entry), proven in zip(begun_entries, own, strict=True):
             if not proven:
                 _LOGGER.warning(
                     "%s-%d: an interrupted publication is not undone from offset %d on, because "
                     "another program has appended behind it: its records stay",
-                    part.topic,
-                    part.partition,
-                    part.base_offset,
+                    entry.topic,
+                    entry.partition,
+                    entry.base_offset,
                 )
                 continue
             # Also without appended batches: a failed append or roll may have left files.
-            log.truncate_to(part.base_offset)
+            log.truncate_to(entry.base_offset)
         self.files.remove(self.path)
         self.files.sync_directory(self.directory)
         self.clear(find)
 
-    def _begun(
+    def _begun_entries(
         self, find: FindLog, log_dirs: Sequence[str]
     ) -> Iterator[tuple[Log, PartitionPublication]]:
         """The partitions that may have been appended to, without those of deleted topics."""
-        for part in self.parts:
+        for entry in self.entries:
             try:
-                log = find(part.topic, part.partition)
+                log = find(entry.topic, entry.partition)
             except UnknownTopicOrPartitionError:
-                self._check_gone(part, log_dirs)
+                self._check_not_deleted(entry, log_dirs)
                 continue
-            if part.base_offset >= 0:
-                yield log, part
+            if entry.base_offset >= 0:
+                yield log, entry
 
-    def _check_gone(self, part: PartitionPublication, log_dirs: Sequence[str]) -> None:
+    def _check_not_deleted(self, entry: PartitionPublication, log_dirs: Sequence[str]) -> None:
         """Raise RecoveryNeededError if the partition may exist in a directory that is not open."""
-        if part.log_dir is None:  # written by an older kstore
+        if entry.log_dir is None:  # written by an older kstore
             return
-        log_dir = os.path.normpath(os.path.join(self.directory, part.log_dir))
+        log_dir = os.path.normpath(os.path.join(self.directory, entry.log_dir))
         if log_dir not in log_dirs:
             raise RecoveryNeededError(
-                f"an interrupted publication must be undone in {part.topic}-{part.partition}, too: "
-                f"open the store with all of its log directories, including {log_dir}, and none "
-                "of them offline",
+                f"an interrupted publication must be undone in {entry.topic}-{entry.partition}, "
+                f"too: open the store with all of its log directories, including {log_dir}, and "
+                "none of them offline",
                 path=self.path,
             )
 
@@ -318,23 +320,23 @@ class Publication:
 
         Files that cannot be removed are harmless; the next writer removes them.
         """
-        for part in self.parts:
+        for entry in self.entries:
             try:
-                fence = os.path.join(find(part.topic, part.partition).path, FENCE)
+                fence = os.path.join(find(entry.topic, entry.partition).path, FENCE)
             except UnknownTopicOrPartitionError:
                 continue
             _remove(self.files, fence)
-        for name in sorted({each.file for part in self.parts for each in part.ranges}):
+        for name in sorted({staged.file for entry in self.entries for staged in entry.ranges}):
             _remove(self.files, os.path.join(self.directory, name))
 
-    def _is_own(self, log: Log, part: PartitionPublication) -> bool:
+    def _is_own(self, log: Log, entry: PartitionPublication) -> bool:
         """Whether the batches behind the barrier are the staged ones, in order.
 
         Raises RecoveryNeededError if that cannot be determined.
         """
         stamped = log.config.message_timestamp_type == "LogAppendTime"
-        staged = self._staged_heads(part, log)
-        stored = _stored(log, part.base_offset)
+        staged = self._staged_heads(entry, log)
+        stored = _stored(log, entry.base_offset)
         while True:
             try:
                 head = next(stored, None)
@@ -348,23 +350,23 @@ class Publication:
                 if isinstance(error, StorageError) and error.errno != errno.ENOENT:
                     raise  # undetermined: the manifest stays, and the next writer tries again
                 raise RecoveryNeededError(
-                    f"the batches of an interrupted publication in {part.topic}-{part.partition} "
+                    f"the batches of an interrupted publication in {entry.topic}-{entry.partition} "
                     f"cannot be distinguished from others, because {error.path} is missing or "
                     "corrupt. Restore the file, and the publication is undone. Or remove the "
                     "manifest: the batches appended so far then become visible",
                     path=self.path,
-                    offset=part.base_offset,
+                    offset=entry.base_offset,
                 ) from error
             if _mark(head, stamped) != _mark(own, stamped):
                 return False
 
-    def _staged_heads(self, part: PartitionPublication, log: Log) -> Iterator[bytes]:
+    def _staged_heads(self, entry: PartitionPublication, log: Log) -> Iterator[bytes]:
         """The headers of the staged batches, in order; of imported files from the segments."""
-        offset = part.base_offset
-        for _, group in groupby(part.ranges, key=lambda each: each.file):
+        offset = entry.base_offset
+        for _, group in groupby(entry.ranges, key=lambda staged: staged.file):
             segment = os.path.join(log.path, filenames.log_name(offset))
-            for each in group:
-                for head in _heads(self._read(each, segment if each.alone else None)):
+            for staged in group:
+                for head in _heads(self._read(staged, segment if staged.alone else None)):
                     yield bytes(head)
                     offset += batch_fields.last_offset_delta(head) + 1
 
@@ -374,14 +376,14 @@ class Publication:
         return json.dumps(
             {
                 "format": _ADOPTING
-                if any(p.alone for part in self.parts for p in part.ranges)
+                if any(staged.alone for entry in self.entries for staged in entry.ranges)
                 else FORMAT,
                 "id": self.identity,
                 "batch": self.batch,
                 "at_ms": self.at_ms,
                 "retention_ms": self.retention_ms,
                 **self.binding,
-                "partitions": [_partition_document(part) for part in self.parts],
+                "partitions": [_partition_document(entry) for entry in self.entries],
             }
         ).encode()
 
@@ -391,22 +393,22 @@ def read_manifest(files: Files, directory: str, name: str) -> Publication:
     path = os.path.join(directory, name)
     document = parse(files, path)
     try:
-        parts = [
+        entries = [
             PartitionPublication(
-                str(each["topic"]),
-                int(each["partition"]),
+                str(document_entry["topic"]),
+                int(document_entry["partition"]),
                 [
                     StagedRange(os.path.basename(staged["file"]), staged["position"],
                                 staged["size"], staged["crc"], bool(staged.get("alone")))
-                    for staged in each["pieces"]
+                    for staged in document_entry["pieces"]
                 ],
-                int(each["count"]),
-                int(each["base_offset"]),
-                int(each["segment"]),
-                int(each["position"]),
-                None if each.get("log_dir") is None else str(each["log_dir"]),
+                int(document_entry["count"]),
+                int(document_entry["base_offset"]),
+                int(document_entry["segment"]),
+                int(document_entry["position"]),
+                None if document_entry.get("log_dir") is None else str(document_entry["log_dir"]),
             )
-            for each in document["partitions"]
+            for document_entry in document["partitions"]
         ]  # fmt: skip
         identity = document["id"]
         return Publication(
@@ -416,7 +418,7 @@ def read_manifest(files: Files, directory: str, name: str) -> Publication:
             None if identity is None else str(identity),
             int(document["batch"]),
             int(document["at_ms"]),
-            parts,
+            entries,
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise unreadable(path) from None
@@ -448,14 +450,14 @@ def sync_progress(files: Files, directory: str, identity: str | None) -> None:
     try:
         files.sync_directory(directory)
     except StorageError as error:
-        then = (
+        advice = (
             "Do not run it again, that would write it twice: open the store for writing, close it"
             if identity is None
             else f"Run it again, as batch of {identity}: nothing is written twice"
         )
         raise UnsyncedError(
             "everything is published and visible, but its directory could not be synced "
-            f"({error.reason}): a power cut may undo the entire publication. {then}",
+            f"({error.reason}): a power cut may undo the entire publication. {advice}",
             errno=error.errno,
             path=directory,
         ) from error
@@ -464,19 +466,19 @@ def sync_progress(files: Files, directory: str, identity: str | None) -> None:
 # --- helpers --------------------------------------------------------------------------------
 
 
-def _partition_document(part: PartitionPublication) -> dict[str, object]:
+def _partition_document(entry: PartitionPublication) -> dict[str, object]:
     """A partition's entry in the manifest."""
     return {
-        "topic": part.topic,
-        "partition": part.partition,
-        "pieces": [asdict(staged) for staged in part.ranges],
-        "count": part.count,
-        "base_offset": part.base_offset,
-        "segment": part.segment,
-        "position": part.position,
-        "log_dir": part.log_dir,
-        "size": part.size,
-        "crc": part.crc,
+        "topic": entry.topic,
+        "partition": entry.partition,
+        "pieces": [asdict(staged) for staged in entry.ranges],
+        "count": entry.count,
+        "base_offset": entry.base_offset,
+        "segment": entry.segment,
+        "position": entry.position,
+        "log_dir": entry.log_dir,
+        "size": entry.size,
+        "crc": entry.crc,
     }
 
 
@@ -486,14 +488,14 @@ def _append(log: Log, data: bytearray, path: str, append_time: int) -> None:
     An ``append_time`` of -1 keeps their timestamps.
     """
     writer = log._require_writer()
-    most = min(_CHUNK, log.config.segment_bytes)
+    max_size = min(_CHUNK, log.config.segment_bytes)
     position = 0
     with writer.state.lock:
         writer.state.appender.make_ready()
         while position < len(data):
             offset, epoch = writer.state.appender.next_offset, writer.state.appender.leader_epoch
             try:
-                end, _ = place_batches(data, position, most, offset, epoch, append_time)
+                end, _ = place_batches(data, position, max_size, offset, epoch, append_time)
             except CorruptRecordError as error:
                 raise error.at(path=path) from None
             with memoryview(data) as view, view[position:end] as batches:
@@ -501,7 +503,7 @@ def _append(log: Log, data: bytearray, path: str, append_time: int) -> None:
             position = end
 
 
-def _unplace(data: bytearray) -> None:
+def _clear_placement(data: bytearray) -> None:
     """Clear offsets and leader epoch: batches as a task stages them."""
     position = 0
     while position + _HEAD <= len(data):
@@ -535,9 +537,9 @@ def _stored(log: Log, offset: int) -> Iterator[bytes]:
 
 
 def _mark(head: bytes, stamped: bool) -> tuple[int, int | None, int, int] | None:
-    """What identifies a batch: size, count, and the CRC unless LogAppendTime changes it.
+    """The fields that identify a batch: size, count, and the CRC unless LogAppendTime changes it.
 
-    None of no header at all.
+    None if ``head`` is empty.
     """
     if not head:
         return None

@@ -158,8 +158,8 @@ class _MetadataImage:
     def begin(self, _: dict[str, Any]) -> None:
         if self._before is not None:
             raise CorruptRecordError("a metadata transaction begins within another")
-        topics = {topic_id: dict(each) for topic_id, each in self.found.topics.items()}
-        settings = {name: dict(each) for name, each in self.found.settings.items()}
+        topics = {topic_id: dict(values) for topic_id, values in self.found.topics.items()}
+        settings = {name: dict(values) for name, values in self.found.settings.items()}
         self._before = dict(self.found.topic_ids), topics, dict(self.names), settings
 
     def commit(self, _: dict[str, Any]) -> None:

@@ -31,7 +31,7 @@ class _Copied:
 
     view: SegmentView
     size: int
-    finished: bool = False  # with its indexes on disk, and the segment is rolled
+    is_finished: bool = False  # with its indexes on disk, and the segment is rolled
 
 
 class FutureReplica:
@@ -65,9 +65,9 @@ class FutureReplica:
         self._side_file(filenames.PARTITION_METADATA)
         while self._pass(self._pace) > MAX_BLOCKING_BYTES:
             pass
-        for known in self._segments.values():
-            if not known.finished:
-                self._sync(known.view)
+        for copied in self._segments.values():
+            if not copied.is_finished:
+                self._sync(copied.view)
 
     def _pass(self, pace: int | None) -> int:
         """Copy the missing bytes; returns how many there were."""
@@ -87,28 +87,28 @@ class FutureReplica:
 
     def _copy(self, view: SegmentView, pace: int | None) -> int:
         """Extend a segment's copy to the published size; returns the bytes copied."""
-        known = self._segments.get(view.base_offset)
-        if known is None or known.view is not view:
-            known = _Copied(view, self._same(view))
-            if known.size < view.size:
+        copied = self._segments.get(view.base_offset)
+        if copied is None or copied.view is not view:
+            copied = _Copied(view, self._same(view))
+            if copied.size < view.size:
                 # A crash must not leave a gap in front of segments copied earlier.
                 self._remove_from(view.base_offset + 1)
-            self._segments[view.base_offset] = known
-        if known.finished:
+            self._segments[view.base_offset] = copied
+        if copied.is_finished:
             return 0
-        end, begun = view.size, known.size
+        end, begun = view.size, copied.size
         source = self._writer.state.files.open(view.path)
         try:
             target = self._files.open(self._path(view), os.O_WRONLY | os.O_CREAT)
             try:
-                self._files.truncate(target, known.size)
-                while known.size < end:
-                    size = min(COPY_CHUNK, end - known.size)
-                    data = self._writer.state.files.pread(source, size, known.size)
+                self._files.truncate(target, copied.size)
+                while copied.size < end:
+                    size = min(COPY_CHUNK, end - copied.size)
+                    data = self._writer.state.files.pread(source, size, copied.size)
                     if not data:
                         raise StorageError("another process truncated the file", path=view.path)
-                    self._files.pwrite(target, data, known.size)
-                    known.size += len(data)
+                    self._files.pwrite(target, data, copied.size)
+                    copied.size += len(data)
                     self.written += len(data)
                     self._report()
                     self._wait(pace)
@@ -117,8 +117,8 @@ class FutureReplica:
         finally:
             self._writer.state.files.close(source)
         if view.sealed:
-            self._finish(known)
-        return known.size - begun
+            self._finish(copied)
+        return copied.size - begun
 
     def _same(self, view: SegmentView) -> int:
         """How many of the segment's first bytes the copy has already; 0 after a failed sync, when
@@ -132,10 +132,10 @@ class FutureReplica:
             try:
                 while position < view.size:
                     size = min(COPY_CHUNK, view.size - position)
-                    theirs = self._writer.state.files.pread(source, size, position)
-                    if not theirs or self._files.pread(target, size, position) != theirs:
+                    data = self._writer.state.files.pread(source, size, position)
+                    if not data or self._files.pread(target, size, position) != data:
                         break
-                    position += len(theirs)
+                    position += len(data)
                     self._check()
                 return position
             finally:
@@ -159,16 +159,18 @@ class FutureReplica:
     def _report(self) -> None:
         if self._progress is not None:
             total = sum(view.size for view in self._writer.state.segments.views)
-            self._progress(min(sum(one.size for one in self._segments.values()), total), total)
+            self._progress(
+                min(sum(copied.size for copied in self._segments.values()), total), total
+            )
 
     # --- while appends wait ---------------------------------------------------------------
 
     def complete(self) -> None:
         """Copy the rest and all side files, and sync them. The caller keeps the writer idle."""
         self._pass(None)
-        for known in self._segments.values():
-            if not known.finished:
-                self._finish(known)
+        for copied in self._segments.values():
+            if not copied.is_finished:
+                self._finish(copied)
         kept = {filenames.LEADER_EPOCHS, filenames.UNSYNCED}
         for name in self._writer.state.files.listdir(self._writer.state.directory):
             found = filenames.parse(name)
@@ -187,14 +189,14 @@ class FutureReplica:
             live = found is not None and not found.suffix and found.base_offset in self._segments
             if found is not None and name not in kept and not live:
                 self._remove(name)
-        sealed = [base for base, known in self._segments.items() if known.finished]
+        sealed = [base for base, copied in self._segments.items() if copied.is_finished]
         header_checksums.remove_others(self._files, self._folder, sealed)
         self._files.sync_directory(self._folder)
         forget_failed_sync(self._files, self._folder)
 
-    def _finish(self, known: _Copied) -> None:
+    def _finish(self, copied: _Copied) -> None:
         """Copy the indexes of a segment whose log file is copied, and sync all of its files."""
-        view = known.view
+        view = copied.view
         for kind in filenames.SEGMENT_KINDS[1:]:
             name = filenames.file_name(view.base_offset, kind)
             if not self._side_file(name):
@@ -206,7 +208,7 @@ class FutureReplica:
         )
         if view.sealed:
             header_checksums.write(self._files, self._folder, view.base_offset)
-            known.finished = True
+            copied.is_finished = True
 
     def _side_file(self, name: str) -> bool:
         """Copy and sync a small file; False if the log has no file of that name."""
@@ -228,15 +230,15 @@ class FutureReplica:
 
     def truncate_unfinished(self) -> None:
         """Truncate an unfinished copy after its last complete batch, for the next attempt."""
-        unfinished = [known for known in self._segments.values() if not known.finished]
-        for known in unfinished:
-            self._remove_from(known.view.base_offset + 1)
-            if self._files.kind(self._path(known.view)) is None:
+        unfinished = [copied for copied in self._segments.values() if not copied.is_finished]
+        for copied in unfinished:
+            self._remove_from(copied.view.base_offset + 1)
+            if self._files.kind(self._path(copied.view)) is None:
                 continue
             for kind in filenames.SEGMENT_KINDS[1:]:
-                self._remove(filenames.file_name(known.view.base_offset, kind))
-            size = self._files.size_of(self._path(known.view))
-            bare = SegmentView(known.view.base_offset, self._path(known.view))
+                self._remove(filenames.file_name(copied.view.base_offset, kind))
+            size = self._files.size_of(self._path(copied.view))
+            bare = SegmentView(copied.view.base_offset, self._path(copied.view))
             valid_end = segment.walk_end(self._files, bare, size)[0]
             fd = self._files.open(bare.path, os.O_WRONLY)
             try:
@@ -267,10 +269,14 @@ class FutureReplica:
     def _remove_from(self, base: int) -> None:
         """Remove the copies of all segments from a base offset on, last first."""
         found = map(filenames.parse, self._files.listdir(self._folder))
-        bases = {one.base_offset for one in found if one is not None and one.base_offset >= base}
-        for each in sorted(bases | {b for b in self._segments if b >= base}, reverse=True):
-            self._segments.pop(each, None)
-            self._remove_segment(each)
+        bases = {
+            parsed.base_offset
+            for parsed in found
+            if parsed is not None and parsed.base_offset >= base
+        }
+        for segment_base in sorted(bases | {b for b in self._segments if b >= base}, reverse=True):
+            self._segments.pop(segment_base, None)
+            self._remove_segment(segment_base)
 
     def _remove(self, name: str) -> None:
         path = os.path.join(self._folder, name)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from kstore.log.log import Log
     from kstore.store.store import Store
 
-_TRIES = 3  # a topic may be deleted and recreated while its partitions are listed
+_MAX_ATTEMPTS = 3  # a topic may be deleted and recreated while its partitions are listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +22,10 @@ class FoundLog:
     size: int  # bytes of its logs
     inode: int | None  # of its folder
 
-    def is_there(self) -> bool:
+    def exists(self) -> bool:
         """Whether its folder still is the listed one and was not deleted since."""
-        now = DISK.identity_of(self.log.path)
-        return now is not None and now[0] == self.inode
+        identity = DISK.identity_of(self.log.path)
+        return identity is not None and identity[0] == self.inode
 
 
 def find_logs(
@@ -39,7 +39,7 @@ def find_logs(
     found: list[FoundLog] = []
     notes = []
     for name in names:
-        for _ in range(_TRIES):
+        for _ in range(_MAX_ATTEMPTS):
             try:
                 found += _logs_of(store, name, partition)
                 break

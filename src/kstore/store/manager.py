@@ -56,9 +56,9 @@ from kstore.store.topic_registry import TopicRegistry
 
 PartitionKey = tuple[str, int]
 _LOGGER = logging.getLogger("kstore")
-_PATIENCE, _PAUSE = 1.0, 0.01  # seconds
+_MAX_WAIT, _PAUSE = 1.0, 0.01  # seconds
 _NAMES = 10  # partitions that one error names
-_SPARE = 6  # descriptors: a log that closes opens its three files, and syncs others one by one
+_SPARE = 6  # descriptors: closing a log opens its three files, and syncs others one by one
 
 
 class LogDirInfo(NamedTuple):
@@ -114,8 +114,8 @@ class LogManager:
         self._recovered = False  # every due recovery was tried
         self._unrecovered: dict[PartitionKey, KStoreError] = {}
         try:
-            for each in paths:
-                self._dirs.append(_open_dir(files, each, writable, alone=len(paths) == 1))
+            for path in paths:
+                self._dirs.append(_open_log_dir(files, path, writable, alone=len(paths) == 1))
             self.catalog = TopicRegistry(self._dirs, config.log)
             self.identities = TopicIdentities(self.catalog, self.lock)
             check_settings(self.catalog, writable=writable)
@@ -180,6 +180,7 @@ class LogManager:
     @property
     def recovery(self) -> StoreRecovery:
         """The recovery reports of the logs opened so far."""
+        unrecognized, offline = self.catalog.unrecognized, self.catalog.offline
         return StoreRecovery(
             reports={
                 (log.topic, log.partition): log.recovery
@@ -188,11 +189,8 @@ class LogManager:
             },
             failed=dict(self._unrecovered),
             notes=(
-                *(f"{path}: not a partition directory; ignored" for path in self.catalog.strangers),
-                *(
-                    f"{log_dir.path}: offline, {log_dir.offline}"
-                    for log_dir in self.catalog.offline
-                ),
+                *(f"{path}: not a partition directory; ignored" for path in unrecognized),
+                *(f"{log_dir.path}: offline, {log_dir.offline}" for log_dir in offline),
                 *self.catalog.orphaned_future_replicas(),
                 *(note for log_dir in self._dirs for note in log_dir.notes),
             ),
@@ -205,15 +203,15 @@ class LogManager:
         config, maps = self.catalog.config(topic), self._maps
         if not self.writable:
             own = self.catalog.is_own(topic) and self.config.max_mapped_segments > 0
-            where = partial(self._resolve_log_dir, topic, partition)
-            seen, reader = open_for_reading(maps, where, topic, partition, config, own=own)
-            reader.opened = partial(self.logs.handles_opened, seen)
-            reader.on_end = partial(self.logs.remove, seen)
+            resolve = partial(self._resolve_log_dir, topic, partition)
+            read_only, reader = open_for_reading(maps, resolve, topic, partition, config, own=own)
+            reader.opened = partial(self.logs.handles_opened, read_only)
+            reader.on_end = partial(self.logs.remove, read_only)
             self.identities.add_reader((topic, partition), reader)
-            return seen
+            return read_only
         mode = self.config.recovery
         log, writer = open_for_writing(maps, log_dir, topic, partition, config, mode, on_progress)
-        check_barrier(self._files, log.path, (each.path for each in self._dirs))
+        check_barrier(self._files, log.path, (log_dir.path for log_dir in self._dirs))
         self._writers[topic, partition] = writer
         writer.active_segment.on_open = partial(self.logs.handles_opened, log)
         writer.truncator.on_truncated = partial(self._after_truncation, self._store_ref(), log)
@@ -228,12 +226,12 @@ class LogManager:
         folder = partition_directory(topic, partition)
         if log_dir is not None and log_dir.files.kind(log_dir.join(folder)) is not None:
             return log_dir
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _MAX_WAIT
         while True:
-            with self.lock if self.lock._is_owned() else self.lock.attempt() as held:
-                if held:
+            with self.lock if self.lock._is_owned() else self.lock.attempt() as is_held:
+                if is_held:
                     self.catalog.refresh()
-                if held or time.monotonic() > deadline:
+                if is_held or time.monotonic() > deadline:
                     return self.catalog.log_dir_of(topic, partition)
             time.sleep(_PAUSE)
 
@@ -264,21 +262,21 @@ class LogManager:
         with self.lock:
             if topic is not None and topic not in self.catalog.topics:
                 raise self.catalog.unknown(topic)
-            wanted = sorted(
+            selected = sorted(
                 ((name, partition), log_dir)
                 for name, partition, log_dir in self.catalog.partitions()
                 if topic is None or name == topic
             )
         ends: dict[PartitionKey, int] = {}
-        for key, log_dir in wanted:
+        for key, log_dir in selected:
             log = self.logs.get(key)
             if log is None and log_dir.offline is not None:
                 continue
             if log is None and (log_dir.clean or not self.writable):
                 path, start = log_dir.join(partition_directory(*key)), log_dir.log_start(key)
                 check = not self.writable  # a writer knows its own batches to be complete
-                end, is_whole = try_to_peek_end_offset(log_dir.files, path, start, check=check)
-                if is_whole or not (self.writable or end < log_dir.current_recovery_point(key)):
+                end, is_complete = try_to_peek_end_offset(log_dir.files, path, start, check=check)
+                if is_complete or not (self.writable or end < log_dir.current_recovery_point(key)):
                     ends[key] = end
                     continue
             ends[key] = self.log(*key).end_offset
@@ -298,7 +296,7 @@ class LogManager:
         return self._moves.move(log, writer, path, max_bytes_per_second, progress)
 
     def is_moving(self, topic: str, partition: int) -> bool:
-        """Whether a partition is on its way to another directory."""
+        """Whether a partition is being moved to another directory."""
         return self._moves.is_moving((topic, partition))
 
     # --- topics ---------------------------------------------------------------------------
@@ -318,7 +316,7 @@ class LogManager:
             if not self.writable:
                 uncleanable = _read_uncleanable(log_dir)
         partitions = (
-            () if contents is None else tuple(sorted(each[:2] for each in contents.partitions))
+            () if contents is None else tuple(sorted(entry[:2] for entry in contents.partitions))
         )
         folders = {} if contents is None else contents.retired
 
@@ -333,7 +331,7 @@ class LogManager:
             named(DELETE),
             named(STRAY),
             () if contents is None else tuple(contents.unrecognized),
-            tuple(each for each in uncleanable if each[:2] in partitions),
+            tuple(entry for entry in uncleanable if entry[:2] in partitions),
         )
 
     def _partitions_in(self, log_dir: LogDir) -> list[PartitionKey]:
@@ -358,7 +356,7 @@ class LogManager:
             for log in self.logs.of_topic(topic):  # opened since
                 self.logs.remove(log)
                 log.close()
-            for key in [each for each in self._unrecovered if each[0] == topic]:
+            for key in [key for key in self._unrecovered if key[0] == topic]:
                 del self._unrecovered[key]
             self.catalog.delete(topic)
         self.cleaner.forget_topic(topic)
@@ -385,16 +383,16 @@ class LogManager:
         if upkeep is not None:
             upkeep.stop()
 
-    def let_go(self) -> None:
+    def request_stop(self) -> None:
         """Ask the background work to end, without waiting. Takes no lock: a finalizer calls it.
 
         Nothing is flushed or closed. File descriptors, and with them the locks of the directories,
         are released when the last reference to the logs is gone.
         """
         self.closed = True
-        self.cleaner.let_go()
+        self.cleaner.request_stop()
         if self._scheduler is not None:
-            self._scheduler.let_go()
+            self._scheduler.request_stop()
 
     def is_gone(self, key: PartitionKey, log: Log | None) -> bool:
         """Whether a partition was deleted, or the log closed: a failed task lost a race."""
@@ -481,7 +479,7 @@ class LogManager:
         """Close logs, then write checkpoints and markers; errors are added to the list."""
         with self.lock:
             self.closed = True  # from here on no log is opened
-        # Without the lock: the holder of a log's lock may be waiting for it.
+        # Without the lock, because a thread that holds a log's lock may wait for it.
         unclean = {
             self.catalog.log_dir_of(log.topic, log.partition)
             for log in self.logs
@@ -490,7 +488,7 @@ class LogManager:
         with self.lock:
             for log_dir in self._dirs:
                 clean = log_dir not in unclean and self._needs_no_recovery(log_dir)
-                attempt(errors, partial(self._close_dir, log_dir, clean))
+                attempt(errors, partial(self._close_log_dir, log_dir, clean))
                 attempt(errors, partial(self._report_unflushed, log_dir))
 
     def _report_unflushed(self, log_dir: LogDir) -> None:
@@ -523,7 +521,7 @@ class LogManager:
             )
         )
 
-    def _close_dir(self, log_dir: LogDir, clean: bool) -> None:
+    def _close_log_dir(self, log_dir: LogDir, clean: bool) -> None:
         try:
             states = self._states(log_dir) if self.writable and log_dir.offline is None else {}
             if states:
@@ -544,7 +542,7 @@ class LogManager:
         return [path for path in files if os.path.basename(path).startswith(OFFSETS_PREFIX)]
 
 
-def _open_dir(files: Files, path: str, writable: bool, *, alone: bool) -> LogDir:
+def _open_log_dir(files: Files, path: str, writable: bool, *, alone: bool) -> LogDir:
     """Open a log directory; offline if that fails and it is not the only one (as Kafka)."""
     try:
         return LogDir(files, path, writable=writable)

@@ -1,11 +1,10 @@
 """Detects that a log directory written by kstore has lost ``kstore.topics``, the topics' settings.
 
 kstore treats a topic without an entry there as Kafka's: no retention, no compaction, no deletion.
-So the loss is silent unless something else shows that kstore wrote here. In a directory without
-``meta.properties``, which every broker writes, this is a checkpoint that names a partition with a
-topic id, or a ``kstore.*`` file. To avoid false
-alarms, a writer creates an empty ``kstore.topics`` if another program put partitions into such a
-directory.
+So the loss is silent unless other files show that kstore wrote here. In a directory without
+``meta.properties``, which every broker writes, that is a checkpoint that names a partition with a
+topic id, or a ``kstore.*`` file. To avoid false alarms, a writer creates an empty
+``kstore.topics`` if another program put partitions into such a directory.
 
 In a broker's directory kstore may have written without any settings. There only
 ``kstore.uncleanable`` is evidence, which exists only for topics with settings.
@@ -21,8 +20,8 @@ from kstore.errors import CorruptFileError, MissingSettingsWarning
 from kstore.files import filenames
 from kstore.store.topic_registry import TopicRegistry
 
-# Files that readers, jobs and repair create: none of them needs a store with settings.
-_OTHERS = (
+# Files that readers, jobs and repair also create, in stores without settings.
+_NOT_EVIDENCE = (
     filenames.OFFSETS_PREFIX,
     filenames.OFFSETS_LOCK_PREFIX,
     filenames.PUBLISHING_PREFIX,
@@ -30,11 +29,12 @@ _OTHERS = (
     filenames.UNREADABLE_PREFIX,
     filenames.UNFINISHED,
 )
+# Files that only a writer creates in a partition's directory.
 _OF_WRITERS = (
     filenames.SEAL,
     filenames.CUT_PREFIX,
     filenames.LOST_SEGMENTS,
-)  # in a partition's folder
+)
 
 
 def check_settings(catalog: TopicRegistry, *, writable: bool) -> None:
@@ -43,20 +43,20 @@ def check_settings(catalog: TopicRegistry, *, writable: bool) -> None:
     The warning refers to the caller of ``kstore.open``, four frames above. Otherwise a writer
     ensures that a later loss can be detected.
     """
-    if catalog.settings.is_there or catalog.offline or not catalog.topics:
+    if catalog.settings.exists or catalog.offline or not catalog.topics:
         return
     trace = find_trace(catalog)
     if trace is not None:
         sentence = (
             f"{filenames.TOPICS_FILE} is missing in "
-            f"{', '.join(each.path for each in catalog.live)}, though "
+            f"{', '.join(log_dir.path for log_dir in catalog.live)}, though "
             f"kstore wrote there ({trace}): the settings of its topics are lost, so "
             "retention, compaction and deletion no longer apply. Restore the file from a backup, "
             "or set them again: store.alter_topic(name, config={...}) creates the file"
         )
         catalog.live[0].notes.append(sentence)
         warnings.warn(sentence, MissingSettingsWarning, stacklevel=5)
-    elif writable and not any(_is_of_broker(catalog, each) for each in catalog.live):
+    elif writable and not any(_is_of_broker(catalog, log_dir) for log_dir in catalog.live):
         catalog.settings.create()
 
 
@@ -72,7 +72,7 @@ def find_trace(catalog: TopicRegistry) -> str | None:
             continue
         for name in names:
             is_own = name.startswith("kstore.") and not name.endswith(filenames.TEMPORARY_SUFFIX)
-            if is_own and not name.startswith(_OTHERS):
+            if is_own and not name.startswith(_NOT_EVIDENCE):
                 return log_dir.join(name)
         if _has_checkpointed(catalog, log_dir):
             return log_dir.join(filenames.RECOVERY_POINTS)

@@ -105,18 +105,18 @@ def recover_partitions(
         jobs.setdefault(log_dir, []).append(key)
     meter = _Meter(progress, _bytes_to_scan(files, jobs) if progress is not None else 0)
     work = partial(_load_one, load, meter)
-    keys = [key for each in jobs.values() for key in each]
+    keys = [key for partitions in jobs.values() for key in partitions]
     if len(keys) <= 1 or threads == len(jobs) == 1:  # nothing to run in parallel
         found = {key: work(key) for key in keys}
     else:
         found = _in_parallel(work, jobs, threads)
     logs: list[Log] = []
     failed: dict[PartitionKey, KStoreError] = {}
-    for key, each in found.items():
-        if isinstance(each, Log):
-            logs.append(each)
+    for key, loaded in found.items():
+        if isinstance(loaded, Log):
+            logs.append(loaded)
         else:
-            failed[key] = each
+            failed[key] = loaded
     return logs, failed
 
 

@@ -35,7 +35,7 @@ def open_for_writing(
     path = log_dir.join(partition_directory(topic, partition))
     log_dir.begin()
     moved = join(path, filenames.MOVED)
-    if marker.is_there(files, moved):  # left over from a finished move
+    if marker.exists(files, moved):  # left over from a finished move
         files.remove(moved)
     loaded = load(
         files,

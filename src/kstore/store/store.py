@@ -114,7 +114,7 @@ class Store(Mapping[str, Topic]):
     @property
     def strangers(self) -> tuple[str, ...]:
         """Unrecognized directories: a Kafka broker refuses to start on them."""
-        return self._catalog.strangers
+        return self._catalog.unrecognized
 
     @property
     def recovery(self) -> StoreRecovery:
@@ -141,11 +141,11 @@ class Store(Mapping[str, Topic]):
 
     def topic(self, name: str) -> Topic:
         """A topic by name; UnknownTopicOrPartitionError (a LookupError) suggests close names."""
-        self._look_again()
+        self._follow_writer()
         return self._topics.get(name)
 
-    def _look_again(self) -> None:
-        """A reader follows the topics that a writer in another process changes."""
+    def _follow_writer(self) -> None:
+        """In mode "r", load the topics that a writer in another process has changed."""
         self._check()
         if not self.writable:
             self._topics.follow()
@@ -154,16 +154,16 @@ class Store(Mapping[str, Topic]):
         return self.topic(name)
 
     def __iter__(self) -> Iterator[str]:
-        self._look_again()
+        self._follow_writer()
         with self._lock:
             return iter(sorted(self._catalog.topics))
 
     def __len__(self) -> int:
-        self._look_again()
+        self._follow_writer()
         return len(self._catalog.topics)
 
     def __contains__(self, name: object) -> bool:
-        self._look_again()
+        self._follow_writer()
         return name in self._catalog.topics
 
     __eq__ = object.__eq__
@@ -358,7 +358,7 @@ class Store(Mapping[str, Topic]):
         self._check_writable()
         from kstore.client.producer import Producer
 
-        made = Producer(
+        producer = Producer(
             self.topic(topic),
             batch_size=batch_size,
             linger_ms=linger_ms,
@@ -369,8 +369,8 @@ class Store(Mapping[str, Topic]):
             partitioner=partitioner,
             enable_idempotence=enable_idempotence,
         )
-        self._dependants.add(made)
-        return made
+        self._dependants.add(producer)
+        return producer
 
     def consumer(
         self,
@@ -411,7 +411,7 @@ class Store(Mapping[str, Topic]):
         from kstore.client.consumer import Consumer
         from kstore.coordinator.group.committed_offsets import StoreGroup
 
-        made = Consumer(
+        consumer = Consumer(
             self,
             None if group is None else StoreGroup(self, group),
             [as_topic_partition(pair) for pair in assignment],
@@ -422,8 +422,8 @@ class Store(Mapping[str, Topic]):
             isolation_level=isolation_level,
             metadata_max_age_ms=metadata_max_age_ms,
         )
-        self._dependants.add(made)
-        return made
+        self._dependants.add(consumer)
+        return consumer
 
     def transactional_producer(
         self,
@@ -454,7 +454,7 @@ class Store(Mapping[str, Topic]):
         self._check_writable()
         from kstore.client.transactional_producer import TransactionalProducer
 
-        made = TransactionalProducer(
+        producer = TransactionalProducer(
             self,
             transactional_id,
             timeout_ms=timeout_ms,
@@ -462,8 +462,8 @@ class Store(Mapping[str, Topic]):
             compression=compression,
             acks=acks,
         )
-        self._dependants.add(made)
-        return made
+        self._dependants.add(producer)
+        return producer
 
     def _transactions(self) -> "StoreTransactions":
         """The transaction coordinator, created on first use."""
@@ -477,7 +477,7 @@ class Store(Mapping[str, Topic]):
     @property
     def _live(self) -> list[str]:
         """The directories that are not offline."""
-        return [each.path for each in self._catalog.live]
+        return [log_dir.path for log_dir in self._catalog.live]
 
     # --- logs -----------------------------------------------------------------------------
 
@@ -559,7 +559,7 @@ class Store(Mapping[str, Topic]):
         The operating system has all appended records; the next opening recovers.
         """
         if not self._closed and not self._forked and self.writable:
-            self._manager.let_go()  # first: where warnings are errors, the next line raises
+            self._manager.request_stop()  # first: where warnings are errors, the next line raises
             warnings.warn(
                 f"{self!r} was not closed: the next opening recovers it",
                 ResourceWarning,

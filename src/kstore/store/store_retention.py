@@ -74,21 +74,21 @@ class StoreRetention:
         """
         now = time.time_ns() // 1_000_000
         catalog = self._manager.catalog
-        for each in catalog.retired:
-            if each.name.state == DELETE and catalog.is_own(each.name.topic):
-                delay = catalog.config(each.name.topic).file_delete_delay_ms
-                self._deleted.append((now + delay, each))
+        for retired in catalog.retired:
+            if retired.name.state == DELETE and catalog.is_own(retired.name.topic):
+                delay = catalog.config(retired.name.topic).file_delete_delay_ms
+                self._deleted.append((now + delay, retired))
 
     def _remove_deleted_folders(self) -> None:
         manager = self._manager
         with manager.lock:
             now = time.time_ns() // 1_000_000
-            for due, each in list(self._deleted):
+            for due, retired in list(self._deleted):
                 if due <= now:
-                    self._deleted.remove((due, each))
-                    if each.log_dir.offline is None:
-                        remove = partial(manager.catalog.remove_retired, each)
-                        manager.in_log_dir(each.log_dir, remove)
+                    self._deleted.remove((due, retired))
+                    if retired.log_dir.offline is None:
+                        remove = partial(manager.catalog.remove_retired, retired)
+                        manager.in_log_dir(retired.log_dir, remove)
 
 
 def _is_limited(config: LogConfig) -> bool:

@@ -49,7 +49,7 @@ class Topic:
 
     def _check(self) -> None:
         """Raise if the topic does not exist now."""
-        self._store._look_again()
+        self._store._follow_writer()
         if not self._length:
             raise self._store._catalog.unknown(self.name)
 

@@ -22,10 +22,10 @@ _LOGGER = logging.getLogger("kstore")
 
 
 def finish_delete(store: "Store", topic: str) -> None:
-    """Free a deleted topic's name, once a later topic of that name can inherit nothing.
+    """Delete the traces of a deleted topic, so that a later topic of its name inherits none.
 
-    The partitions are removed, and the topic's entry has the state of a deletion: after a crash,
-    or an error here, the next writer repeats this.
+    The partitions are removed already. The topic's entry has the state of a deletion: after a
+    crash or an error, the next writer repeats this step.
     """
     drop_from_transactions(store, topic)
     forget_topic(store, topic)
@@ -51,13 +51,13 @@ def finish_deletions(store: "Store") -> None:
 
 
 def drop_from_transactions(store: "Store", topic: str) -> None:
-    """No open transaction that uses the topic may be committed."""
+    """Doom the open transactions that use the topic: they can only be aborted."""
     from kstore.client.transactional_producer import TransactionalProducer
 
     users = [
-        each.transactional_id
-        for each in list(store._dependants)
-        if isinstance(each, TransactionalProducer) and topic in each._topics
+        producer.transactional_id
+        for producer in list(store._dependants)
+        if isinstance(producer, TransactionalProducer) and topic in producer._topics
     ]
     if store._known_transactions is not None:
         store._known_transactions.coordinator.drop_topic(topic, users)
@@ -72,8 +72,8 @@ def forget_topic(store: "Store", topic: str) -> None:
         return
     with store._offsets_lock:
         forgotten = 0
-        for each in filled_partitions(store, OFFSETS_TOPIC):
-            forgotten += _table(store, each.partition).forget_topic(topic)
+        for log in filled_partitions(store, OFFSETS_TOPIC):
+            forgotten += _table(store, log.partition).forget_topic(topic)
         for directory in store._live:
             for name in store._files.scan(directory)[1]:
                 if is_offsets_file(name):

@@ -27,7 +27,7 @@ class TopicIdentity:
         return self.topic_id or self.stamp
 
     def is_same(self, known: str | None) -> bool:
-        """Whether this topic is the one whose identity was ``known`` once, None for neither.
+        """Whether ``known`` is an earlier identity of this topic; None: it had no id or stamp.
 
         A broker that is upgraded assigns an id to a topic that had none.
         """
@@ -118,7 +118,9 @@ class TopicIdentities:
             if topic in self._catalog.topics or self._catalog.offline  # it may be in one of those
         }
         for topic, log_dirs in self._catalog.topics.items():
-            if topic not in stamps and any(each.offline is None for each in log_dirs.values()):
+            if topic not in stamps and any(
+                log_dir.offline is None for log_dir in log_dirs.values()
+            ):
                 try:
                     known = self._topic_id_if_any(topic)
                 except CorruptFileError as error:

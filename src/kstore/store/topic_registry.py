@@ -53,7 +53,7 @@ class Retired(NamedTuple):
 
 
 class TopicRegistry:
-    """Topics and partitions of one or several log directories; opens no log.
+    """The topics and partitions of one or several log directories; opens no log.
 
     Not thread-safe: the store calls it under its own lock.
     """
@@ -65,7 +65,7 @@ class TopicRegistry:
         self.topics: dict[str, dict[int, LogDir]] = {}
         self.retired: list[Retired] = []  # folders with Kafka's suffixes
         self._superseded: list[tuple[LogDir, PartitionName]] = []  # old copies of finished moves
-        self.strangers: tuple[str, ...] = ()
+        self.unrecognized: tuple[str, ...] = ()
         self.loose_files: tuple[str, ...] = ()
         self.version = 0  # grows when topics or partitions may have changed
         self._stamps: list[int] | None = (
@@ -79,17 +79,17 @@ class TopicRegistry:
         Raises CorruptFileError if two directories have the same partition.
         """
         if not self._dirs[0].writable:
-            stamps = [each.modified_ns for each in self._dirs]
+            stamps = [directory.modified_ns for directory in self._dirs]
             self._stamps = stamps if all(map(is_settled, stamps)) else None
         log_dirs: dict[str, dict[int, LogDir]] = {}
-        strangers: list[str] = []
+        unrecognized: list[str] = []
         loose: list[str] = []
         self.retired, self._superseded = [], []
         for directory in self._dirs:
             contents = self._scan(directory)
             if contents is None:
                 continue
-            strangers += (directory.join(name) for name in contents.unrecognized)
+            unrecognized += (directory.join(name) for name in contents.unrecognized)
             loose += (directory.join(name) for name in contents.files)
             self.retired += (Retired(directory, *item) for item in contents.retired.items())
             for name in contents.partitions:
@@ -104,20 +104,22 @@ class TopicRegistry:
                     "writing, until then torn tails are not shown",
                     directory.path,
                 )
-        if all(each.offline is not None for each in self._dirs):
+        if all(directory.offline is not None for directory in self._dirs):
             raise self._dirs[0].refusal()
-        for path in set(strangers) - set(self.strangers):
+        for path in set(unrecognized) - set(self.unrecognized):
             _LOGGER.warning(
                 "%s is not a partition directory: ignored, but Kafka refuses to start on it", path
             )
-        self.strangers, self.loose_files = tuple(sorted(strangers)), tuple(loose)
+        self.unrecognized, self.loose_files = tuple(sorted(unrecognized)), tuple(loose)
         self.settings.load()
         self.topics = log_dirs
         self.version += 1
 
     def follow(self) -> bool:
         """List the directories again if one has changed since; returns whether it did so."""
-        if self._stamps is not None and self._stamps == [each.modified_ns for each in self._dirs]:
+        if self._stamps is not None and self._stamps == [
+            directory.modified_ns for directory in self._dirs
+        ]:
             return False
         self.refresh()
         return True
@@ -147,11 +149,11 @@ class TopicRegistry:
         """
         folder = partition_directory(name.topic, name.partition)
         complete, ends = [], []
-        for each in (first, second):
-            if marker.is_there(each.files, each.join(folder, MOVED)):
-                complete.append(each)
+        for log_dir in (first, second):
+            if marker.exists(log_dir.files, log_dir.join(folder, MOVED)):
+                complete.append(log_dir)
             else:
-                ends.append(peek_end_offset(each.files, each.join(folder), 0))
+                ends.append(peek_end_offset(log_dir.files, log_dir.join(folder), 0))
         if (
             len(complete) == 1
             and peek_end_offset(complete[0].files, complete[0].join(folder), 0) >= ends[0]
@@ -173,8 +175,8 @@ class TopicRegistry:
         if log_dir is None:
             count = self.partition_count(topic)
             if isinstance(partition, int) and 0 <= partition < count:
-                for each in self.offline:
-                    raise each.refusal()
+                for log_dir in self.offline:
+                    raise log_dir.refusal()
             raise UnknownTopicOrPartitionError(
                 f"topic {topic!r} has no partition {partition!r} here"
                 + self._hint(topic, partition),
@@ -184,11 +186,11 @@ class TopicRegistry:
 
     @property
     def offline(self) -> list[LogDir]:
-        return [each for each in self._dirs if each.offline is not None]
+        return [log_dir for log_dir in self._dirs if log_dir.offline is not None]
 
     @property
     def live(self) -> list[LogDir]:
-        return [each for each in self._dirs if each.offline is None]
+        return [log_dir for log_dir in self._dirs if log_dir.offline is None]
 
     def partition_count(self, topic: str) -> int:
         """How many partitions the topic has, those in directories that are offline included."""
@@ -212,22 +214,22 @@ class TopicRegistry:
     def orphaned_future_replicas(self, topic: str | None = None) -> list[str]:
         """Notes on the copies of unfinished moves whose partition itself is missing."""
         return [
-            f"{each.log_dir.join(each.folder)}: the unfinished copy of a move, but "
-            f"{each.name.topic}-{each.name.partition} itself is in no directory of the store"
-            for each in self.retired
-            if each.name.state == FUTURE
-            and topic in (None, each.name.topic)
-            and each.name.partition not in self.topics.get(each.name.topic, {})
+            f"{retired.log_dir.join(retired.folder)}: the unfinished copy of a move, but "
+            f"{retired.name.topic}-{retired.name.partition} itself is in no directory of the store"
+            for retired in self.retired
+            if retired.name.state == FUTURE
+            and topic in (None, retired.name.topic)
+            and retired.name.partition not in self.topics.get(retired.name.topic, {})
         ]
 
     def _hint(self, topic: str, partition: int | None = None) -> str:
         """The advice for a partition of which only an unfinished copy exists."""
         found = [
-            each
-            for each in self.retired
-            if each.name.state == FUTURE
-            and each.name.topic == topic
-            and partition in (None, each.name.partition)
+            retired
+            for retired in self.retired
+            if retired.name.state == FUTURE
+            and retired.name.topic == topic
+            and partition in (None, retired.name.partition)
         ]
         if not found:
             return ""
@@ -300,8 +302,8 @@ class TopicRegistry:
             )
         begun = self.settings.get(topic)
         if begun is not None:
-            for each in self.offline:  # its partitions may be in that directory
-                raise each.refusal()
+            for log_dir in self.offline:  # its partitions may be in that directory
+                raise log_dir.refusal()
         if begun is not None and begun.state == CREATING:
             # An earlier attempt failed: its directories have its id.
             topic_id = topic_id or begun.topic_id
@@ -322,8 +324,8 @@ class TopicRegistry:
         partitions = check_partitions(partitions)
         if topic not in self.topics:
             raise self.unknown(topic)
-        for each in self.offline:  # some of its partitions may be in that directory
-            raise each.refusal()
+        for log_dir in self.offline:  # some of its partitions may be in that directory
+            raise log_dir.refusal()
         count = self.partition_count(topic)
         if partitions < count:
             raise InvalidConfigError(
@@ -361,14 +363,15 @@ class TopicRegistry:
         self.version += 1
 
     def _make_partition(self, name: str) -> LogDir:
-        """Create a directory where the fewest are, unless a failed attempt has created it.
+        """Create a partition's directory, unless an interrupted attempt has created it.
 
-        Tries the log directories in that order until one is not offline (Kafka's LogManager).
+        Tries the log directories, the one with the fewest partitions first, until one is not
+        offline (Kafka's LogManager).
         """
         for log_dir in self.live:
             if log_dir.files.exists(log_dir.join(name)):
                 return log_dir
-        for log_dir in sorted(self.live, key=lambda each: each.partition_count):
+        for log_dir in sorted(self.live, key=lambda log_dir: log_dir.partition_count):
             try:
                 log_dir.files.make_directory(log_dir.join(name))
             except StorageError:
@@ -437,24 +440,24 @@ class TopicRegistry:
     def _retire(self, topic: str, entry: TopicEntry) -> None:
         log_dirs = self.topics.pop(topic, {})
         self.version += 1
-        gone = [
+        renamed = [
             (log_dir, partition, partition_directory(topic, partition))
             for partition, log_dir in log_dirs.items()
         ]
-        gone += [
-            (each.log_dir, each.name.partition, each.folder)
-            for each in self.retired
-            if each.name.topic == topic and each.name.state == FUTURE
+        renamed += [
+            (retired.log_dir, retired.name.partition, retired.folder)
+            for retired in self.retired
+            if retired.name.topic == topic and retired.name.state == FUTURE
         ]
-        for log_dir, partition, folder in gone:
+        for log_dir, partition, folder in renamed:
             retired = retired_directory(topic, partition, DELETE, entry.unique)
             log_dir.files.rename(log_dir.join(folder), log_dir.join(retired))
-        ours = f".{entry.unique}-{DELETE}"
+        suffix = f".{entry.unique}-{DELETE}"
         for log_dir in self.live:
             log_dir.files.sync_directory(log_dir.path)
             log_dir.forget((topic, partition) for partition in range(entry.partitions))
             for name in log_dir.files.list_directories(log_dir.path):
-                if name.endswith(ours):
+                if name.endswith(suffix):
                     remove_tree(log_dir.files, log_dir.join(name))
                     log_dir.partition_count -= 1
             log_dir.files.sync_directory(log_dir.path)  # before the entry that names it is removed
@@ -484,27 +487,27 @@ class TopicRegistry:
     def directory(self, path: str | os.PathLike[str]) -> LogDir:
         """One of the store's directories by its path; InvalidConfigError for any other."""
         wanted = os.path.abspath(os.fspath(path))
-        for each in self._dirs:
-            if each.path == wanted:
-                return each
+        for log_dir in self._dirs:
+            if log_dir.path == wanted:
+                return log_dir
         raise InvalidConfigError(
             f"{wanted} is not a log directory of this store; it has: "
-            + ", ".join(each.path for each in self._dirs)
+            + ", ".join(log_dir.path for log_dir in self._dirs)
         )
 
     def futures(self, key: tuple[str, int]) -> list[Retired]:
         """Copies of a partition by unfinished moves of Kafka or kstore."""
         return [
-            each
-            for each in self.retired
-            if each.name.state == FUTURE and (each.name.topic, each.name.partition) == key
+            retired
+            for retired in self.retired
+            if retired.name.state == FUTURE and (retired.name.topic, retired.name.partition) == key
         ]
 
     def begin_move(self, key: tuple[str, int], target: LogDir) -> str:
         """The folder for a partition's copy in another directory: an existing one, or a new one."""
-        for each in self.futures(key):
-            if each.log_dir is target:
-                return target.join(each.folder)
+        for retired in self.futures(key):
+            if retired.log_dir is target:
+                return target.join(retired.folder)
         unique = uuid.uuid4().hex
         folder = f"{partition_directory(*key)}.{unique}-{FUTURE}"
         target.files.make_directory(target.join(folder))
@@ -514,19 +517,19 @@ class TopicRegistry:
 
     def drop_futures(self, key: tuple[str, int], *, but: LogDir | None = None) -> int:
         """Remove unfinished copies of a log, renamed first as Kafka does; returns how many."""
-        dropped = [each for each in self.futures(key) if each.log_dir is not but]
-        for each in dropped:
-            if each.log_dir.offline is None:
-                self.remove_retired(self._rename_away(each.log_dir, each.folder, key))
-            self.retired.remove(each)
+        dropped = [retired for retired in self.futures(key) if retired.log_dir is not but]
+        for retired in dropped:
+            if retired.log_dir.offline is None:
+                self.remove_retired(self._rename_away(retired.log_dir, retired.folder, key))
+            self.retired.remove(retired)
         return len(dropped)
 
-    def remove_retired(self, each: Retired) -> None:
+    def remove_retired(self, retired: Retired) -> None:
         """Remove a retired folder."""
-        if each.log_dir.files.kind(each.log_dir.join(each.folder)) is not None:
-            remove_tree(each.log_dir.files, each.log_dir.join(each.folder))
-            each.log_dir.partition_count -= 1
-        self.retired = [other for other in self.retired if other is not each]
+        if retired.log_dir.files.kind(retired.log_dir.join(retired.folder)) is not None:
+            remove_tree(retired.log_dir.files, retired.log_dir.join(retired.folder))
+            retired.log_dir.partition_count -= 1
+        self.retired = [other for other in self.retired if other is not retired]
 
     def retire_copy(self, log_dir: LogDir, key: tuple[str, int]) -> Retired:
         """Rename a partition's old copy and remove it from the checkpoints.
@@ -546,7 +549,7 @@ class TopicRegistry:
 
     def move(self, key: tuple[str, int], target: LogDir) -> None:
         """Record that the copy in ``target`` replaced the partition."""
-        self.retired = [each for each in self.retired if each not in self.futures(key)]
+        self.retired = [retired for retired in self.retired if retired not in self.futures(key)]
         self.topics[key[0]][key[1]] = target
 
     def finish_move(self, key: tuple[str, int]) -> None:

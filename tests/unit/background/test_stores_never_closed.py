@@ -179,8 +179,10 @@ def test_a_dropped_store_lets_go_where_warnings_are_errors(
     kept = [kstore.open(tmp_path)]
     kept[0].create_topic("t", config=LogConfig(flush_ms=60_000)).append(b"x")
     wait_until(lambda: "kstore-upkeep" in background_threads())
-    let_go, calls = LogManager.let_go, []
-    monkeypatch.setattr(LogManager, "let_go", lambda manager: calls.append(let_go(manager)))
+    request_stop, calls = LogManager.request_stop, []
+    monkeypatch.setattr(
+        LogManager, "request_stop", lambda manager: calls.append(request_stop(manager))
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         drop_wholly(kept)

@@ -200,7 +200,7 @@ def test_a_file_that_stays_missing_makes_a_partition_uncleanable(
     log = make(store)
     path = segment(log, 1)
     away = path.rename(path.with_suffix(".away"))
-    fail_at_work(store, threads._TRIES - 1)
+    fail_at_work(store, threads._MAX_ATTEMPTS - 1)
     assert store.log_dirs[0].uncleanable == ()
     fail_at_work(store, 10)
     assert [each.is_lasting for each in seen] == [False, True]
@@ -228,17 +228,17 @@ def test_tries_are_counted_while_nothing_of_the_log_changes(
 
     with monkeypatch.context() as patch:
         patch.setattr(cleaner, "compact", fail)
-        fail_at_work(store, threads._TRIES - 1)
+        fail_at_work(store, threads._MAX_ATTEMPTS - 1)
         log.append(b"x", key=b"k")
         log.roll()
-        fail_at_work(store, threads._TRIES - 1)
+        fail_at_work(store, threads._MAX_ATTEMPTS - 1)
         assert store.log_dirs[0].uncleanable == ()
         fail_at_work(store, 10)
         assert len(store.log_dirs[0].uncleanable) == 1
-        assert len(tries) == 2 * threads._TRIES - 1
+        assert len(tries) == 2 * threads._MAX_ATTEMPTS - 1
         store["t"].alter(config={"segment.bytes": 3000})
         fail_at_work(store, 1)
-        assert len(tries) == 2 * threads._TRIES
+        assert len(tries) == 2 * threads._MAX_ATTEMPTS
     store["t"].alter(config={"segment.bytes": 3001})
     assert clean_once(store) is log
     assert store.log_dirs[0].uncleanable == ()

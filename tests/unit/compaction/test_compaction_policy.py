@@ -130,13 +130,13 @@ def test_transactions():
     assert found.is_aborted(1, 12, transactional=True)
     assert not found.is_aborted(2, 13, transactional=True)
     assert not found.is_aborted(1, 14, transactional=False)
-    assert not found.ends_nothing(1, 30, ABORT)
+    assert not found.is_removable_marker(1, 30, ABORT)
     assert found.written == [aborted(1, 10, 30)]
-    assert not found.ends_nothing(2, 31, COMMIT)
-    assert found.ends_nothing(2, 32, COMMIT)
-    assert found.ends_nothing(1, 50, ABORT), "no batch of it was met"
-    assert found.ends_nothing(1, 60, None)
-    assert not found.ends_nothing(1, 61, 5), "a kind that nobody knows stays"
+    assert not found.is_removable_marker(2, 31, COMMIT)
+    assert found.is_removable_marker(2, 32, COMMIT)
+    assert found.is_removable_marker(1, 50, ABORT), "no batch of it was met"
+    assert found.is_removable_marker(1, 60, None)
+    assert not found.is_removable_marker(1, 61, 5), "a kind that nobody knows stays"
     assert len(found.written) == 1
 
 

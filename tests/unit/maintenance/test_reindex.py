@@ -13,7 +13,7 @@ from kstore.config import LogConfig
 from kstore.files.filenames import REWRITE_PREFIX
 from kstore.files.files import DISK, Files
 from kstore.files.staging_area import StagingArea, remove_staged, staged_path
-from kstore.maintenance.reindex import index_segment, put_in_place, reindex_partition
+from kstore.maintenance.reindex import index_segment, publish_staged_files, reindex_partition
 from support.damage import write_damaged
 from support.jobs import logs, lose_side_files, make_store, rebuilt_by_recovery, side_files
 from support.stores import QUIET
@@ -110,7 +110,7 @@ def test_a_seal_that_speaks_against_the_segment_is_not_written_over(place: Path)
     remove_staged(DISK, folder)
     report = reindex_partition(DISK, str(folder), CONFIG)
     assert [each.position for each in report.damages] == [0]
-    assert "when it was sealed" in report.damages[0].reason
+    assert "header checksums of the segment do not match" in report.damages[0].reason
     assert seal.read_bytes().startswith(forged)
 
 
@@ -161,7 +161,7 @@ def test_staged_names(tmp_path: Path) -> None:
     )
     assert staged.read(path) == b"abc"
     assert not (tmp_path / (REWRITE_PREFIX + staged.token)).exists()
-    put_in_place(DISK, str(tmp_path), [])
+    publish_staged_files(DISK, str(tmp_path), [])
     staged.rename(path, path + "2")
     assert staged.exists(path + "2")
     staged.discard()

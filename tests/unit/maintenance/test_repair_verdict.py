@@ -27,8 +27,8 @@ def root(tmp_path: Path) -> Path:
     ("name", "why"),
     [
         ("old-0.0123456789abcdef0123456789abcdef-delete", "being deleted"),
-        ("old-0.0123456789abcdef0123456789abcdef-future", "a move has not finished"),
-        ("old-0.0123456789abcdef0123456789abcdef-stray", "a broker put aside"),
+        ("old-0.0123456789abcdef0123456789abcdef-future", "future replica of an unfinished move"),
+        ("old-0.0123456789abcdef0123456789abcdef-stray", "a stray partition"),
         ("remote-log-index-cache", "not a partition"),
         ("lost+found", "not a partition"),
     ],
@@ -39,7 +39,7 @@ def test_folders_that_are_no_live_partition_are_left_out_and_are_no_damage(
     (root / name).mkdir()
     (root / name / "00000000000000000000.log").write_bytes(b"not looked at")
     assert main(["repair", "--path", str(root)]) == 0
-    assert f"left out: {name}, " in (text := capsys.readouterr().out)
+    assert f"skipped: {name}, " in (text := capsys.readouterr().out)
     assert why in text
     assert main(["repair", "--json", "--path", str(root)]) == 0
     tree = json.loads(capsys.readouterr().out)

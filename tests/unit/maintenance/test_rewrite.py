@@ -168,7 +168,7 @@ def compressed(directory: Path, rounds: int = 10) -> None:
 def test_a_segment_that_grows_becomes_several(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kstore.maintenance.rewrite._COMPRESSED", 1200)
+    monkeypatch.setattr("kstore.maintenance.rewrite._COMPRESSED_CHUNK", 1200)
     compressed(tmp_path / "t-0", 24)
     before = [told(each) for each in read_bytes(whole(tmp_path / "t-0")).batches]
     log = open_log(tmp_path / "t-0", segment_bytes=2500, file_delete_delay_ms=0)
@@ -209,7 +209,7 @@ def test_a_kill_at_every_step_of_a_swap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: tuple[str, ...]
 ) -> None:
     """One segment becomes several: a loader finishes all of them, or undoes all of them."""
-    monkeypatch.setattr("kstore.maintenance.rewrite._COMPRESSED", 1200)
+    monkeypatch.setattr("kstore.maintenance.rewrite._COMPRESSED_CHUNK", 1200)
     base = tmp_path / "base" / "t-0"
     compressed(base)
     records = read_bytes(whole(base)).records
@@ -248,7 +248,7 @@ def test_a_kill_at_every_step_of_a_swap(
 
 
 def test_a_disk_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kstore.maintenance.rewrite._COMPRESSED", 1200)
+    monkeypatch.setattr("kstore.maintenance.rewrite._COMPRESSED_CHUNK", 1200)
     base = tmp_path / "base" / "t-0"
     compressed(base)
     records = read_bytes(whole(base)).records
@@ -307,7 +307,9 @@ def test_a_wrong_offset_that_only_the_seal_knows(tmp_path: Path) -> None:
     seal.write_bytes(restamped(old, about.st_ctime_ns, chosen.stat().st_ctime_ns))
     report = rewrite(log, compression="none")
     log.close()
-    assert ["when it was sealed" in each.reason for each in report.damages] == [True]
+    assert [
+        "header checksums of the segment do not match" in each.reason for each in report.damages
+    ] == [True]
     assert chosen.read_bytes() == data
 
 

@@ -201,15 +201,15 @@ def test_the_cleaner_keeps_an_empty_marker_while_records_are_there() -> None:
     """Without an entry in the index, as in a Kafka follower's directory, it is all that tells."""
     cleaned = CleanedTransactions()
     assert not cleaned.is_aborted(7, 20, transactional=True)
-    assert not cleaned.ends_nothing(7, 21, None)
-    assert cleaned.ends_nothing(7, 22, None)
-    assert cleaned.ends_nothing(7, 23, COMMIT)
+    assert not cleaned.is_removable_marker(7, 21, None)
+    assert cleaned.is_removable_marker(7, 22, None)
+    assert cleaned.is_removable_marker(7, 23, COMMIT)
     aborted = transaction_index.AbortedTransaction(0, 7, 30, 40, 41)
     cleaned.add([aborted])
     assert cleaned.is_aborted(7, 35, transactional=True)
-    assert not cleaned.ends_nothing(7, 40, None)
+    assert not cleaned.is_removable_marker(7, 40, None)
     assert cleaned.written == [aborted]
-    assert cleaned.ends_nothing(7, 50, ABORT)
+    assert cleaned.is_removable_marker(7, 50, ABORT)
 
 
 def test_a_consumer_goes_beyond_it(told: tuple[Path, list[int]]) -> None:

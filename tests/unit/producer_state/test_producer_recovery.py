@@ -219,7 +219,7 @@ def test_a_full_disk_does_not_keep_a_log_shut_for_an_index_that_was_lost(
     for path in kept:
         path.unlink()
     again = opened(folder, files=FullForIndexes())
-    assert "a lost transaction index cannot be made anew" in caplog.text
+    assert "a lost transaction index cannot be rebuilt" in caplog.text
     assert again.aborted_transactions(0, again.end_offset) == expected
     again.append(b"goes on")
     again.close()

@@ -247,8 +247,8 @@ def test_a_damaged_batch_is_named() -> None:
 def test_a_log_of_small_batches_is_merged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int, codec: str
 ) -> None:
-    monkeypatch.setattr(rewriting, "_PIECE", piece)
-    monkeypatch.setattr(rewriting, "_COMPRESSED", piece)
+    monkeypatch.setattr(rewriting, "_CHUNK", piece)
+    monkeypatch.setattr(rewriting, "_COMPRESSED_CHUNK", piece)
     log = open_log(
         tmp_path / "t-0", file_delete_delay_ms=0, segment_bytes=6000, index_interval_bytes=200,
         max_message_bytes=2000,

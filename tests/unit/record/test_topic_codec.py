@@ -155,7 +155,7 @@ def test_the_codec_changes_with_the_settings(tmp_path: Path) -> None:
 def test_a_producer_that_asks_for_another_codec_is_warned(tmp_path: Path) -> None:
     with kstore.open(tmp_path, config=QUIET) as store:
         topic = store.create_topic("t", config=LogConfig(compression_type="zstd"))
-        with pytest.warns(UserWarning, match=r"'lz4' was asked for, but t has compression\.type"):
+        with pytest.warns(UserWarning, match=r"'lz4' was requested, but t has compression\.type"):
             producer = store.producer("t", compression="lz4")
         producer.send(VALUES[0])
         producer.close()
@@ -163,7 +163,7 @@ def test_a_producer_that_asks_for_another_codec_is_warned(tmp_path: Path) -> Non
             store.transactional_producer("id", compression="gzip") as transactional,
             transactional.transaction(),
         ):
-            with pytest.warns(UserWarning, match="'gzip' was asked for"):
+            with pytest.warns(UserWarning, match="'gzip' was requested"):
                 transactional.send("t", VALUES[0])
             transactional.send("t", VALUES[0])
         assert codecs(topic[0]) == {CODECS.index("zstd")}
@@ -186,7 +186,7 @@ def test_console_producer_warns_and_applies_the_topics_codec(
         with warnings.catch_warnings():
             warnings.simplefilter("default")
             assert main(["console-producer", *options]) == 0
-    assert "kstore console-producer: compression 'gzip' was asked" in capsys.readouterr().err
+    assert "kstore console-producer: compression 'gzip' was requested" in capsys.readouterr().err
     with kstore.open(tmp_path, config=QUIET) as store:
         assert codecs(store["t"][0]) == {CODECS.index("zstd")}
         assert store["t"][0].end_offset == 1000

@@ -48,4 +48,4 @@ def test_a_size_that_cannot_be_ends_a_walk_over_headers(size) -> None:
     one = batch(ROWS)
     data = one + one[:8] + size.to_bytes(4, "big", signed=True) + one[12:] + one
     assert [bytes(head[:8]) for head in atomic_publish._heads(bytearray(data))] == [one[:8]] * 2
-    atomic_publish._unplace(bytearray(data))
+    atomic_publish._clear_placement(bytearray(data))

@@ -460,7 +460,7 @@ def test_a_reader_asks_where_a_partition_is_while_the_store_is_busy(
     dirs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has a reader's lock then, so it does not wait for ever for the store's."""
-    monkeypatch.setattr(manager_module, "_PATIENCE", 0.05)
+    monkeypatch.setattr(manager_module, "_MAX_WAIT", 0.05)
     with filled(dirs) as store, kstore.open(dirs, "r") as reader:
         manager = reader._manager
         assert len(values(reader["t"][0])) == 60

@@ -221,8 +221,8 @@ def test_a_consumer_looks_for_partitions_no_more_often_than_it_is_told_to(
     now = [0.0]
     monkeypatch.setattr("kstore.client.metadata.monotonic", lambda: now[0])
     looked: list[float] = []
-    look = reader._look_again
-    monkeypatch.setattr(reader, "_look_again", lambda: looked.append(now[0]) or look())
+    look = reader._follow_writer
+    monkeypatch.setattr(reader, "_follow_writer", lambda: looked.append(now[0]) or look())
     with reader.consumer(topics=["t"], metadata_max_age_ms=5000) as consumer:
         del looked[:]
         for now[0] in (0.0, 1.0, 4.9, 5.0, 9.9, 10.0):

@@ -249,7 +249,7 @@ def test_strangers_are_named_and_left_alone(
     before = snapshot(tmp_path)
     with caplog.at_level(logging.WARNING, "kstore"):
         here = catalog(tmp_path)
-    assert [Path(each).name for each in here.strangers] == ["a-b", "lost+found", "t-01"]
+    assert [Path(each).name for each in here.unrecognized] == ["a-b", "lost+found", "t-01"]
     assert len([r for r in caplog.records if "not a partition directory" in r.message]) == 3
     assert list(here.topics) == ["t"]
     assert snapshot(tmp_path) == before

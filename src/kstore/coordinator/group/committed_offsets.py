@@ -74,7 +74,7 @@ class StoreGroup:
         Raises UnknownTopicIdError if one was deleted since; then nothing is committed.
         """
         with self._store._offsets_lock:  # no topic is deleted meanwhile
-            self._store._look_again()
+            self._store._follow_writer()
             check_topic_ids(self._store, topic_ids, {topic for topic, _ in commits})
             if self._store.writable:
                 self.make_topic()

@@ -154,7 +154,7 @@ def _partitions(paths: tuple[str, ...], topic: str | None, files: Files = DISK) 
             segments = tuple((view.base_offset, view.size) for view in log.segments.views)
             of = {"log_start": log.start_offset, "files": fingerprint_folder(files, log.path)}
         except KStoreError:
-            if found.is_there():
+            if found.exists():
                 raise
             continue
         partitions.append(_Partition(log.topic, log.partition, log.path, segments, of, found.inode))
