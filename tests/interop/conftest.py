@@ -1,10 +1,13 @@
 """Interop tests run against each version of Kafka in turn; all of them carry the marker."""
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from interop.kafka_jars import VERSIONS, libs
+from interop.node import Node
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -25,3 +28,15 @@ def kafka(request: pytest.FixtureRequest) -> str:
     """A version whose jars are here; where they cannot be had the test fails or says so."""
     libs(request.param)
     return request.param
+
+
+@pytest.fixture
+def node(kafka: str, tmp_path: Path) -> Iterator[Node]:
+    """A broker that is not started yet, in a folder of its own."""
+    root = tmp_path / "node"
+    root.mkdir()
+    broker = Node(kafka, root)
+    try:
+        yield broker
+    finally:
+        broker.kill()

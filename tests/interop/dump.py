@@ -1,7 +1,7 @@
 """Kafka's DumpLogSegments, run and taken apart."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -154,3 +154,14 @@ def _record(line: str) -> DumpedRecord:
         key=key,
         value=value,
     )
+
+
+def assert_sane_indexes(version: str, indexes: Sequence[Path]) -> None:
+    """Kafka's two checks find nothing wrong in offset and time indexes."""
+    sane = dump_log(version, indexes, "--index-sanity-check")
+    assert sane.complaints == ""
+    for path in indexes:
+        empty = path.suffix == ".index" and path.stat().st_size == 0  # of the other it says nothing
+        said = "is empty" if empty else "passed sanity check"
+        assert sane.files[str(path)].lines == [f"{path} {said}."]
+    assert dump_log(version, indexes, "--verify-index-only").complaints == ""

@@ -171,3 +171,18 @@ def run(
         said = (done.stdout[-2000:] + done.stderr[-2000:]).decode(errors="replace")
         raise ToolError(f"{main} of {version} ended with {done.returncode}: {said}")
     return done
+
+
+def ask_segments(version: str, lines: list[str], level: str = "off") -> tuple[list[str], str]:
+    """The answers of java/Segments.java, one a line, and all that Kafka logged at a level."""
+    done = subprocess.run(
+        java_command(version, "Segments", classes=compiled(version, "Segments"), level=level),
+        input="\n".join(lines) + "\n",
+        capture_output=True,
+        text=True,
+        timeout=150,
+    )
+    answers = done.stdout.split()
+    if done.returncode or len(answers) != len(lines):
+        raise ToolError(f"Segments.java: {done.stderr[-3000:]}")
+    return answers, done.stderr

@@ -287,11 +287,28 @@ def _text(text: str) -> str | None:
 
 
 @contextlib.contextmanager
-def node(version: str, root: Path) -> Iterator[Node]:
+def node(version: str, root: Path, **settings: object) -> Iterator[Node]:
     """A formatted and started node, killed at the end whatever happens."""
     broker = Node(version, root)
+    broker.settings = {name.replace("_", "."): value for name, value in settings.items()}
     try:
         broker.start()
         yield broker
     finally:
         broker.kill()
+
+
+@contextlib.contextmanager
+def two_nodes(version: str, root: Path) -> Iterator[tuple[Node, Node]]:
+    """Two started nodes of a cluster, killed at the end; the first is the controller, too."""
+    for name in ("one", "two"):
+        (root / name).mkdir()
+    first = Node(version, root / "one")
+    second = Node(version, root / "two", of=first)
+    try:
+        first.start()
+        second.start()
+        yield first, second
+    finally:
+        second.kill()
+        first.kill()

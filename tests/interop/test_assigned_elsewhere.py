@@ -14,7 +14,7 @@ from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 
 import kstore
-from interop.node import Node
+from interop.node import Node, two_nodes
 from kstore.errors import SourceError
 from kstore.handover import HandoverReport, check_broker, plan_handover
 from kstore.mirror.source import KafkaSource
@@ -46,13 +46,7 @@ def fill(place: Path, topic: str, count: int) -> None:
 
 
 def test_a_folder_of_another_node(kafka: str, tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-    first = Node(kafka, tmp_path / "one")
-    second = Node(kafka, tmp_path / "two", of=first)
-    try:
-        first.start()
-        second.start()
+    with two_nodes(kafka, tmp_path) as (first, second):
         admin = KafkaAdminClient(bootstrap_servers=first.address)
         admin.create_topics([NewTopic("far", replica_assignments={0: [2]})])
         admin.close()
@@ -79,9 +73,6 @@ def test_a_folder_of_another_node(kafka: str, tmp_path: Path) -> None:
         assert not (first.log_dir / "far-0").exists()
         assert [path.name.split(".")[0] for path in first.log_dir.glob("*-stray")] == ["far-0"]
         assert refusals(check_broker(first.log_dir)) == []
-    finally:
-        second.kill()
-        first.kill()
 
 
 def test_a_folder_of_a_directory_that_was_not_named(kafka: str, tmp_path: Path) -> None:

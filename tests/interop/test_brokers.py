@@ -2,25 +2,12 @@
 
 import shutil
 
-import pytest
-
 import kstore
-from interop.node import Consumed, Node
+from interop.node import Consumed
 from interop.samples import batch_bytes, sample_records
 from kstore.config import CODECS
 from kstore.files.filenames import MOVED, cut_name, seal_name, unreadable_name
 from oracle import files
-
-
-@pytest.fixture
-def node(kafka, tmp_path):
-    root = tmp_path / "node"
-    root.mkdir()
-    broker = Node(kafka, root)
-    try:
-        yield broker
-    finally:
-        broker.kill()
 
 
 def consumed(partition, records):

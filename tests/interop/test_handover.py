@@ -21,16 +21,6 @@ from kstore.mirror.source import KafkaSource
 from kstore.mirror.source_types import EARLIEST, LATEST
 
 
-@pytest.fixture
-def node(kafka, tmp_path):
-    (tmp_path / "node").mkdir()
-    broker = Node(kafka, tmp_path / "node")
-    try:
-        yield broker
-    finally:
-        broker.kill()
-
-
 def refusals(report):
     return [each.sentence for each in report.findings if each.level == "refused"]
 

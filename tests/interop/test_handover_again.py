@@ -2,10 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 import kstore
 from interop.node import Node
@@ -18,16 +15,6 @@ from support.transactions import Teller
 KILLS = 6  # topics, each killed at another part of its way
 SEGMENTS = LogConfig(segment_bytes=2000, index_interval_bytes=200)
 T0 = 1_700_000_000_000
-
-
-@pytest.fixture
-def node(kafka: str, tmp_path: Path) -> Iterator[Node]:
-    (tmp_path / "node").mkdir()
-    broker = Node(kafka, tmp_path / "node")
-    try:
-        yield broker
-    finally:
-        broker.kill()
 
 
 def create_and_stop(node: Node, topics: dict[str, int]) -> None:

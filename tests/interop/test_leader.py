@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from interop.dump import dump_log
-from interop.test_segments import judge
+from interop.kafka_jars import ask_segments
 from kstore.config import CODECS, LogConfig
 from kstore.errors import KStoreError
 from oracle.convert import unpacked
@@ -75,7 +75,7 @@ def test_kafkas_leader_and_ours_agree_on_everything(tmp_path: Path) -> None:
     for n, settings in enumerate(SETTINGS.values()):
         lines.append(f"open {tmp_path}/kafka-{n}/t-0 {properties(settings)}")
         lines += [f"append {T} {base64.b64encode(data).decode()}" for data in inputs().values()]
-    answers = iter(judge("3.9.2", lines))
+    answers = iter(ask_segments("3.9.2", lines)[0])
     differences, refused, taken, stumbled = [], 0, 0, set()
     for n, (name, settings) in enumerate(SETTINGS.items()):
         assert next(answers) == "0;0;0", name

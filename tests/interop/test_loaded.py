@@ -5,12 +5,11 @@ What the loader says is heard: its words while it opens a log, and what it then 
 
 import itertools
 import shutil
-import subprocess
 import time
 from pathlib import Path
 
 import kstore
-from interop.kafka_jars import ToolError, compiled, java_command
+from interop.kafka_jars import ask_segments
 from interop.test_segments import kafkas_settings
 from kstore.log.log import Log
 from oracle.files import read_offset_checkpoint
@@ -18,6 +17,7 @@ from strangers.sets import unpack
 from support.logs import open_log
 from support.producers import NOW, sent
 
+LOADING = "warn,kafka.log=info,org.apache.kafka.storage.internals.log=info"
 SMALL: dict[str, object] = {"producer_id_expiration_ms": 86_400_000}
 
 
@@ -56,22 +56,6 @@ def said_of(log: Log) -> str:
     return f"{bases};{log.start_offset};{log.end_offset};{','.join(producers)}"
 
 
-def heard(version: str, lines: list[str]) -> tuple[list[str], str]:
-    """The answers, and all that Kafka said while it loaded."""
-    level = "warn,kafka.log=info,org.apache.kafka.storage.internals.log=info"
-    done = subprocess.run(
-        java_command(version, "Segments", classes=compiled(version, "Segments"), level=level),
-        input="\n".join(lines) + "\n",
-        capture_output=True,
-        text=True,
-        timeout=150,
-    )
-    answers = done.stdout.split()
-    if done.returncode or len(answers) != len(lines):
-        raise ToolError(f"Segments.java: {done.stderr[-3000:]}")
-    return answers, done.stderr
-
-
 def test_producers_after_an_unclean_stop(kafka: str, tmp_path: Path) -> None:
     """Whatever recovery point and log start the checkpoints give: which snapshot counts, and from
     where the log is replayed. Batches below the log start, and producers of segments that are
@@ -95,7 +79,7 @@ def test_producers_after_an_unclean_stop(kafka: str, tmp_path: Path) -> None:
         ours.append(said_of(log))
         log.close()
         names.append((start, point, gone))
-    kafkas, _ = heard(kafka, lines)
+    kafkas, _ = ask_segments(kafka, lines, LOADING)
     assert len(set(kafkas)) > 10
     wrong = [
         (where, theirs, our)
@@ -140,7 +124,7 @@ def test_what_brokers_made_and_kstore_closed(tmp_path: Path) -> None:
             lines.append(f"load {log_dir / partition} {settings} true {found} {now}")
             ours.append(said)
         kept |= indexes_of(log_dir)
-    kafkas, words = heard("3.9.2", lines)
+    kafkas, words = ask_segments("3.9.2", lines, LOADING)
     assert len(lines) > 40
     assert [pair for pair in zip(kafkas, ours, strict=True) if pair[0] != pair[1]] == []
     assert words.count("Loading producer state till offset") == len(lines)

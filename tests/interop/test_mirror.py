@@ -14,7 +14,7 @@ from interop.judged import (
     assert_same_transactions,
     batches_of,
 )
-from interop.node import Node, free_ports
+from interop.node import Node, free_ports, node
 from interop.workload import PARTITIONS, prepare, work
 from kstore.checkpoint.leader_epochs import LeaderEpochs
 from kstore.cli import main
@@ -30,16 +30,10 @@ TOPICS = sorted({name.rpartition("-")[0] for name in PARTITIONS})
 @pytest.fixture(scope="module")
 def stage(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Node, Clients]]:
     root = tmp_path_factory.mktemp("mirror")
-    node = Node(kafka, root)
     # It would compact between a copy and a look: test_mirror_compacted has it on.
-    node.settings["log.cleaner.enable"] = "false"
-    try:
-        with clients(kafka, root) as java:
-            node.start()
-            java.use(node)
-            yield node, java
-    finally:
-        node.kill()
+    with node(kafka, root, log_cleaner_enable="false") as broker, clients(kafka, root) as java:
+        java.use(broker)
+        yield broker, java
 
 
 def mirror(node: Node, topic: str, target: Path, **options: object) -> MirrorReport:

@@ -10,7 +10,7 @@ import pytest
 import kstore
 from interop.clients import Clients, clients
 from interop.judged import Judged, batches_of
-from interop.node import Node
+from interop.node import Node, node
 from kstore.cli import main
 from oracle.plain import PlainBatch
 from support.stores import QUIET
@@ -28,15 +28,10 @@ EMPTY = 61  # bytes of a batch without records
 
 @pytest.fixture
 def stage(kafka: str, tmp_path: Path) -> Iterator[tuple[Node, Clients]]:
-    node = Node(kafka, tmp_path)
-    node.settings["log.cleaner.backoff.ms"] = 100
-    try:
-        with clients(kafka, tmp_path) as java:
-            node.start()
-            java.use(node)
-            yield node, java
-    finally:
-        node.kill()
+    settings = {"log_cleaner_backoff_ms": 100}
+    with node(kafka, tmp_path, **settings) as broker, clients(kafka, tmp_path) as java:
+        java.use(broker)
+        yield broker, java
 
 
 def mirror(node: Node, target: Path) -> int:

@@ -13,7 +13,7 @@ from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 
 import kstore
 from interop.judged import batches_of
-from interop.node import Node
+from interop.node import Node, two_nodes
 from kstore import Store
 from kstore.errors import SourceChangedError
 from kstore.mirror import Mirror, MirrorReport
@@ -27,18 +27,10 @@ PATIENCE = 100.0  # seconds; on a busy machine a broker takes long to come back
 
 @pytest.fixture
 def two(kafka: str, tmp_path: Path) -> Iterator[tuple[Node, Node]]:
-    """The first is the controller, too."""
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-    first = Node(kafka, tmp_path / "one")
-    second = Node(kafka, tmp_path / "two", of=first)
     try:
-        first.start()
-        second.start()
-        yield first, second
+        with two_nodes(kafka, tmp_path) as nodes:
+            yield nodes
     finally:
-        second.kill()
-        first.kill()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
             gc.collect()

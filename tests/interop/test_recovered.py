@@ -7,7 +7,6 @@ import pytest
 
 import kstore
 from interop.kafka_jars import run
-from interop.node import Node
 from interop.test_brokers import assert_serves
 from kstore import StoreConfig
 from kstore.errors import RecoveryNeededError
@@ -18,17 +17,6 @@ from support.producers import sent
 FIRST = f"{0:020}"
 MARKER = ".kafka_cleanshutdown"
 NOW = int(time.time() * 1000) - 100_000
-
-
-@pytest.fixture
-def node(kafka, tmp_path):
-    root = tmp_path / "node"
-    root.mkdir()
-    broker = Node(kafka, root)
-    try:
-        yield broker
-    finally:
-        broker.kill()
 
 
 def fill(store, topic):

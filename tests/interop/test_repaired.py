@@ -1,26 +1,12 @@
 """A broker starts on what `kstore repair` wrote, and serves every record that was not damaged."""
 
-import pytest
-
 import kstore
-from interop.node import Node
 from interop.test_brokers import assert_serves
 from interop.test_recovered import FIRST, NOW, committed, offset_at
 from support.damage import write_damaged
 from support.producers import sent
 
 LATER = NOW + 3_600_000  # than what the broker is sent
-
-
-@pytest.fixture
-def node(kafka, tmp_path):
-    root = tmp_path / "node"
-    root.mkdir()
-    broker = Node(kafka, root)
-    try:
-        yield broker
-    finally:
-        broker.kill()
 
 
 def flip(path, position, bit=0):

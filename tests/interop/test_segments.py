@@ -2,13 +2,12 @@
 
 import base64
 import random
-import subprocess
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from interop.kafka_jars import ToolError, compiled, java_command
+from interop.kafka_jars import ask_segments
 from interop.samples import batch_bytes
 from kstore.config import LogConfig
 from oracle.plain import PlainRecord
@@ -62,20 +61,6 @@ def steps(seed: int) -> list[tuple[str, int, bytes]]:
     return [*found, ("retain", now + DAY * 30, b"")]
 
 
-def judge(version: str, lines: list[str]) -> list[str]:
-    done = subprocess.run(
-        java_command(version, "Segments", classes=compiled(version, "Segments")),
-        input="\n".join(lines) + "\n",
-        capture_output=True,
-        text=True,
-        timeout=150,
-    )
-    answers = done.stdout.split()
-    if done.returncode or len(answers) != len(lines):
-        raise ToolError(f"Segments.java: {done.stderr[-3000:]}")
-    return answers
-
-
 def kafkas_settings(version: str, settings: dict[str, object]) -> str:
     """In Kafka's spelling; what kstore leaves off is off. 4.x takes small segments otherwise."""
     whole = {"retention_ms": -1, "retention_bytes": -1, **settings}
@@ -114,7 +99,7 @@ def test_segments_begin_and_go_as_kafkas(kafka: str, tmp_path: Path, seed: int) 
             ours.append(f"{bases};{log.start_offset};{log.end_offset}")
             names.append((name, turn, what))
         log.close()
-    kafkas = judge(kafka, lines)
+    kafkas, _ = ask_segments(kafka, lines)
     assert len({answer for answer in kafkas if answer.count(",") > 3}) > 40  # they did roll
     wrong = [
         (where, theirs, our)
