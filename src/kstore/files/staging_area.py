@@ -13,16 +13,37 @@ attempts left.
 
 import os
 import uuid
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Sequence
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 from kstore.files.filenames import REWRITE_PREFIX, STAGED_SUFFIX
-from kstore.files.files import Files, Lock
-
-if TYPE_CHECKING:
-    import mmap
+from kstore.files.files import Files
 
 Path = str | os.PathLike[str]
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _on_descriptor(method: Method) -> Method:
+    """The same method of the other ``Files``."""
+    name = method.__name__
+
+    @wraps(method)
+    def call(self: "StagingArea", *values: Any, **options: Any) -> Any:
+        return getattr(self.inner, name)(*values, **options)
+
+    return cast(Method, call)
+
+
+def _on_path(method: Method) -> Method:
+    """The same method of the other ``Files``, with the file's path."""
+    name = method.__name__
+
+    @wraps(method)
+    def call(self: "StagingArea", path: Path, *values: Any, **options: Any) -> Any:
+        return getattr(self.inner, name)(self.real(path), *values, **options)
+
+    return cast(Method, call)
 
 
 class StagingArea(Files):
@@ -66,116 +87,52 @@ class StagingArea(Files):
 
     # --- every call, with the paths of the files ------------------------------------------------
 
-    def open(self, path: Path, flags: int = os.O_RDONLY) -> int:
-        return self.inner.open(self.real(path), flags)
-
-    def close(self, fd: int) -> None:
-        self.inner.close(fd)
-
-    def duplicate(self, fd: int) -> int:
-        return self.inner.duplicate(fd)
-
-    def size(self, fd: int) -> int:
-        return self.inner.size(fd)
-
-    def stamp(self, fd: int) -> tuple[int, int, int]:
-        return self.inner.stamp(fd)
-
-    def modified_ms(self, fd: int) -> int:
-        return self.inner.modified_ms(fd)
-
-    def pread(self, fd: int, size: int, position: int) -> bytes:
-        return self.inner.pread(fd, size, position)
-
-    def preadv_into(self, fd: int, buffer: bytearray | memoryview, position: int) -> int:
-        return self.inner.preadv_into(fd, buffer, position)
-
-    def only_zeros(self, fd: int, start: int, end: int) -> bool:
-        return self.inner.only_zeros(fd, start, end)
-
-    def write(self, fd: int, *buffers: bytes | bytearray | memoryview) -> int:
-        return self.inner.write(fd, *buffers)
-
-    def pwrite(self, fd: int, data: bytes | bytearray | memoryview, position: int) -> int:
-        return self.inner.pwrite(fd, data, position)
-
-    def truncate(self, fd: int, size: int) -> None:
-        self.inner.truncate(fd, size)
-
-    def allocate(self, fd: int, size: int) -> None:
-        self.inner.allocate(fd, size)
-
-    def start_writing(self, fd: int, position: int, size: int) -> None:
-        self.inner.start_writing(fd, position, size)
-
-    def fdatasync(self, fd: int) -> None:
-        self.inner.fdatasync(fd)
-
-    def fsync(self, fd: int) -> None:
-        self.inner.fsync(fd)
-
-    def map(self, fd: int, size: int) -> "mmap.mmap":
-        return self.inner.map(fd, size)
-
-    def read_ahead(self, fd: int, position: int, size: int) -> None:
-        self.inner.read_ahead(fd, position, size)
-
-    def prefault(self, mapped: "mmap.mmap", position: int, size: int, fd: int) -> None:
-        self.inner.prefault(mapped, position, size, fd)
+    open = _on_path(Files.open)
+    close = _on_descriptor(Files.close)
+    duplicate = _on_descriptor(Files.duplicate)
+    size = _on_descriptor(Files.size)
+    stamp = _on_descriptor(Files.stamp)
+    modified_ms = _on_descriptor(Files.modified_ms)
+    pread = _on_descriptor(Files.pread)
+    preadv_into = _on_descriptor(Files.preadv_into)
+    only_zeros = _on_descriptor(Files.only_zeros)
+    write = _on_descriptor(Files.write)
+    pwrite = _on_descriptor(Files.pwrite)
+    truncate = _on_descriptor(Files.truncate)
+    allocate = _on_descriptor(Files.allocate)
+    start_writing = _on_descriptor(Files.start_writing)
+    fdatasync = _on_descriptor(Files.fdatasync)
+    fsync = _on_descriptor(Files.fsync)
+    map = _on_descriptor(Files.map)
+    read_ahead = _on_descriptor(Files.read_ahead)
+    prefault = _on_descriptor(Files.prefault)
+    exists = _on_path(Files.exists)
+    kind = _on_path(Files.kind)
+    read = _on_path(Files.read)
+    about = _on_path(Files.about)
+    modified_ns = _on_path(Files.modified_ns)
+    set_modified_ns = _on_path(Files.set_modified_ns)
+    identity_of = _on_path(Files.identity_of)
+    size_of = _on_path(Files.size_of)
+    list_directories = _on_path(Files.list_directories)
+    list_own_directories = _on_path(Files.list_own_directories)
+    scan = _on_path(Files.scan)
+    make_directory = _on_path(Files.make_directory)
+    remove = _on_path(Files.remove)
+    remove_directory = _on_path(Files.remove_directory)
+    sync_directory = _on_path(Files.sync_directory)
+    write_atomically = _on_path(Files.write_atomically)
+    lock = _on_path(Files.lock)
+    probe = _on_path(Files.probe)
 
     def raise_errno(self, code: int, path: Path, position: int) -> None:
         self.inner.raise_errno(code, self.real(path), position)
 
-    def exists(self, path: Path) -> bool:
-        return self.inner.exists(self.real(path))
-
-    def kind(self, path: Path) -> str | None:
-        return self.inner.kind(self.real(path))
-
-    def read(self, path: Path, limit: int = 1 << 28) -> bytes:
-        return self.inner.read(self.real(path), limit)
-
-    def about(self, path: Path) -> os.stat_result:
-        return self.inner.about(self.real(path))
-
-    def modified_ns(self, path: Path) -> int:
-        return self.inner.modified_ns(self.real(path))
-
-    def set_modified_ns(self, path: Path, when: int) -> None:
-        self.inner.set_modified_ns(self.real(path), when)
-
-    def identity_of(self, path: Path) -> tuple[int, int] | None:
-        return self.inner.identity_of(self.real(path))
-
-    def size_of(self, path: Path) -> int:
-        return self.inner.size_of(self.real(path))
-
     def copy(self, source: Path, target: Path, size: int) -> None:
         self.inner.copy(self.real(source), self.real(target), size)
 
-    def list_directories(self, path: Path) -> list[str]:
-        return self.inner.list_directories(self.real(path))
-
-    def list_own_directories(self, path: Path) -> list[str]:
-        return self.inner.list_own_directories(self.real(path))
-
-    def scan(self, path: Path) -> tuple[list[str], list[str]]:
-        return self.inner.scan(self.real(path))
-
-    def make_directory(self, path: Path) -> None:
-        self.inner.make_directory(self.real(path))
-
-    def remove(self, path: Path) -> None:
-        self.inner.remove(self.real(path))
-
-    def remove_directory(self, path: Path) -> None:
-        self.inner.remove_directory(self.real(path))
-
     def rename(self, source: Path, target: Path) -> None:
         self.inner.rename(self.real(source), self.real(target))
-
-    def sync_directory(self, path: Path) -> None:
-        self.inner.sync_directory(self.real(path))
 
     def sync_all(
         self, fds: Sequence[int], directories: Collection[str] = (), *, only_data: bool = False
@@ -184,21 +141,12 @@ class StagingArea(Files):
             fds, [os.fspath(self.real(each)) for each in directories], only_data=only_data
         )
 
-    def write_atomically(self, path: Path, data: bytes) -> None:
-        self.inner.write_atomically(self.real(path), data)
-
     def write_all_atomically(
         self, contents: Sequence[tuple[Path, bytes]], beside: Sequence[int] = ()
     ) -> None:
         self.inner.write_all_atomically(
             [(self.real(path), data) for path, data in contents], beside
         )
-
-    def lock(self, path: Path, start: int = 0, size: int = 0) -> Lock:
-        return self.inner.lock(self.real(path), start, size)
-
-    def probe(self, path: Path) -> bool:
-        return self.inner.probe(self.real(path))
 
 
 def staged_path(folder: str | os.PathLike[str], token: str, name: str) -> str:
