@@ -92,11 +92,11 @@ def _move(arguments: argparse.Namespace, topic: str, partition: int) -> int:
 
 def _document(store: "Store", topic_list: str | None) -> dict[str, object]:
     topics = None if topic_list is None else {name.strip() for name in topic_list.split(",")}
-    found = [_directory(store, about, topics) for about in store.log_dirs]
+    found = [_directory(about, topics) for about in store.log_dirs]
     return {"version": 1, "brokers": [{"broker": node_id(store), "logDirs": found}]}
 
 
-def _directory(store: "Store", about: "LogDirInfo", topics: set[str] | None) -> dict[str, object]:
+def _directory(about: "LogDirInfo", topics: set[str] | None) -> dict[str, object]:
     partitions = [
         _partition(f"{topic}-{number}", os.path.join(about.path, f"{topic}-{number}"), False)
         for topic, number in about.partitions

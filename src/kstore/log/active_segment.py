@@ -304,7 +304,7 @@ class ActiveSegment:
             return  # the active segment is empty and has this base offset
         self.begin(
             base,
-            lambda: segments_on_disk.create(state.files, state.directory, base, state.config),
+            lambda: segments_on_disk.create(state.files, state.directory, base),
         )
 
     def begin(self, base: int, make: Callable[[], SegmentView]) -> None:

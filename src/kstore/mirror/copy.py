@@ -451,7 +451,7 @@ class Mirror:
         for end in ends:
             if end.position > at:
                 size += self._store_batches(number, copy, records[at : end.position])
-            self._write_end(number, copy, end)
+            self._write_end(copy, end)
             at = end.position + end.replaced
         size += self._store_batches(number, copy, records[at:])
         if size == 0 and not ends:  # a batch larger than what was asked for
@@ -494,7 +494,7 @@ class Mirror:
         copy.report.bytes += size
         return size
 
-    def _write_end(self, number: int, copy: _Copy, end: End) -> None:
+    def _write_end(self, copy: _Copy, end: End) -> None:
         """Write the end of a transaction whose marker the source's cleaner removed."""
         undecided = copy.endings.write(end)
         if undecided is None:

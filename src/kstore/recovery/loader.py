@@ -137,7 +137,7 @@ def _open_segments(
     after the last batch."""
     if not bases:
         bases = [log_start_offset]
-        segments_on_disk.create(files, directory, log_start_offset, config)
+        segments_on_disk.create(files, directory, log_start_offset)
         files.sync_directory(directory)
     views = [
         segments_on_disk.sealed(files, directory, base, following)

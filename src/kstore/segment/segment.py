@@ -80,7 +80,7 @@ class WritableFiles:
             files.close(fd)
 
 
-def create(files: Files, directory: str, base_offset: int, config: LogConfig) -> SegmentView:
+def create(files: Files, directory: str, base_offset: int) -> SegmentView:
     """Create an empty segment's log file; first remove old files with the same base offset.
 
     The producer snapshot of that offset is kept: a broker that stopped there left it (Kafka's
@@ -252,7 +252,7 @@ def finish_cut(files: Files, directory: str, cut: Cut, config: LogConfig) -> Non
         header_checksums.remove(files, directory, base)
         files.rename(cut.copy, cut.view.path)
     elif files.kind(cut.view.path) is None:
-        create(files, directory, base, config)
+        create(files, directory, base)
 
 
 def sealed(

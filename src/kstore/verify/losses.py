@@ -169,7 +169,7 @@ def _gaps(layout: Layout) -> list[Loss]:
         first, end = one.next_offset, two.base_offset
         if not one.is_sound or first >= end or one.base_offset in certain:
             continue
-        if last_thinned >= one.base_offset or _is_explained(layout, one, first, end):
+        if last_thinned >= one.base_offset or _is_explained(layout, one, end):
             continue
         if is_known(known_gaps, max(first, log_start), end):
             continue
@@ -210,8 +210,8 @@ def _has_any(ascending: Sequence[int], first: int, end: int) -> bool:
     return slot < len(ascending) and ascending[slot] < end
 
 
-def _is_explained(layout: Layout, one: SegmentEnd, first: int, end: int) -> bool:
-    """Whether the reason is known why no record has the offsets from first up to end."""
+def _is_explained(layout: Layout, one: SegmentEnd, end: int) -> bool:
+    """Whether the reason is known why no record has the offsets between a segment and end."""
     state = layout.state
     return (
         one.following == end  # it was so when the segment was rolled

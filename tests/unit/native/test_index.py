@@ -137,8 +137,6 @@ def test_time_lookups_agree_with_bisect(keys, targets):
         expected = (ordered[slot], BASE + slot) if slot >= 0 else (-1, BASE)
         assert index.entry(target) == expected
         assert index.lookup(target) == expected[1]
-    asked = array("q", targets)
-    assert index.lookup_many(asked).tolist() == [index.lookup(target) for target in targets]
 
 
 def test_large_time_index():

@@ -11,7 +11,7 @@ from libc.string cimport memset
 
 from kstore._native.format.checksum import cpu_path, supported_paths
 
-from kstore._native.format.argument cimport HeldColumn, hold_int64s, hold_writable_int64s, int64_at
+from kstore._native.format.argument cimport HeldColumn, hold_int64s, hold_writable_int64s
 from kstore._native.format.cursor cimport get_i32, get_i64, get_u32
 from kstore._native.format.layout cimport OFFSET_INDEX_ENTRY_SIZE, TIME_INDEX_ENTRY_SIZE
 from kstore._native.index.search_entries cimport (
@@ -467,22 +467,6 @@ cdef class TimeIndex:
     def slot(self, int64_t timestamp, /):
         """The slot of the largest entry at or below ``timestamp``; -1 if there is none."""
         return floor_time(self._entries, self.count, timestamp)
-
-    def lookup_many(self, object timestamps, out=None):
-        """``lookup`` of every item, in one call and without the GIL; see
-        ``OffsetIndex.lookup_many``."""
-        cdef HeldColumn wanted = hold_int64s(timestamps, "timestamps")
-        cdef HeldColumn result
-        cdef Py_ssize_t n
-        if out is None:
-            out = memoryview(bytearray(wanted.count * 8)).cast("q")
-        result = _result_for(out, wanted.count)
-        with nogil:
-            for n in range(wanted.count):
-                (<int64_t*>result.data)[n] = time_offset(
-                    self._entries, self.count, self.base_offset, int64_at(wanted, n)
-                )
-        return out
 
     def find_fault(self, end_offset=None):
         """Read every entry; None if the index is sound, else ``(sentence, position, offset)``
