@@ -207,7 +207,7 @@ class ActiveSegment:
         if cut.view is state.active:  # else the truncation was interrupted before it took effect
             state.directory_changes += 1
             with state.names_lock:
-                segments_on_disk.finish_cut(state.files, state.directory, cut, state.config)
+                segments_on_disk.finish_cut(state.files, state.directory, cut)
             if cut.view.mapped:
                 state.maps.add(cut.view)
         state.pending_cut = None

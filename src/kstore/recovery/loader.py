@@ -102,7 +102,7 @@ def load(
         recovered = recover(scanned_from)
     if not is_synced:
         write_again(files, directory, unflushed_from(bases, durable))
-    segments, data_end = _open_segments(files, directory, bases, log_start_offset, config)
+    segments, data_end = _open_segments(files, directory, bases, log_start_offset)
     truncate_gaps(files, directory, segments.end_offset)  # a kill may have followed the cut
     epochs = recovered.epochs
     shorter = epochs.truncate_from_end(segments.end_offset)
@@ -131,7 +131,7 @@ def load(
 
 
 def _open_segments(
-    files: Files, directory: str, bases: list[int], log_start_offset: int, config: LogConfig
+    files: Files, directory: str, bases: list[int], log_start_offset: int
 ) -> tuple[SegmentList, int]:
     """The segments of a recovered directory, with a new one where none exists; the offset
     after the last batch."""

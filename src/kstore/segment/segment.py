@@ -227,7 +227,7 @@ def copy_beginning(files: Files, view: SegmentView, reserve: int) -> str:
     return copy
 
 
-def finish_cut(files: Files, directory: str, cut: Cut, config: LogConfig) -> None:
+def finish_cut(files: Files, directory: str, cut: Cut) -> None:
     """Apply a truncation to the files, without truncating one that readers may map.
 
     Newest segments first, each on disk before the next, so that a crash leaves no hole. The copy
