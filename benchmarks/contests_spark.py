@@ -40,32 +40,32 @@ def contests() -> Iterator[Contest]:
         folder = stack.enter_context(data_folder())
         store, ready = prepared(folder, records)
         spark, with_connector = stack.enter_context(session())
-        places: dict[str, tuple[str, Path | str]] = {
+        sources: dict[str, tuple[str, Path | str]] = {
             READY: ("ready-made", ready),
             OURS: ("kstore", store),
         }
         if with_connector:
             root = folder / f"broker-{os.getpid()}"
             address = stack.enter_context(broker(store, bench.TOPIC, bench.PARTITIONS, root))
-            places[THEIRS] = ("kafka", address)
+            sources[THEIRS] = ("kafka", address)
 
         def run(work: Callable[..., object], who: str, columns: str = "") -> object:
-            return work(bench.load(spark, *places[who], columns=columns))
+            return work(bench.load(spark, *sources[who], columns=columns))
 
         yield Contest(
             name=f"Spark {bench.SPARK_VERSION}, a hash over all columns of {records:,} records",
-            calls={who: partial(run, bench.fingerprint, who) for who in places},
+            calls={who: partial(run, bench.fingerprint, who) for who in sources},
             amount=records,
             unit="records",
-            bars=tuple((OURS, who, None) for who in places if who != OURS),
-            rounds=1,  # it only checks that the rows are the same
+            bars=tuple((OURS, who, None) for who in sources if who != OURS),
+            rounds=1,  # only checks that the rows are equal
         )
         for name, work, column, expected, wanted in (
             ("scan of all columns to noop", bench.scan, "", None, (0.85, 2.5, 0)),
             ("count()", bench.count, "offset", records, (0.7, 2.5, 5.5)),
             ("groupBy(key).count()", bench.groups, "key", bench.keys(records), (0.8, 2.3, 4)),
         ):
-            calls = {who: partial(run, work, who) for who in places}
+            calls = {who: partial(run, work, who) for who in sources}
             bars = [(OURS, READY, wanted[0])]
             if column:
                 narrow = f", columns={column}"
@@ -85,14 +85,14 @@ def contests() -> Iterator[Contest]:
                 bars=tuple(bars),
                 rounds=5,
             )
-        del places[READY]
-        yield time_range(spark, folder, store, records, places)
+        del sources[READY]
+        yield time_range(spark, folder, store, records, sources)
 
 
 def time_range(
-    spark: Any, folder: Path, store: Path, records: int, places: dict[str, tuple[str, Path | str]]
+    spark: Any, folder: Path, store: Path, records: int, sources: dict[str, tuple[str, Path | str]]
 ) -> Contest:
-    """The middle hundredth by time, beside a store that has nothing else."""
+    """The middle 1% by time, compared with a store that has only those records."""
     since, until, expected = bench.middle(records)
     only = folder / f"only-{records}"
     if not only.exists():
@@ -109,14 +109,14 @@ def time_range(
         raise AssertionError(f"{wanted} bytes are wanted, {planned} planned, {read} read")
     bounds = {"startingTimestamp": since, "endingTimestamp": until}
 
-    def run(kind: str, place: Path | str, **options: object) -> int:
-        return bench.count(bench.load(spark, kind, place, **options))
+    def run(kind: str, source: Path | str, **options: object) -> int:
+        return bench.count(bench.load(spark, kind, source, **options))
 
     alone = "kstore, a store of just that"
-    calls = {who: partial(run, *place, **bounds) for who, place in places.items()}
+    calls = {who: partial(run, *source, **bounds) for who, source in sources.items()}
     calls[alone] = partial(run, "kstore", only)
     bars: list[tuple[str, str, float | None]] = [(OURS, alone, None)]
-    bars += [(OURS, who, None) for who in places if who != OURS]
+    bars += [(OURS, who, None) for who in sources if who != OURS]
     return Contest(
         name=f"Spark {bench.SPARK_VERSION}, count() of a time range, 1% of {records:,} records",
         calls=calls,

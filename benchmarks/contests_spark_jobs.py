@@ -65,22 +65,22 @@ def exports(
     address: str,
     records: int,
 ) -> Contest:
-    place = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=folder)))
-    source = place / "source"
-    # The rows to copy, as Spark writes them, with the columns of the connector.
+    directory = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=folder)))
+    source = directory / "source"
+    # The rows to export, written by Spark, with the connector's columns.
     bench.load(spark, "kstore", store).write.parquet(str(source))
     frames = {COPY: spark.read.parquet(str(source))}
     if address:
         frames[THEIRS] = bench.load(spark, "kafka", address)
 
     def by_spark(who: str) -> int:
-        out = place / "out"
+        out = directory / "out"
         shutil.rmtree(out, ignore_errors=True)
         frames[who].write.parquet(str(out))
         return rows_in(out)
 
     def by_us() -> int:
-        out = place / "ours"
+        out = directory / "ours"
         shutil.rmtree(out, ignore_errors=True)
         export(spark, store, out)
         return rows_in(out)

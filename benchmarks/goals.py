@@ -164,12 +164,12 @@ def preface(tree: results.Tree) -> Iterator[str]:
 # --- the run ----------------------------------------------------------------------------------
 
 
-def placed(text: str, path: Path) -> str:
-    """A file's text with the table between its marks; KStoreError if it has none."""
+def with_table(text: str, path: Path) -> str:
+    """A file's text with the table between BEGIN and END; KStoreError without these lines."""
     head, begin, rest = path.read_text(encoding="utf-8").partition(BEGIN)
     _, end, tail = rest.partition(END)
     if not (begin and end):
-        raise KStoreError(f"{path} has no place for the table: lines {BEGIN} and {END}")
+        raise KStoreError(f"{path} needs two lines for the table: {BEGIN} and {END}")
     return f"{head}{begin}\n\n{text}\n{end}{tail}"
 
 
@@ -191,7 +191,7 @@ def listen(suite: Suite) -> None:
 
 
 def chosen(words: list[str]) -> list[Workload]:
-    """The workloads of the table, in its order, each with its time."""
+    """The workloads of the table, in its order, each with its seconds."""
     by_title = {workload.title: workload for workload in workloads(words)}
     return [
         replace(by_title[title], weight=seconds)
@@ -203,7 +203,7 @@ def chosen(words: list[str]) -> list[Workload]:
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("words", nargs="*", metavar="WORKLOAD", help=f"of {', '.join(SECONDS)}")
-    parser.add_argument("--table", type=Path, metavar="FILE", help="put the table into FILE")
+    parser.add_argument("--table", type=Path, metavar="FILE", help="write the table into FILE")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write results as `kstore bench`")
     parser.add_argument("--dir", type=Path, default=Path(tempfile.gettempdir()), metavar="DIR")
     parser.add_argument("--part", type=float, default=1.0, help="of the time, default: 1.0")
@@ -213,9 +213,9 @@ def main(arguments: list[str]) -> int:
     assert provide_kafka.kafka_log  # importing the module lets Kafka take part
     try:
         if given.table is not None:
-            placed("", given.table)  # before anything runs
+            with_table("", given.table)  # before anything runs
         if given.again is not None:
-            put(results.read(given.again), given.table)
+            write_table(results.read(given.again), given.table)
             return 0
         if given.json is not None and not given.json.absolute().parent.is_dir():
             raise KStoreError(f"there is no directory for {given.json}")
@@ -232,17 +232,17 @@ def main(arguments: list[str]) -> int:
         if suite.tree:  # an interrupted run is printed, but does not replace the table
             if given.json is not None:
                 log(f"results are in {results.write(given.json, suite.tree)}")
-            put(suite.tree, None if "ended_by" in suite.tree else given.table)
+            write_table(suite.tree, None if "ended_by" in suite.tree else given.table)
     return 1 if suite.tree["failed"] else 0
 
 
-def put(tree: results.Tree, path: Path | None) -> None:
-    """Write the table into its place in a file, or print it."""
+def write_table(tree: results.Tree, path: Path | None) -> None:
+    """Write the table into a file, or print it."""
     text = "".join(f"{line}\n" for line in markdown(tree))
     if path is None:
         print(text, end="")
     else:
-        path.write_text(placed(text, path), encoding="utf-8")
+        path.write_text(with_table(text, path), encoding="utf-8")
 
 
 if __name__ == "__main__":

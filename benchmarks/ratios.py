@@ -6,8 +6,8 @@
 
 A suite is a module of ``kstore.bench.contests``, or ``contests_*`` in this folder for Spark, whose
 ``contests()`` yields ``Contest`` objects at full size. Results are checked before anything is
-timed. A suite whose peer is not installed is left out with a message; that is an error if it was
-named. The runner is the one of `kstore bench`.
+timed. A suite whose peer is not installed is skipped with a message; that is an error if it was
+named. The runner is that of `kstore bench`.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def contests_of(name: str) -> Iterable[Contest]:
 
 
 def show(suite: str, contest: Contest) -> None:
-    """Run a contest and print its table and every ratio, those without a wanted value too."""
+    """Run a contest and print its table and every ratio, including those without a goal."""
     result = results.as_tree("", suite, run(contest))
     print("\n".join(text_table.lines(result, every_ratio=True)), flush=True)
 
@@ -64,7 +64,7 @@ def main(arguments: list[str]) -> int:
                 if wanted.text.lower() in contest.name.lower():
                     show(name, contest)
         except MissingError as missing:
-            print(f"{name} is left out: {missing}", file=sys.stderr)
+            print(f"{name} is skipped: {missing}", file=sys.stderr)
             status = 1 if wanted.suites else status
     return status
 

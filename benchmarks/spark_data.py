@@ -214,19 +214,19 @@ def session(jars: Sequence[Path] = ()) -> Iterator["SparkSession"]:
 
 
 def load(
-    spark: "SparkSession", kind: str, place: Path | str, columns: str = "", **options: object
+    spark: "SparkSession", kind: str, source: Path | str, columns: str = "", **options: object
 ) -> "DataFrame":
     """A frame of all records, with the named columns or all of them.
 
-    ``kind`` is kstore, ready-made or kafka; ``place`` a directory, or a broker's address.
+    ``kind`` is kstore, ready-made or kafka; ``source`` a directory, or a broker's address.
     """
     texts = {name: str(value) for name, value in options.items()}
     reader = spark.read.format(kind).option("subscribe", TOPIC).options(**texts)
     if columns and kind != "kafka":
         reader = reader.schema(to_ddl(tuple(columns.split(","))))
     if kind == "kafka":
-        return reader.option("kafka.bootstrap.servers", str(place)).load()
-    return reader.load(str(place))
+        return reader.option("kafka.bootstrap.servers", str(source)).load()
+    return reader.load(str(source))
 
 
 def scan(frame: "DataFrame") -> None:

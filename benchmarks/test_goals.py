@@ -82,13 +82,13 @@ def test_each_wanted_figure_has_a_line():
     ]
 
 
-@pytest.mark.parametrize(("wanted", "told"), [(1.5, "met, just"), (2.5, "**missed**, just")])
-def test_a_wanted_ratio_within_the_interval_is_just_met_or_missed(wanted, told):
+@pytest.mark.parametrize(("wanted", "verdict"), [(1.5, "met, just"), (2.5, "**missed**, just")])
+def test_a_wanted_ratio_within_the_interval_is_just_met_or_missed(wanted, verdict):
     result = raced(
         calls={"kstore": timed(*[0.001] * 5), "peer": timed(0.001, 0.002, 0.002, 0.002, 0.003)},
         bars=(("kstore", "peer", wanted),),
     )
-    assert cells(result)[0][-1] == told
+    assert cells(result)[0][-1] == verdict
 
 
 def test_every_heading_has_existing_workloads():
@@ -99,14 +99,14 @@ def test_every_heading_has_existing_workloads():
     assert goals.chosen(["engine/read"])[0].weight == goals.SECONDS["engine/read"]
 
 
-def test_the_table_replaces_only_its_place(tmp_path):
+def test_the_table_replaces_only_the_lines_between_its_marks(tmp_path):
     path = tmp_path / "page.md"
     path.write_text(f"before\n{goals.BEGIN}\nold\n{goals.END}\nafter\n")
-    path.write_text(goals.placed("new\n", path))
+    path.write_text(goals.with_table("new\n", path))
     assert path.read_text() == f"before\n{goals.BEGIN}\n\nnew\n\n{goals.END}\nafter\n"
-    path.write_text("no place\n")
-    with pytest.raises(KStoreError, match="has no place"):
-        goals.placed("new\n", path)
+    path.write_text("no marks\n")
+    with pytest.raises(KStoreError, match="needs two lines"):
+        goals.with_table("new\n", path)
     with pytest.raises(SystemExit):  # before anything is measured
         goals.main(["--table", str(path)])
 

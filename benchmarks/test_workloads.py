@@ -47,7 +47,7 @@ def test_results_of_every_contest_are_right(workload, run_contests):
 
 
 def contains_words(name: str, words: str) -> bool:
-    """Whether the name has these as whole words: "read" is not in "threads"."""
+    """Whether the name contains these as complete words: "read" is not in "threads"."""
     before = r"\b" if words[0].isalnum() else ""
     behind = r"\b" if words[-1].isalnum() else ""
     return re.search(f"{before}{re.escape(words)}{behind}", name) is not None

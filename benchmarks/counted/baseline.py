@@ -1,4 +1,4 @@
-"""The committed numbers: what a count is compared with, and how far it may be away."""
+"""The committed counts, and the bounds for a difference from them."""
 
 import json
 import os
@@ -19,10 +19,10 @@ FILE = HERE / "baseline.json"
 
 @dataclass(frozen=True)
 class Bound:
-    """How far a count may lie above (and, ``exact``, below) its baseline."""
+    """How far a count may be above (and, if ``exact``, below) its baseline."""
 
-    part: float  # of the baseline
-    least: float  # in any case
+    fraction: float  # of the baseline
+    minimum: float  # absolute
     exact: bool = False
 
     def crossed(self, before: float, now: float) -> bool:
@@ -32,11 +32,11 @@ class Bound:
         return now < before - self.room(before)
 
     def room(self, before: float) -> float:
-        return max(self.least, self.part * before)
+        return max(self.minimum, self.fraction * before)
 
 
-# Instructions of a compiled kernel change with the compiler only; the interpreter's with its
-# build, by a few percent; what it executes, with its version.
+# Instructions of a compiled kernel depend only on the compiler. Those of the interpreter depend on
+# its build, by a few percent; its bytecodes on its version.
 BOUNDS = {
     "instructions": Bound(0.03, 3),
     "with_python": Bound(0.25, 100),
@@ -46,9 +46,9 @@ BOUNDS = {
     "moved": Bound(0.001, 2, exact=True),
     "calls": Bound(0.0, 0.05, exact=True),
 }
-# Where something is another one than the baseline's. System calls have other names there (`stat`
-# is `newfstatat` or `statx`): they are compared in sum.
-ELSEWHERE = {
+# Bounds for a tool that differs from the baseline's. System calls then have other names (`stat` is
+# `newfstatat` or `statx`), so only their sum is compared.
+WIDER_BOUNDS = {
     "instructions": Bound(0.15, 20),
     "with_python": Bound(0.5, 200),
     "bytecodes": Bound(0.25, 10),
@@ -57,9 +57,9 @@ ELSEWHERE = {
     "moved": Bound(0.05, 64),
     "calls": Bound(0.25, 2),
 }
-# What hangs on what. A Python of the same version is another one if another compiler built it:
-# which copies it makes by a call is that one's choice.
-HANGS = {
+# The kinds of counts that depend on a tool. Pythons of one version differ if different compilers
+# built them: the compiler decides which copies call memcpy.
+DEPENDS_ON = {
     "compiler": ("instructions",),
     "valgrind": ("instructions", "with_python"),
     "python": ("with_python", "bytecodes", "allocations", "copied", "moved", "calls"),
@@ -69,11 +69,11 @@ UNKNOWN = "unknown"
 
 
 class FellWarning(UserWarning):
-    """A count is far below its baseline: from there up nothing guards it."""
+    """A count is far below its baseline: it could rise again unnoticed."""
 
 
 def made_with() -> dict[str, str]:
-    """What the numbers depend on. Kernels are built by ``$CC`` where that is set."""
+    """The versions that the counts depend on. ``$CC`` builds the kernels, if set."""
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
     return {
         "python": f"{platform.python_version()}, {platform.python_compiler()}",
@@ -85,7 +85,7 @@ def made_with() -> dict[str, str]:
 
 
 def first_line(command: list[str]) -> str:
-    """What a program says of itself; ``unknown`` if it is not there or does not say."""
+    """The first line of a program's output; ``unknown`` if it is missing or fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True)
     except OSError:
@@ -105,18 +105,18 @@ def save(found: Found, made: dict[str, str], path: Path = FILE) -> None:
 
 
 def bounds(before: dict[str, str], now: dict[str, str]) -> dict[str, Bound]:
-    """The bounds between two places: wider ones for what hangs on something that differs."""
+    """The bounds for two environments: wider for counts that depend on a tool that differs."""
     wide = {
         kind
-        for what, kinds in HANGS.items()
+        for what, kinds in DEPENDS_ON.items()
         if _what(before, what) != _what(now, what) or _what(now, what) == UNKNOWN
         for kind in kinds
     }
-    return {kind: (ELSEWHERE if kind in wide else BOUNDS)[kind] for kind in BOUNDS}
+    return {kind: (WIDER_BOUNDS if kind in wide else BOUNDS)[kind] for kind in BOUNDS}
 
 
 def _what(made: dict[str, str], what: str) -> str:
-    """A compiler is its kind and version: it has many names, and distributions add theirs."""
+    """For a compiler, only kind and version: distributions add their own text."""
     differing = made.get(what, UNKNOWN)
     if what != "compiler" or differing == UNKNOWN:
         return differing
@@ -124,10 +124,10 @@ def _what(made: dict[str, str], what: str) -> str:
 
 
 def flat(counts: Counts) -> Iterator[tuple[str, str, float]]:
-    """(kind, name, number) of every count; a module's instructions are reported, not compared."""
+    """(kind, name, number) of every count, except the instructions of each module."""
     for kind in BOUNDS:
         if kind not in counts:
-            continue  # not asked for
+            continue  # not counted
         value = counts[kind]
         if isinstance(value, dict):
             for name, number in value.items():
@@ -139,7 +139,7 @@ def flat(counts: Counts) -> Iterator[tuple[str, str, float]]:
 def pairs(
     before: Counts, now: Counts, bound: dict[str, Bound]
 ) -> Iterator[tuple[str, str, float, float]]:
-    """(kind, name, before, now) of what was asked for; calls in sum where they are not exact."""
+    """(kind, name, before, now) of the counts in now; the sum of calls if bounds are not exact."""
     old = {name: (kind, number) for kind, name, number in flat(before)}
     new = {name: (kind, number) for kind, name, number in flat(now)}
     in_sum = not bound["calls"].exact
@@ -148,7 +148,7 @@ def pairs(
         if kind not in now or (kind == "calls" and in_sum):
             continue
         if kind == "instructions" and name not in new:
-            continue  # a path that was not asked for
+            continue  # a path that was not counted
         yield kind, name, old.get(name, (kind, 0.0))[1], new.get(name, (kind, 0.0))[1]
     if in_sum and "calls" in now:
         yield "calls", "calls in all", *(sum(each["calls"].values()) for each in (before, now))
@@ -162,7 +162,7 @@ LABELS = {
 
 
 def differences(before: Counts, now: Counts, bound: dict[str, Bound]) -> list[str]:
-    """What of an operation has left its bounds, or is no longer counted at all; a line each."""
+    """One line for each count outside its bounds, or no longer counted."""
     differing = [
         _line(name, was, there)
         for kind, name, was, there in pairs(before, now, bound)
@@ -176,7 +176,7 @@ def differences(before: Counts, now: Counts, bound: dict[str, Bound]) -> list[st
 
 
 def fallen(before: Counts, now: Counts, bound: dict[str, Bound]) -> list[str]:
-    """What lies so far below its baseline that it could get that much worse unseen."""
+    """One line for each count so far below its baseline that it could rise unnoticed."""
     return [
         _line(name, was, there)
         for kind, name, was, there in pairs(before, now, bound)
@@ -193,7 +193,7 @@ def _part(before: float, now: float) -> str:
 
 
 def compare(found: Found, known: dict[str, Any], made: dict[str, str]) -> dict[str, list[str]]:
-    """By operation, what has left its bounds; operations that one side lacks as well."""
+    """By operation, the counts outside their bounds; also operations missing from the baseline."""
     bound = bounds(known["made_with"], made)
     operations: Found = known["operations"]
     differing = {
@@ -206,7 +206,7 @@ def compare(found: Found, known: dict[str, Any], made: dict[str, str]) -> dict[s
 
 
 def below(found: Found, known: dict[str, Any], made: dict[str, str]) -> dict[str, list[str]]:
-    """By operation, what fell far below the baseline, whose renewal would guard it again."""
+    """By operation, the counts far below the baseline, which should be renewed."""
     bound = bounds(known["made_with"], made)
     operations: Found = known["operations"]
     differing = {
@@ -218,7 +218,7 @@ def below(found: Found, known: dict[str, Any], made: dict[str, str]) -> dict[str
 
 
 def changes(found: Found, known: dict[str, Any], made: dict[str, str]) -> list[str]:
-    """Everything that a new baseline changes, for who commits it."""
+    """Everything that a new baseline changes, for its commit."""
     none = dict.fromkeys(BOUNDS, Bound(0.005, 0.05, exact=True))
     operations: Found = known.get("operations", {})
     differing = [f"{name}: gone" for name in sorted(operations.keys() - found.keys())]

@@ -1,4 +1,4 @@
-"""Every kernel alone: the same bytes each time, in memory."""
+"""One operation for each kernel, on constant bytes in memory."""
 
 import struct
 from array import array
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from counted.operation import Action, Place, operation
+from counted.operation import Action, Workspace, operation
 from kstore._native.append import validate_batch
 from kstore._native.append.encode import BatchBuffer
 from kstore._native.append.producer_table import ProducerTable
@@ -29,7 +29,7 @@ from kstore._native.spark.log_statistics import Survey
 from kstore._native.spark.tally import Tally
 from kstore.bench.data.batches import message
 
-Made = tuple[Action, object]
+Prepared = tuple[Action, object]
 TIME = 1_700_000_000_000
 NO_LIMIT = 1 << 30
 SECRET = bytes(range(16))
@@ -43,7 +43,7 @@ def values(count: int, size: int = 100) -> list[bytes]:
 def one_batch(
     records: int, base_offset: int = 0, *, keyed: bool = False, producer: int = -1
 ) -> bytes:
-    """A batch v2; keyed: with a key of 8 bytes and a header a record."""
+    """A v2 batch; keyed: each record has a key of 8 bytes and a header."""
     buffer = BatchBuffer()
     if producer >= 0:
         buffer.set_producer(producer, 0, base_offset)
@@ -54,7 +54,7 @@ def one_batch(
 
 
 def batches(records: int, count: int, *, keyed: bool = False) -> bytes:
-    """Batches in a row, offsets from 0."""
+    """Consecutive batches, offsets from 0."""
     one = one_batch(records, keyed=keyed)[8:]
     return b"".join((n * records).to_bytes(8, "big") + one for n in range(count))
 
@@ -64,7 +64,7 @@ def messages(count: int) -> bytes:
 
 
 def no_codec(*_: object) -> bytes:
-    raise AssertionError("nothing here is compressed")
+    raise AssertionError("no batch is compressed")
 
 
 # --- checksums ----------------------------------------------------------------------------------
@@ -74,54 +74,54 @@ for _name, _function in (("crc32c", checksum.crc32c), ("crc32", checksum.crc32))
 
         @operation(f"{_name} of {_size} bytes", rounds=20, by_path=True)
         def checksum_of(
-            _: Place, function: Callable[..., int] = _function, size: int = _size
-        ) -> Made:
+            _: Workspace, function: Callable[..., int] = _function, size: int = _size
+        ) -> Prepared:
             data, half = NOISE[:size], size // 2
             return lambda: function(data), function(data[half:], function(data[:half]))
 
 
-# --- whole batches ------------------------------------------------------------------------------
+# --- batches ------------------------------------------------------------------------------------
 
 
 @operation("walk frames of 100 bytes", 2000, "frame")
-def walk_frames(_: Place) -> Made:
+def walk_frames(_: Workspace) -> Prepared:
     data = message(100) * 2000
     return lambda: len(validate_batch.walk_frames(data)), 2000
 
 
 @operation("walk frames of 100 bytes, seeded", 2000, "frame")
-def walk_seeded(_: Place) -> Made:
+def walk_seeded(_: Workspace) -> Prepared:
     data = message(100) * 2000
     seeds = list(range(4100, len(data), 4100))
     return lambda: len(validate_batch.walk_frames(data, seeds)), 2000
 
 
 @operation("check batches of 16 KiB", 16, "batch", by_path=True)
-def check_large(_: Place) -> Made:
+def check_large(_: Workspace) -> Prepared:
     data = batches(150, 16)
     return lambda: validate_batch.scan(data).bad_crc_count, 0
 
 
 @operation("check batches of one record", 200, "batch", by_path=True)
-def check_small(_: Place) -> Made:
+def check_small(_: Workspace) -> Prepared:
     data = batches(1, 200)
     return lambda: validate_batch.scan(data).bad_crc_count, 0
 
 
 @operation("validate a batch as a leader", 150, "record", by_path=True)
-def validate(_: Place) -> Made:
+def validate(_: Workspace) -> Prepared:
     data = one_batch(150)
     return lambda: validate_batch.validate_leader(data, now=TIME).ok, True
 
 
 @operation("validate a batch with keys and headers", 150, "record")
-def validate_keyed(_: Place) -> Made:
+def validate_keyed(_: Workspace) -> Prepared:
     data = one_batch(150, keyed=True)
     return lambda: validate_batch.validate_leader(data, now=TIME, key_required=True).ok, True
 
 
 @operation("stamp a batch")
-def stamp(_: Place) -> Made:
+def stamp(_: Workspace) -> Prepared:
     data = bytearray(one_batch(1))
     return lambda: validate_batch.stamp(data, base_offset=7, leader_epoch=3), None
 
@@ -130,7 +130,7 @@ def stamp(_: Place) -> Made:
 
 
 @operation("encode values into a batch", 1000, "record", by_path=True)
-def encode_values(_: Place) -> Made:
+def encode_values(_: Workspace) -> Prepared:
     given, buffer = values(1000), BatchBuffer(1 << 18)
 
     def encode() -> int:
@@ -145,7 +145,7 @@ def encode_values(_: Place) -> Made:
 
 
 @operation("encode records one by one", 150, "record")
-def encode_records(_: Place) -> Made:
+def encode_records(_: Workspace) -> Prepared:
     given, buffer = values(150), BatchBuffer(1 << 18)
     headers = [("kind", b"counted")]
 
@@ -173,15 +173,15 @@ for _kind, _data in (
     _count = sum(len(block) for block in Scanner(_data))
 
     @operation(f"decode into columns, {_kind}", _count, "record", by_path=_kind == "batches of 150")
-    def into_columns(_: Place, data: bytes = _data, count: int = _count) -> Made:
+    def into_columns(_: Workspace, data: bytes = _data, count: int = _count) -> Prepared:
         return lambda: drained(Scanner(data)), count
 
-    @operation(f"decode into places of values, {_kind}", _count, "record")
-    def into_places(_: Place, data: bytes = _data, count: int = _count) -> Made:
+    @operation(f"decode into positions of values, {_kind}", _count, "record")
+    def into_places(_: Workspace, data: bytes = _data, count: int = _count) -> Prepared:
         return lambda: drained(Scanner(data, values_only=True)), count
 
     @operation(f"decode into values, {_kind}", _count, "record")
-    def into_values(_: Place, data: bytes = _data, count: int = _count) -> Made:
+    def into_values(_: Workspace, data: bytes = _data, count: int = _count) -> Prepared:
         def read() -> int:
             scanner, total = Scanner(data, values_only=True), 0
             while (found := scanner.next_values()) is not None:
@@ -191,12 +191,12 @@ for _kind, _data in (
         return read, count
 
     @operation(f"decode into records, {_kind}", _count, "record")
-    def into_records(_: Place, data: bytes = _data, count: int = _count) -> Made:
+    def into_records(_: Workspace, data: bytes = _data, count: int = _count) -> Prepared:
         return lambda: sum(1 for _ in Scanner(data).records()), count
 
 
 @operation("decode keys and headers of a record", 1500, "record")
-def into_fields(_: Place) -> Made:
+def into_fields(_: Workspace) -> Prepared:
     data = batches(150, 10, keyed=True)
 
     def read() -> int:
@@ -208,7 +208,7 @@ def into_fields(_: Place) -> Made:
 
 
 @operation("dump lines", 150, "record")
-def dump(_: Place) -> Made:
+def dump(_: Workspace) -> Prepared:
     data = one_batch(150)
 
     def lines() -> int:
@@ -225,7 +225,7 @@ def dump(_: Place) -> Made:
 for _to, _codec in ((2, "messages v1 to v2"), (1, "batches v2 to v1")):
 
     @operation(f"convert {_codec}", 150, "record")
-    def convert(_: Place, magic: int = _to) -> Made:
+    def convert(_: Workspace, magic: int = _to) -> Prepared:
         data = messages(150) if magic == 2 else one_batch(150)
 
         def run() -> int:
@@ -244,27 +244,27 @@ def rows(count: int = 1000) -> tuple[bytes, "np.ndarray", "np.ndarray"]:
 
 
 @operation("gather rows", 1000, "row")
-def gather(_: Place) -> Made:
+def gather(_: Workspace) -> Prepared:
     data, positions, lengths = rows()
     return lambda: len(ragged_bytes.gather(data, positions, lengths)), 1000
 
 
 @operation("pack rows", 1000, "row")
-def pack(_: Place) -> Made:
+def pack(_: Workspace) -> Prepared:
     data, positions, lengths = rows()
     offsets, out = np.zeros(1001, np.int32), np.zeros(100_000, np.uint8)
     return lambda: ragged_bytes.pack(data, positions, lengths, offsets, out), 0
 
 
 @operation("make binary views", 1000, "row")
-def binary_views(_: Place) -> Made:
+def binary_views(_: Workspace) -> Prepared:
     data, positions, lengths = rows()
     out = np.zeros(16_000, np.uint8)
     return lambda: ragged_bytes.binary_views(data, positions, lengths, out), None
 
 
 @operation("count records by key", 1000, "record")
-def tally(_: Place) -> Made:
+def tally(_: Workspace) -> Prepared:
     data, positions, lengths = rows()
     counted = Tally(SECRET, 60_000, by_key=True)
     offsets = np.arange(1000, dtype=np.int64)
@@ -280,7 +280,7 @@ def tally(_: Place) -> Made:
 
 
 @operation("survey batches of 100 records", 1000, "record")
-def survey(_: Place) -> Made:
+def survey(_: Workspace) -> Prepared:
     data = batches(100, 10, keyed=True)
 
     def walk() -> tuple[int, int]:
@@ -294,10 +294,10 @@ def survey(_: Place) -> Made:
 
 
 @operation("put rows of Arrow's into a batch", 1000, "record", by_path=True)
-def put_rows(_: Place) -> Made:
+def put_rows(_: Workspace) -> Prepared:
     data, positions, _lengths = rows()
-    places = np.arange(1001, dtype=np.int32) * 100
-    column = arrow_batches.ArrowBinary(1000, 0, None, places, data)
+    ends = np.arange(1001, dtype=np.int32) * 100
+    column = arrow_batches.ArrowBinary(1000, 0, None, ends, data)
     order, times = np.arange(1000, dtype=np.int64), np.full(1000, TIME, np.int64)
     buffer = BatchBuffer(1 << 18)
 
@@ -311,13 +311,13 @@ def put_rows(_: Place) -> Made:
 
 
 @operation("give staged batches their offsets", 10, "batch")
-def place_batches(_: Place) -> Made:
+def assign_offsets(_: Workspace) -> Prepared:
     data = bytearray(batches(150, 10))
     return lambda: arrow_batches.place_batches(data, 0, NO_LIMIT, 70, 2), (len(data), 70 + 1500)
 
 
 @operation("hash and partition keys", 1000, "key")
-def partitions(_: Place) -> Made:
+def partitions(_: Workspace) -> Prepared:
     data, positions, _lengths = rows()
     short = np.full(1000, 8, np.int32)
     out = np.zeros(1000, np.int32)
@@ -330,7 +330,7 @@ def partitions(_: Place) -> Made:
 
 
 @operation("partition one key")
-def partition(_: Place) -> Made:
+def partition(_: Workspace) -> Prepared:
     key = b"00000042"
     return lambda: murmur2.partition_for_key(key, 12), murmur2.murmur2(key) % 2**31 % 12
 
@@ -347,14 +347,14 @@ def offset_index() -> OffsetIndex:
 
 
 @operation("one index lookup", 256, "lookup")
-def lookup(_: Place) -> Made:
+def lookup(_: Workspace) -> Prepared:
     index = offset_index()
     asked = [1000 + key for key in _ASKED[:256]]
     return lambda: sum(map(index.lookup, asked)), sum(n * 7919 % ENTRIES + 1 for n in range(256))
 
 
 @operation("many index lookups in one call", 2048, "lookup", by_path=True)
-def lookup_many(_: Place) -> Made:
+def lookup_many(_: Workspace) -> Prepared:
     index = offset_index()
     asked, out = array("q", [1000 + key for key in _ASKED]), array("q", bytes(8 * 2048))
 
@@ -366,7 +366,7 @@ def lookup_many(_: Place) -> Made:
 
 
 @operation("one time index lookup", 256, "lookup")
-def time_lookup(_: Place) -> Made:
+def time_lookup(_: Workspace) -> Prepared:
     data = b"".join(struct.pack(">qi", TIME + key, n) for n, (key, _) in enumerate(_SLOTS))
     index = TimeIndex(data, 1000)
     asked = [TIME + key for key in _ASKED[:256]]
@@ -376,7 +376,7 @@ def time_lookup(_: Place) -> Made:
 
 
 @operation("check an index", ENTRIES, "entry", rounds=3)
-def check_index(_: Place) -> Made:
+def check_index(_: Workspace) -> Prepared:
     index = offset_index()
     return index.find_fault, None
 
@@ -385,7 +385,7 @@ def check_index(_: Place) -> Made:
 
 
 @operation("recover a segment", 200, "batch", by_path=True)
-def recover(_: Place) -> Made:
+def recover(_: Workspace) -> Prepared:
     data = batches(10, 200)
 
     def run() -> int:
@@ -398,13 +398,13 @@ def recover(_: Place) -> Made:
 
 
 @operation("walk a segment's tail", 100, "batch")
-def tail(_: Place) -> Made:
+def tail(_: Workspace) -> Prepared:
     data = batches(10, 100)
     return lambda: walk_tail(data, 0)[1] > 0, True
 
 
 @operation("audit batches", 100, "batch")
-def audit(_: Place) -> Made:
+def audit(_: Workspace) -> Prepared:
     data = batches(10, 100)
 
     def run() -> int:
@@ -416,19 +416,19 @@ def audit(_: Place) -> Made:
 
 
 @operation("find a run of sound batches", 100, "batch")
-def scan_valid_batches(_: Place) -> Made:
+def scan_valid_batches(_: Workspace) -> Prepared:
     data = batches(10, 100)
     return lambda: salvage.scan_valid_batches(data, 0).batch_count, 100
 
 
 @operation("find a batch in garbage", 16384, "byte")
-def find_valid_batch(_: Place) -> Made:
+def find_valid_batch(_: Workspace) -> Prepared:
     data = NOISE[:16384] + batches(10, 20)
     return lambda: salvage.find_valid_batch(data, 0, 0, 1 << 40), 16384
 
 
 @operation("seal batches", 128, "batch")
-def seal(_: Place) -> Made:
+def seal(_: Workspace) -> Prepared:
     data = batches(10, 128)
 
     def run() -> bool:
@@ -444,7 +444,7 @@ def seal(_: Place) -> Made:
 
 
 @operation("put keys into a map", 1000, "key")
-def keymap(_: Place) -> Made:
+def keymap(_: Workspace) -> Prepared:
     names = [b"%08d" % n for n in range(1000)]
 
     def run() -> int:
@@ -468,13 +468,13 @@ def indexed(data: bytes) -> OffsetMap:
 
 
 @operation("index keys for a compaction", 1500, "record")
-def key_indexer(_: Place) -> Made:
+def key_indexer(_: Workspace) -> Prepared:
     data = batches(150, 10, keyed=True)
     return lambda: len(indexed(data)), 61
 
 
 @operation("keep the latest of each key", 1500, "record")
-def record_filter(_: Place) -> Made:
+def record_filter(_: Workspace) -> Prepared:
     data = batches(150, 10, keyed=True)
     known = indexed(data)
 
@@ -508,7 +508,7 @@ def of_producers(count: int) -> bytes:
 
 
 @operation("replay producers", 8, "batch")
-def producers(_: Place) -> Made:
+def producers(_: Workspace) -> Prepared:
     data = of_producers(8)
     table = ProducerTable()
 
@@ -521,19 +521,19 @@ def producers(_: Place) -> Made:
 
 
 @operation("walk transactions", 200, "batch")
-def transactions(_: Place) -> Made:
+def transactions(_: Workspace) -> Prepared:
     data = of_producers(200)
     return lambda: TransactionWalk(0).walk(data, 0, 1 << 40), len(data)
 
 
 @operation("ask whether a batch was aborted")
-def aborted(_: Place) -> Made:
+def aborted(_: Workspace) -> Prepared:
     known = AbortedRanges([(7, n * 10, n * 10 + 5) for n in range(1000)])
     return lambda: (7, 5003) in known, True
 
 
 @operation("fields of a header", 200, "batch")
-def header_fields(_: object) -> Made:
+def header_fields(_: object) -> Prepared:
     data = batches(1, 200)
 
     def walk() -> int:
@@ -547,10 +547,10 @@ def header_fields(_: object) -> Made:
 
 
 @operation("name a status")
-def status_name(_: Place) -> Made:
+def status_name(_: Workspace) -> Prepared:
     return lambda: len(status.name(1)) > 0, True
 
 
 @operation("addresses of the kernels")
-def addresses(_: Place) -> Made:
+def addresses(_: Workspace) -> Prepared:
     return lambda: all(kernel_addresses.addresses().values()), True

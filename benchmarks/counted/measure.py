@@ -1,7 +1,7 @@
 """The counted process: ``python -m counted.measure HOW DIRECTORY [operation...]``.
 
-HOW is ``instructions`` or ``calls`` (both under valgrind, to which marks.c reports where an
-operation begins and ends) or ``memory`` (behind counters.c). Prints one JSON object.
+HOW is ``instructions`` or ``calls`` (both under valgrind; marks.c reports the start and end of an
+operation) or ``memory`` (with counters.c preloaded). Prints one JSON object.
 """
 
 import ctypes
@@ -18,17 +18,17 @@ from typing import Any
 
 import counted.kernels
 import counted.paths  # noqa: F401
-from counted.operation import OPERATIONS, Action, Operation, Place
+from counted.operation import OPERATIONS, Action, Operation, Workspace
 
 WARM = 3
-# Paths are copied too: their length must be the same everywhere, whatever TMPDIR says.
-ROOM = "/tmp"
+# Operations copy paths, too: their length must be constant, so ignore TMPDIR.
+DIRECTORY = "/tmp"
 
 
 def in_turn(
     _: ThreadPoolExecutor, function: Callable[..., Any], /, *given: Any, **named: Any
 ) -> Future[Any]:
-    """In place of ``submit``: how many threads a pool starts hangs on how slow the disk is."""
+    """Replaces ``submit``: a pool's number of threads depends on the disk's speed."""
     done: Future[Any] = Future()
     try:
         done.set_result(function(*given, **named))
@@ -63,7 +63,7 @@ def count_memory(counters: Any, operation: Operation, action: Action) -> dict[st
 
 
 def count_bytecodes(action: Action, count: int) -> int:
-    """How many bytecodes the interpreter runs, in whichever Python module."""
+    """Number of bytecodes that the interpreter executes, in all Python modules."""
     executed = 0
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
@@ -83,12 +83,12 @@ def count_bytecodes(action: Action, count: int) -> int:
 
 
 def measure(how: str, library: Any, operation: Operation) -> dict[str, int]:
-    """Make the operation in a directory of its own, warm it, count it, check it."""
+    """Set up the operation in a new directory, warm up, count, and check the result."""
     found: dict[str, int] = {}
-    with tempfile.TemporaryDirectory(prefix="kstore-counted-", dir=ROOM) as base:
-        place = Place(Path(base))
-        with place.stack:
-            action, expected = operation.make(place)
+    with tempfile.TemporaryDirectory(prefix="kstore-counted-", dir=DIRECTORY) as base:
+        workspace = Workspace(Path(base))
+        with workspace.stack:
+            action, expected = operation.make(workspace)
             rounds(action, WARM)
             gc.collect()
             if how == "instructions":
@@ -106,12 +106,12 @@ def measure(how: str, library: Any, operation: Operation) -> dict[str, int]:
 
 def main(how: str, library: str, names: Iterable[str]) -> None:
     ThreadPoolExecutor.submit = in_turn  # type: ignore[method-assign]
-    gc.disable()  # when it runs depends on what was imported
+    gc.disable()  # its timing depends on imports
     loaded = ctypes.PyDLL(library)
     found = {name: measure(how, loaded, OPERATIONS[name]) for name in names}
     json.dump(found, sys.stdout)
     sys.stdout.flush()
-    os._exit(0)  # the exit of the process belongs to no operation
+    os._exit(0)  # do not count the exit of the process
 
 
 if __name__ == "__main__":

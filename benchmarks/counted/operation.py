@@ -1,4 +1,4 @@
-"""What is counted: an operation, made once, done in rounds, its result checked."""
+"""The operations to count: each is set up once, repeated in rounds, and its result checked."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -10,8 +10,8 @@ Action = Callable[[], object]
 
 
 @dataclass
-class Place:
-    """Where an operation finds room, and what is undone behind it."""
+class Workspace:
+    """The directory of an operation, and the contexts to close after it."""
 
     directory: Path
     stack: ExitStack = field(default_factory=ExitStack)
@@ -20,16 +20,19 @@ class Place:
         return self.stack.enter_context(context)
 
 
+Setup = Callable[[Workspace], tuple[Action, object]]
+
+
 @dataclass(frozen=True)
 class Operation:
-    """``make`` gives the action; one call of it does ``amount`` units and returns ``expected``."""
+    """``make`` returns (action, expected): a call of action does ``amount`` units of work."""
 
     name: str
-    make: Callable[[Place], tuple[Action, object]]
+    make: Setup
     amount: int
     unit: str
     rounds: int
-    by_path: bool  # counted once for each path of KSTORE_CPU
+    by_path: bool  # count it for each path of KSTORE_CPU
 
 
 OPERATIONS: dict[str, Operation] = {}
@@ -37,15 +40,13 @@ OPERATIONS: dict[str, Operation] = {}
 
 def operation(
     name: str, amount: int = 1, unit: str = "call", *, rounds: int = 10, by_path: bool = False
-) -> Callable[[Callable[[Place], tuple[Action, object]]], Callable[[Place], tuple[Action, object]]]:
-    """Take a maker of (action, expected result) into the table."""
+) -> Callable[[Setup], Setup]:
+    """Decorate a function that returns (action, expected result): add it to OPERATIONS."""
 
-    def take(
-        make: Callable[[Place], tuple[Action, object]],
-    ) -> Callable[[Place], tuple[Action, object]]:
+    def add(make: Setup) -> Setup:
         if name in OPERATIONS:
             raise AssertionError(f"two operations are called {name!r}")
         OPERATIONS[name] = Operation(name, make, amount, unit, rounds, by_path)
         return make
 
-    return take
+    return add

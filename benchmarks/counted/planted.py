@@ -1,9 +1,8 @@
-"""Slowdowns planted in a copy of kstore, to see that the guard turns red.
+"""Slowdowns planted in a copy of kstore, to verify that the counts detect them.
 
-Each worsens one kind of count of one operation; kernels are rebuilt as setup.py builds them.
-What it costs is compared with an untouched copy, whose kernels were built the same way, counted
-in the same place: strict bounds hold there, whatever the baseline was made with. That copy has
-to cost what kstore itself does.
+Each increases one kind of count of one operation; kernels are rebuilt with setup.py's flags. The
+counts are compared with those of an unchanged copy, built and counted in the same environment, so
+strict bounds apply for any baseline. The unchanged copy must have the counts of kstore itself.
 """
 
 import os
@@ -162,7 +161,7 @@ def count(package: Path, operations: list[str], kinds: set[str]) -> Found:
 
 
 def differences(before: Found, now: Found) -> dict[str, list[str]]:
-    """Between two counts of one place, by operation; empty: green."""
+    """Differences between two counts of one environment, by operation; empty: none."""
     differing = {
         name: baseline.differences(before[name], now[name], baseline.BOUNDS) for name in now
     }

@@ -1,8 +1,8 @@
-"""``python -m counted.profile DIRECTORY``: where the instructions of the common work go.
+"""``python -m counted.profile DIRECTORY``: instructions of common operations by function and line.
 
-For each operation a file of callgrind's, with the lines of the ``.pyx`` files (for KCachegrind or
-``callgrind_annotate``), and ``summary.md``, which says the same of the heaviest functions and
-lines in text. The kernels have to be built with ``KSTORE_LINES=1``: ``make profile`` sees to it.
+Writes a callgrind file for each operation, with the lines of the ``.pyx`` files (for KCachegrind or
+``callgrind_annotate``), and ``summary.md`` with the most expensive functions and lines. Requires
+kernels built with ``KSTORE_LINES=1``; ``make profile`` builds them.
 """
 
 import re
@@ -38,7 +38,7 @@ MOST = 12  # functions, and lines
 PACKAGE = Path(kstore.__file__).resolve().parent
 
 
-class Place(NamedTuple):
+class SourceLine(NamedTuple):
     module: str
     function: str
     file: str
@@ -46,13 +46,13 @@ class Place(NamedTuple):
 
 
 def has_lines(package: Path) -> bool:
-    """Whether the built kernels carry line numbers."""
+    """Whether the built kernels have line numbers."""
     built = sorted((package / "_native").rglob("decode.*.so"))
     return bool(built) and b".debug_line" in built[0].read_bytes()
 
 
-def costs(path: Path) -> Iterator[tuple[Place, int]]:
-    """What each line of a dump took by itself. Positions are not compressed, names are."""
+def costs(path: Path) -> Iterator[tuple[SourceLine, int]]:
+    """The own cost of each line of a dump, which compresses names but not positions."""
     names: dict[str, dict[str, str]] = {"ob": {}, "fl": {}, "fn": {}}
     at = {"ob": "", "fl": "", "fn": ""}
     called = False
@@ -69,18 +69,18 @@ def costs(path: Path) -> Iterator[tuple[Place, int]]:
         elif text[:1].isdigit():
             if not called:
                 line, count = text.split()[:2]
-                yield Place(module_of(at["ob"]), at["fn"], at["fl"], int(line)), int(count)
+                yield SourceLine(module_of(at["ob"]), at["fn"], at["fl"], int(line)), int(count)
             called = False
 
 
 def function_name(mangled: str) -> str:
-    """Cython's name of a function without its prefixes."""
+    """A function's name without Cython's prefixes."""
     name = re.sub(r"^__pyx_(?:pw|pf|fuse_\d+|f)_\d*kstore_7_native_\d+[a-z]+_\d+", "", mangled)
     return re.sub(r"'\d+$", "", name)
 
 
 def source_line(file: str, line: int) -> str:
-    """The text of a line of kstore's; empty if the file is not to be found."""
+    """The text of a source line of kstore; empty if the file is missing."""
     for path in (PACKAGE.parents[1] / file, *(PACKAGE / "_native").rglob(Path(file).name)):
         if path.is_file():
             lines = path.read_text().splitlines()
@@ -93,27 +93,27 @@ def summarize(name: str, path: Path, rounds: int, amount: int) -> list[str]:
     modules: Counter[str] = Counter()
     functions: Counter[tuple[str, str]] = Counter()
     lines: Counter[tuple[str, int]] = Counter()
-    for place, count in costs(path):
-        modules[place.module] += count
-        if place.module != "other":
-            functions[place.module, function_name(place.function)] += count
-            lines[Path(place.file).name, place.line] += count
+    for source, count in costs(path):
+        modules[source.module] += count
+        if source.module != "other":
+            functions[source.module, function_name(source.function)] += count
+            lines[Path(source.file).name, source.line] += count
     total, units = sum(modules.values()), rounds * amount
-    ours = total - modules["other"]
+    own = total - modules["other"]
     text = [
         f"## {name}",
         "",
-        f"{total / units:,.0f} instructions, {ours / units:,.0f} of them in kstore's kernels: "
+        f"{total / units:,.0f} instructions, {own / units:,.0f} of them in kstore's kernels: "
         + ", ".join(
             f"{each} {count / units:,.0f}"
             for each, count in modules.most_common()
-            if each != "other" and count * 50 > ours
+            if each != "other" and count * 50 > own
         ),
         "",
         *("| kernel | function | instructions | of kernels |", "|---|---|---|---|"),
     ]
     for (module, function), count in functions.most_common(MOST):
-        share = f"{count / ours:.1%}"
+        share = f"{count / own:.1%}"
         text.append(f"| {module} | `{function}` | {count / units:,.1f} | {share} |")
     text += ["", "| line | instructions | source |", "|---|---|---|"]
     for (file, line), count in lines.most_common(MOST):
@@ -129,8 +129,8 @@ def main(target: Path) -> int:
     text = [
         "# Where the instructions go",
         "",
-        f"Counted by callgrind with KSTORE_CPU={BEST}, for one unit of each operation. Beside each",
-        "section lies a file for KCachegrind, or for `callgrind_annotate --include=src`.",
+        f"Counted by callgrind with KSTORE_CPU={BEST}, for one unit of each operation.",
+        "Each section has a file for KCachegrind or `callgrind_annotate --include=src`.",
         "",
     ]
     with Counting() as counting:

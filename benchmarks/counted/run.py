@@ -1,4 +1,4 @@
-"""Run operations in processes of their own, and read what valgrind and the counters say."""
+"""Runs operations in separate processes and parses the output of valgrind and the counters."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-# What valgrind's processor has, slowest first; it hides AVX-512.
+# Paths that valgrind supports, slowest first; it does not support AVX-512.
 PATHS = ("table", "sse42", "pclmul", "avx2")
 BEST = PATHS[-1]
 LONGEST = 600  # seconds for one process, on a busy machine too
@@ -66,7 +66,7 @@ def _run(command: Sequence[str], environment: Any, cwd: Path | None = None) -> s
 
 
 def environment(package: Path | None, path: str) -> dict[str, str]:
-    """The same for everybody; package: where kstore lies, if not where it is imported from."""
+    """A constant environment; package: the directory of kstore, if not the imported one."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
     first = [str(package)] if package else []
     return {
@@ -100,7 +100,7 @@ class Counting:
         return [sys.executable, "-m", "counted.measure", how, str(library), *names]
 
     def dumps(self, names: Sequence[str], path: str, *, lines: bool = False) -> dict[str, Path]:
-        """Callgrind's dump of each operation; they go with this object."""
+        """Callgrind's dump of each operation; deleted with this object."""
         directory = Path(tempfile.mkdtemp(dir=self._base))
         command = [
             *("valgrind", "--tool=callgrind", "--instr-atstart=no", "--compress-pos=no"),
@@ -201,7 +201,7 @@ _TRIGGER = "desc: Trigger: Client Request: "
 
 
 def trigger(path: Path) -> str:
-    """The name that a dump was asked for by; empty for the last one, of the process's end."""
+    """The name of the operation of a dump; empty for the last one, at the end of the process."""
     with path.open(errors="replace") as file:
         for line in file:
             if line.startswith(_TRIGGER):
@@ -210,7 +210,7 @@ def trigger(path: Path) -> str:
 
 
 def read_dump(path: Path) -> dict[str, int]:
-    """The instructions in each of kstore's modules, by callgrind's dump."""
+    """Instructions of each module of kstore, from callgrind's dump."""
     names: dict[str, str] = {}
     found: dict[str, int] = defaultdict(int)
     module = ""
@@ -223,7 +223,7 @@ def read_dump(path: Path) -> dict[str, int]:
             if line.startswith("ob="):
                 module = names[number]
         elif line.startswith("calls="):
-            called = True  # the next line is what the callee took
+            called = True  # the next line is the cost of the callee
         elif line[:1].isdigit():
             if not called:
                 found[module] += int(line.split()[1])
@@ -232,13 +232,13 @@ def read_dump(path: Path) -> dict[str, int]:
 
 
 def module_of(path: str) -> str:
-    """The module of an object file: ``decode`` of kstore's, else ``other``."""
+    """The module of an object file: for example ``decode`` for a kernel, else ``other``."""
     parts = Path(path).parts
     return parts[-1].partition(".")[0] if parts[-4:-2] == ("kstore", "_native") else "other"
 
 
 def read_calls(lines: Iterable[str]) -> dict[str, tuple[Counter[str], int]]:
-    """From valgrind's trace: of each mark, the calls behind it and the bytes they moved."""
+    """From valgrind's trace: the system calls after each mark, and the bytes they moved."""
     found: dict[str, tuple[Counter[str], int]] = {}
     for name, group in _marked(lines):
         calls: Counter[str] = Counter()
@@ -262,7 +262,7 @@ def read_calls(lines: Iterable[str]) -> dict[str, tuple[Counter[str], int]]:
 
 
 def _named(name: str, arguments: str) -> str:
-    """The call's name; empty for what is not counted. A map of no file is memory."""
+    """The call's name; empty if it is not counted, such as an anonymous mmap."""
     if NO_CALLS.fullmatch(name):
         return ""
     if name == "mmap":

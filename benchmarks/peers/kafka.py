@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 
 HERE = Path(__file__).resolve().parent
-sys.path.append(str(HERE.parent.parent / "tests"))  # the jars are fetched in one place only
+sys.path.append(str(HERE.parent.parent / "tests"))  # only its module fetches the jars
 
 from interop.kafka_jars import INSTALL  # noqa: E402
 from interop.kafka_jars import prepare as prepare  # noqa: E402

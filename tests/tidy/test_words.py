@@ -22,7 +22,7 @@ LIMITS = {
     "docs/testing.md": 0,
     "docs/demo": 1,
     "docs/pipeline": 0,
-    "benchmarks": 201,
+    "benchmarks": 0,
     "src": 980,
     "src/kstore/_native": 181,
     "src/kstore/background": 0,

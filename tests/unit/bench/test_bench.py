@@ -399,7 +399,7 @@ def test_blocks_are_written_at_their_positions(tmp_path):
     path = tmp_path / "file"
     took = array("q", [0] * 7)
     with fresh(path) as fd:
-        disk_loops.write_at(fd, block, positions, sync_every=2, pieces=4, salt=9 << 48, each=took)
+        disk_loops.write_at(fd, block, positions, sync_every=2, iovecs=4, salt=9 << 48, each=took)
         check_stamps(path, positions, 9 << 48, 100)
         with pytest.raises(AssertionError, match="is not what was put"):
             check_stamps(path, positions, 8 << 48, 100)
@@ -443,7 +443,7 @@ def test_reads_and_loads_agree(tmp_path):
         expected ^= int.from_bytes(data[at : at + 8], sys.byteorder)
     fd = os.open(path, os.O_RDONLY)
     try:
-        found = disk_loops.read_at(fd, block_of(4096), sequential(16, 4096), summed=True, pieces=2)
+        found = disk_loops.read_at(fd, block_of(4096), sequential(16, 4096), summed=True, iovecs=2)
         with pytest.raises(OSError, match="No data"):
             disk_loops.read_at(fd, block_of(4096), sequential(17, 4096))
     finally:
