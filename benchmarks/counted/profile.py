@@ -93,11 +93,11 @@ def summarize(name: str, path: Path, rounds: int, amount: int) -> list[str]:
     modules: Counter[str] = Counter()
     functions: Counter[tuple[str, str]] = Counter()
     lines: Counter[tuple[str, int]] = Counter()
-    for source, count in costs(path):
-        modules[source.module] += count
-        if source.module != "other":
-            functions[source.module, function_name(source.function)] += count
-            lines[Path(source.file).name, source.line] += count
+    for at, count in costs(path):
+        modules[at.module] += count
+        if at.module != "other":
+            functions[at.module, function_name(at.function)] += count
+            lines[Path(at.file).name, at.line] += count
     total, units = sum(modules.values()), rounds * amount
     own = total - modules["other"]
     text = [

@@ -1,4 +1,4 @@
-"""A contest: several ways to do the same work, and the ratios that are wanted between them."""
+"""A contest: several ways to do the same work, and the goals for their ratios."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,18 +25,18 @@ class Timed:
     Attributes
     ----------
     seconds
-        For one piece of the work; the median where pieces were timed one by one.
+        For one unit of work; the median if units were timed one by one.
     result
         Compared with the results of the other contestants.
     also
         More figures in seconds, shown and compared as ``"contestant p99"``. A name that ends in
-        ``CPU`` is processor time for a piece of the work, shown per gigabyte; a name that ends
+        ``CPU`` is processor time for a unit of work, shown per gigabyte; a name that ends
         in ``, MiB`` is memory.
     samples
-        Nanoseconds of the single pieces, where they were timed one by one. The percentiles are
-        those of all rounds.
+        Nanoseconds of the single units, if they were timed one by one. Percentiles are over all
+        rounds.
     waits
-        The same for other waits, by name, shown as ``"contestant ack"``.
+        The same for other latencies, by name, shown as ``"contestant ack"``.
     """
 
     seconds: float
@@ -60,19 +60,19 @@ class Contest:
     amount, unit
         What one call handles (bytes, records), for a rate; 0 shows no rate.
     bars
-        ``(ours, peer, wanted)``: ours should be at least ``wanted`` times as fast as peer; None
-        only reports the ratio.
+        ``(ours, peer, wanted)``: ours should be at least ``wanted`` times as fast as peer; with
+        None, the ratio is only reported.
     expected
-        The right result, if it is known beforehand; else that of the first contestant.
+        The correct result, if known in advance; else that of the first contestant.
     unchecked
         Contestants whose result is of another kind (a ceiling that only reads, for example).
     rounds
-        How often each contestant is called; fewer for calls that take seconds.
+        Number of calls of each contestant; fewer for calls that take seconds.
     ceiling
         The contestant of which the others are shown as a fraction; by default the fastest of the
         run that is not a target.
     targets
-        Contestants that only return a wanted figure, for comparison in ``bars``.
+        Contestants that only return a goal, for comparison in ``bars``.
     size, axis
         Its position on the axis of the workload's plot, and the label of that axis.
     """
@@ -127,7 +127,7 @@ class Contest:
 
 
 def _short(result: object, most: int = 500) -> str:
-    """A result for a message, shortened: some are complete segments."""
+    """A result as text for a message, shortened: some are complete segments."""
     text = repr(result)
     return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
 

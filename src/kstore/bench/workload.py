@@ -109,8 +109,8 @@ class Workload:
         """Bytes at a level, multiplied by ``KSTORE_BENCH_SCALE``; at least 64 KiB. A fraction is
         rounded down to mebibytes if it has at least one."""
         size = int(self.sizes[LEVELS.index(level)] * scale() * part)
-        whole = size >> 20 << 20 if part < 1 else size
-        return max(1 << 16, whole or size)
+        in_mebibytes = size >> 20 << 20 if part < 1 else size
+        return max(1 << 16, in_mebibytes or size)
 
 
 def workloads(words: Sequence[str] = ()) -> list[Workload]:

@@ -55,7 +55,7 @@ def test_the_page_shows_the_command_level_and_scale(tmp_path, monkeypatch):
     html = html_page.html(of(contests, tmp_path).run())
     assert "<code>kstore bench --quick --dir &#x27;/a b&#x27;</code>" in html
     assert "level quick, scale 0.005 of its sizes" in html
-    assert "did not come to its end" not in html
+    assert "was interrupted" not in html
 
 
 def test_the_page_of_an_interrupted_run_starts_with_that(tmp_path):
@@ -63,7 +63,7 @@ def test_the_page_of_an_interrupted_run_starts_with_that(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         running.run()
     html = html_page.html(running.tree)
-    assert html.index("did not come to its end: KeyboardInterrupt") < html.index("<table>")
+    assert html.index("was interrupted: KeyboardInterrupt") < html.index("<table>")
 
 
 def test_unchecked_contestants_are_marked(tmp_path):

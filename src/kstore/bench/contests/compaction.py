@@ -58,7 +58,7 @@ def write_keyed_store(root: Path, records: int, partitions: int = 1) -> Path:
 
 
 def link_store(root: Path, copy: Path) -> Path:
-    """Copy a store; its rolled segments, into which nobody writes, are hard links."""
+    """Copy a store, with hard links for its rolled segments, which do not change."""
 
     def link_or_copy(source: str, target: str) -> None:
         is_rolled = source.endswith(".log") and os.path.getsize(source) > 0

@@ -31,8 +31,8 @@ SENDFILE = {"copies": 1.15, "drops": 1.7}  # wanted against read and send
 
 
 def slices(log: kstore.Log, size: int) -> Iterator[tuple[Slice, int]]:
-    """A log in fetches of a mebibyte, each with the size of its whole batches, which are all of one
-    size: the next fetch starts after them."""
+    """Fetches of 1 MiB, each with the size of its complete batches, which all have one size; the
+    next fetch starts after them."""
     batch = len(client_batch(BATCH))
     offset = seen = 0
     while seen < size and (found := log.read(offset, MIB)) is not None:
@@ -56,7 +56,7 @@ def summed(log: kstore.Log) -> int:
     return words
 
 
-def whole(log: kstore.Log) -> int:
+def as_one_view(log: kstore.Log) -> int:
     """Read every byte of a segment as one view; the exclusive or of its words."""
     with log.segments.views[0].whole().memory() as memory:
         return memory_loops.read_all(memory)
@@ -113,7 +113,7 @@ def warm(store: Path, file: Path, size: int) -> Contest:
             return Timed(perf_counter() - started, result=seen)
 
     calls: Calls = {
-        "kstore, the segment as a view, summed": partial(reopened, whole),
+        "kstore, the segment as a view, summed": partial(reopened, as_one_view),
         "kstore, slices of 1 MiB, summed": partial(reopened, summed),
         plain: partial(by_pread, file, buffer),
         floor: partial(by_first_touch, file),

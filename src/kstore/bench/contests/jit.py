@@ -78,7 +78,7 @@ def reach(log: Bytes, index: Bytes, base_offset: int, offsets: Int64s) -> Any:
 
 
 def numbers_at(log: Bytes, positions: Int64s, kind: str) -> Int64s:
-    """Big-endian numbers at many positions, gathered byte by byte in whole arrays."""
+    """Big-endian numbers at many positions, gathered byte by byte with array operations."""
     size = np.dtype(kind).itemsize
     rows = log[positions[:, None] + np.arange(size)]
     return np.ascontiguousarray(rows).view(kind)[:, 0].astype(np.int64)

@@ -31,8 +31,8 @@ EXTEND, PWRITE = "kstore, extend", "pwrite of the batch"
 
 
 def append_batches(directory: Path, batches: Sequence[bytes], records: int, role: str) -> Timed:
-    """Append batches as "leader" (with every check of Kafka's) or as "follower" (each at its own
-    offset). The figure is per batch, without the first, which opens the files."""
+    """Append batches as "leader" (with every check of a Kafka leader) or as "follower" (each at its
+    own offset). The figure is per batch, without the first, which opens the files."""
     with fresh_log(directory) as log:
         append = log.append_as_leader if role == "leader" else log.append_as_follower
         first, *rest = batches

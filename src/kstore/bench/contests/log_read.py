@@ -164,11 +164,11 @@ def reading(name: str, log: kstore.Log, peer: KafkaLog | None) -> Contest:
 
 def scanning(name: str, log: kstore.Log, peer: KafkaLog | None) -> Contest:
     one, two, _ = BARS[name]
-    whole = log.segments.views[0].whole()
+    segment = log.segments.views[0].whole()
     calls: Calls = {
         "kstore, one core": partial(scan, log, 1),
         "kstore, two cores": partial(scan, log, 2),
-        READ: lambda: memory_loops.read_all(whole) and None,
+        READ: lambda: memory_loops.read_all(segment) and None,
     }
     bars: list[Bar] = []
     if peer is not None:
@@ -179,7 +179,7 @@ def scanning(name: str, log: kstore.Log, peer: KafkaLog | None) -> Contest:
         bars.append(("kstore, one core", fetches, None))
     bars += [("kstore, two cores", "kstore, one core", None), ("kstore, one core", READ, None)]
     return Contest(
-        name=f"scan every record with CRC as columns, {whole.size} bytes, batches of {name}",
+        name=f"scan every record with CRC as columns, {segment.size} bytes, batches of {name}",
         calls=calls,
         amount=log.end_offset,
         unit="records",

@@ -65,7 +65,7 @@ def commit(directory: Path, count: int, acks: int | str, records: int) -> Timed:
 
 
 def write_bare(directory: Path, block: bytes, blocks: int, count: int, sync_every: float) -> Timed:
-    """Bare writes of a block, synced as in ``write_blocks``; for one of ``count`` pieces."""
+    """Bare writes of a block, synced as in ``write_blocks``; for one of ``count`` units."""
     seconds = write_blocks(directory, [block] * blocks, sync_every)
     return Timed(seconds / count, result=count)
 

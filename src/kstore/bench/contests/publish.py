@@ -1,7 +1,7 @@
 """Messages published one by one or in bulk until all are acknowledged: kstore in this process
 beside brokers behind a socket.
 
-In the first contest nobody syncs before the acknowledgement, in the second everybody does.
+In the first contest no contestant syncs before the acknowledgement, in the second all do.
 Thousands are compared with thousands, single messages with single ones.
 """
 

@@ -72,8 +72,8 @@ def _load_all(memory: mmap.mmap, item: int) -> Timed:
     found = memory_loops.read_all(memory)
     seconds = perf_counter() - started
     half = len(memory) // 16 * 8
-    with memoryview(memory) as whole:
-        if memory_loops.read_all(whole[:half]) ^ memory_loops.read_all(whole[half:]) != found:
+    with memoryview(memory) as view:
+        if memory_loops.read_all(view[:half]) ^ memory_loops.read_all(view[half:]) != found:
             raise AssertionError("other bytes were read")
     return Timed(seconds / (len(memory) // item), result=item)
 

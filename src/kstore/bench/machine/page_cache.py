@@ -284,7 +284,7 @@ class Tail:
         self._written, self._read = block_of(block), block_of(block)
 
     def written(self, *, read: bool, mapped: bool = False) -> Timed:
-        """Append every block while another thread reads what is there; seconds per block."""
+        """Append every block while another thread reads the file; seconds per block."""
         stopped, also = Event(), {}
         with fresh(self.path) as fd, ThreadPoolExecutor(1) as pool:
             following = pool.submit(self.follow, stopped, mapped) if read else None
@@ -323,7 +323,7 @@ class Tail:
         return words, perf_counter()
 
     def _sum_mapped(self, fd: int, start: int, stop: int) -> int:
-        """The exclusive or of the words of whole pages."""
+        """The XOR of the words of complete pages."""
         with mmap.mmap(fd, stop - start, prot=mmap.PROT_READ, offset=start) as mapping:
             return memory_loops.read_all(mapping)
 

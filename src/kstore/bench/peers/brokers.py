@@ -171,7 +171,7 @@ def nats(directory: Path, *, synced: bool = False) -> Iterator[Callable[[int, by
             seconds = _pipelined(connection, request, b'"seq":', count)
             reply = ask("INFO.S", {})
             if b'"messages":%d,' % count not in reply:
-                raise AssertionError(f"not every message is there: {reply.decode()}")
+                raise AssertionError(f"messages are missing: {reply.decode()}")
             ask("DELETE.S", {})
             return Timed(seconds / count, result=count)
 

@@ -13,7 +13,7 @@ from kstore.bench.runner.estimate import has_tail
 T = TypeVar("T")
 Result = dict[str, float | int | str]
 IN_A_CHECKOUT = "takes part in a checkout: see benchmarks/README.md"
-NOT_HERE = "Java 17 or its jars are not here: see benchmarks/README.md"
+MISSING = "Java 17 or Kafka's jars are missing: see benchmarks/README.md"
 
 
 class KafkaLog(Protocol):
@@ -82,7 +82,7 @@ def kafka_tool(name: str) -> list[str] | None:
     """The command of one of Kafka's tools; None, recorded in ``missing``, if there is none."""
     command = None if _provider is None else _provider.tool(name)
     if command is None:
-        missing["Apache Kafka's tools"] = IN_A_CHECKOUT if _provider is None else NOT_HERE
+        missing["Apache Kafka's tools"] = IN_A_CHECKOUT if _provider is None else MISSING
     return command
 
 
@@ -111,7 +111,7 @@ def _started(name: str, peer: AbstractContextManager[T | None] | None) -> Iterat
             return
         found = enter_peer(running, name, peer)
         if found is None and name not in failed:
-            missing[name] = NOT_HERE
+            missing[name] = MISSING
         yield found
 
 

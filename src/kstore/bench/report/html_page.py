@@ -61,8 +61,8 @@ def _run(tree: Tree) -> Iterator[str]:
     """The command, and how the run ended, before any figure."""
     if ended := tree.get("ended_by"):
         yield (
-            f"<p class='short'><b>This run did not come to its end: {escape(ended)}.</b> What was "
-            "measured until then is here, the rest is not.</p>"
+            f"<p class='short'><b>This run was interrupted: {escape(ended)}.</b> The report has "
+            "only what was measured before.</p>"
         )
     if failed := tree["failed"]:
         yield f"<p class='short'>{len(failed)} failed and have no figure: they are named below.</p>"

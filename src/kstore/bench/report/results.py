@@ -1,6 +1,6 @@
 """The JSON file of a run: its contents, and how it is written and read.
 
-Times are seconds for one piece of the work, one figure per round. A contestant's ``of_ceiling`` is
+Times are seconds for one unit of work, one figure per round. A contestant's ``of_ceiling`` is
 the median of its fractions of the ceiling in the same round (1.0: as fast), with its interval.
 """
 

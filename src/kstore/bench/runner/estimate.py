@@ -69,7 +69,7 @@ def _tails() -> tuple[float, float]:
 def percentiles(samples: Sequence[ArrayLike]) -> dict[str, float]:
     """Exact p50 to p99.99 and maximum of the nanoseconds of all rounds.
 
-    A percentile with fewer than ten samples beyond it is left out.
+    Percentiles with fewer than ten samples beyond them are omitted.
     """
     together = np.concatenate([np.asarray(some, np.int64) for some in samples])
     found = {

@@ -34,10 +34,10 @@ class Outcome:
     Attributes
     ----------
     times
-        Seconds of a piece of the work, one figure per round, by contestant; further figures as
+        Seconds of a unit of work, one figure per round, by contestant; further figures as
         ``"contestant name"``. Contestants that failed are not included.
     samples
-        Nanoseconds of single pieces in all rounds, of contestants that timed them.
+        Nanoseconds of single units in all rounds, of contestants that timed them.
     failed, left_out
         Contestants that failed, and that were not started for lack of time, with the reason.
     wanted, seconds
@@ -131,7 +131,7 @@ def run(
         except the second and third.
     most
         How long it may take: no round starts that would end later. If not even one fits, the
-        first calls are the round, and contestants whose first call would start later are left out.
+        first calls are the round, and contestants whose first call would start later are skipped.
     on_progress
         Called with the number of rounds done and planned.
     keep_going
