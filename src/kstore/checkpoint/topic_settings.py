@@ -11,7 +11,9 @@ under the key ``stamps``, whether it has an entry or not. A file with stamps has
 an older kstore does not drop them.
 
 Every log directory of a store has the same file, and the highest ``generation`` counts. So a crash
-between two writes, or a directory that was missing or offline for a while, does no harm.
+between two writes, or a directory that was missing or offline for a while, does no harm. A topic's
+stamp counts only from a directory that has the topic: a store that was opened without that
+directory has dropped it elsewhere, as it does for a deleted topic.
 ``state`` marks a topic whose creation or deletion was begun; the next writer finishes it.
 """
 
@@ -84,24 +86,33 @@ class TopicsFile:
         self._documents: dict[str, object] = {}
         self._stamps: dict[str, str] = {}
         self.exists = False  # in one directory at least
+        self.are_stamps_behind = False  # a file lacks a stamp, or has one that does not count
 
-    def load(self) -> None:
+    def load(self, topics: Mapping[str, Mapping[int, Directory]] | None = None) -> None:
         """Read the newest of the files; without any there are no entries.
+
+        ``topics``: the directories of each partition of the existing topics. The stamp of a topic
+        is the one in the newest file of its own directories.
 
         Raises NewerFormatError for a file that a newer kstore wrote, CorruptFileError for one
         that does not parse.
         """
         self._generation, self._documents, self._stamps = 0, {}, {}
         self.exists = False
+        files: dict[str, tuple[int, Mapping[str, str]]] = {}  # by directory: generation, stamps
         for directory in self._directories:
             path = join(directory.path, TOPICS_FILE)
             if directory.offline is not None or not directory.files.exists(path):
                 continue
             self.exists = True
             generation, documents, stamps = _parse(directory.files.read(path, MAX_SIZE), path)
+            files[directory.path] = generation, stamps
             if generation > self._generation:
                 self._generation, self._path = generation, path
                 self._documents, self._stamps = documents, stamps
+        if any(stamps for _, stamps in files.values()):
+            self._stamps = _newest_stamps(files, self._stamps, topics or {})
+        self.are_stamps_behind = any(stamps != self._stamps for _, stamps in files.values())
 
     def __contains__(self, topic: str) -> bool:
         return topic in self._documents
@@ -180,7 +191,26 @@ class TopicsFile:
         if not live and self._directories[0].offline is not None:
             raise self._directories[0].offline
         self._generation, self._documents, self._stamps = generation, documents, stamps
-        self.exists = True
+        self.exists, self.are_stamps_behind = True, False
+
+
+def _newest_stamps(
+    files: Mapping[str, tuple[int, Mapping[str, str]]],
+    newest: Mapping[str, str],
+    topics: Mapping[str, Mapping[int, Directory]],
+) -> dict[str, str]:
+    """The stamps of the newest file; of existing topics, those of their own directories."""
+    stamps = dict(newest)
+    for topic, directories in topics.items():
+        own = [files[each.path] for each in directories.values() if each.path in files]
+        if not own:
+            continue
+        stamp = max(own, key=lambda each: each[0])[1].get(topic)
+        if stamp is None:
+            stamps.pop(topic, None)
+        else:
+            stamps[topic] = stamp
+    return stamps
 
 
 def _to_json(entry: TopicEntry) -> dict[str, object]:

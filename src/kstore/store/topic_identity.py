@@ -128,5 +128,5 @@ class TopicIdentities:
                     continue
                 if known is None:
                     stamps[topic] = random_uuid()
-        if stamps != before:
+        if stamps != before or self._settings.are_stamps_behind:
             self._settings.set_stamps(stamps)

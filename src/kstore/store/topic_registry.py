@@ -111,7 +111,7 @@ class TopicRegistry:
                 "%s is not a partition directory: ignored, but Kafka refuses to start on it", path
             )
         self.unrecognized, self.loose_files = tuple(sorted(unrecognized)), tuple(loose)
-        self.settings.load()
+        self.settings.load(log_dirs)
         self.topics = log_dirs
         self.version += 1
 

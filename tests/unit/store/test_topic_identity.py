@@ -104,3 +104,87 @@ def test_topics_files_of_older_formats_are_read_and_of_newer_ones_refused(tmp_pa
     for mode in ("a", "r"):
         with pytest.raises(NewerFormatError):
             kstore.open(tmp_path, mode, config=QUIET)
+
+
+# --- a store that is opened without one of its log directories ---------------------------------
+
+
+def open_once(*paths: Path) -> None:
+    with kstore.open(list(paths), config=QUIET):
+        pass
+
+
+def test_a_stamp_is_kept_while_the_directory_of_its_topic_is_not_open(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    make_kafkas(here, "near")
+    make_kafkas(there, "far")
+    with kstore.open([here, there], config=QUIET) as store:
+        with store.consumer("g", topics=["far"]) as consumer:
+            consumer.commit({("far", 0): 0})
+        identity = store._manager.identities.identity_of("far")
+    for _ in range(2):
+        open_once(here)
+        for mode in ("r", "a", "a"):
+            with kstore.open([here, there], mode, config=QUIET) as store:
+                assert store._manager.identities.identity_of("far") == identity
+    assert topics_file(here)["stamps"] == topics_file(there)["stamps"]
+    assert topics_file(here)["stamps"]["far"] == identity
+
+
+def test_a_topic_that_was_made_again_in_a_directory_gets_another_stamp(tmp_path: Path) -> None:
+    """The newer file of a directory without the topic does not keep the old one."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    make_kafkas(here, "near")
+    folder = make_kafkas(there, "far")
+    open_once(here, there)
+    stamps = topics_file(here)["stamps"]
+    shutil.rmtree(folder)
+    open_once(there)
+    document = {**topics_file(here), "generation": 99}
+    (here / "kstore.topics").write_text(json.dumps(document))
+    make_kafkas(there, "far")
+    open_once(here, there)
+    assert topics_file(there)["stamps"]["far"] != stamps["far"]
+    assert topics_file(there)["stamps"]["near"] == stamps["near"]
+
+
+def test_a_stamp_moves_with_its_topic_into_a_directory_with_an_older_file(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    make_kafkas(there, "far")
+    open_once(here, there)
+    make_kafkas(here, "near")
+    open_once(here)
+    stamp = topics_file(here)["stamps"]["near"]
+    with kstore.open([here, there], config=QUIET) as store:
+        store.move("near", 0, there)
+        assert store._manager.identities.identity_of("near") == stamp
+    open_once(here)
+    with kstore.open([here, there], config=QUIET) as store:
+        assert store._manager.identities.identity_of("near") == stamp
+
+
+def test_no_second_topic_of_committed_offsets_is_made_beside_a_directory_that_is_not_open(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    with kstore.open(there, config=QUIET) as store:
+        store.create_topic("t")[0].extend([b"v"] * 3)
+        with store.consumer("g", topics=["t"]) as consumer:
+            consumer.commit({("t", 0): 1})
+    open_once(here, there)
+    here.mkdir(exist_ok=True)
+    shutil.copy(there / "kstore.topics", here)
+    with (
+        kstore.open([here, there], "r", config=QUIET) as reader,
+        reader.consumer("g", topics=["t"]) as consumer,
+    ):
+        consumer.commit({("t", 0): 2})
+    filed = here / "kstore.offsets.g"
+    assert filed.exists()
+    open_once(here)
+    assert filed.exists()
+    assert "in no log directory that is open" in caplog.text
+    with kstore.open([here, there], config=QUIET) as store:
+        assert not filed.exists()
+        with store.consumer("g", topics=["t"]) as consumer:
+            assert consumer.committed(("t", 0)) == 2

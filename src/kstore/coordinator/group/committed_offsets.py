@@ -81,8 +81,14 @@ class StoreGroup:
             table = self._find_table()
             self._offsets.commit(commits, table, topic_ids, to_log=self._store.writable)
 
-    def fold(self) -> Folded:
-        """Move the group's file into ``__consumer_offsets``."""
+    def fold(self) -> Folded | None:
+        """Move the group's file into ``__consumer_offsets``.
+
+        None if that topic is in none of the open log directories, though it has an entry: one
+        that is made here would have the partitions of the directories that are not open.
+        """
+        if OFFSETS_TOPIC not in self._store and self._store._catalog.is_own(OFFSETS_TOPIC):
+            return None
         self.make_topic()
         table = self._find_table()
         if table is None:
@@ -153,6 +159,12 @@ def fold_files(store: "Store", paths: Iterable[str]) -> None:
             StoreLockedError,
         ) as error:
             _LOGGER.warning("committed offsets remain in their file: %s", error)
+            continue
+        if folded is None:
+            _LOGGER.warning(
+                "group %s: committed offsets remain in their file, because %s is in no log "
+                "directory that is open: %s", group, OFFSETS_TOPIC, path,
+            )  # fmt: skip
             continue
         _LOGGER.info("group %s: %d committed offsets moved from %s", group, folded.moved, path)
         if folded.dropped:
