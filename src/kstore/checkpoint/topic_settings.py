@@ -49,6 +49,7 @@ class TopicEntry:
     properties: Mapping[str, str] = field(default_factory=dict)
     state: str = LIVE
     unique: str = ""  # the random part of the names of directories that are being deleted
+    is_adopted: bool = False  # another program created the topic
 
     def log_config(self) -> LogConfig:
         """The settings as a LogConfig; raises InvalidConfigError for one that is not valid."""
@@ -130,6 +131,12 @@ class TopicsFile:
         document = self._documents.get(topic)
         found = document.get("topic_id") if isinstance(document, dict) else None
         return found if isinstance(found, str) and found else None
+
+    def is_created_here(self, topic: str) -> bool:
+        """Whether a topic has an entry with an id that kstore assigned when it created it."""
+        document = self._documents.get(topic)
+        is_adopted = isinstance(document, dict) and document.get("adopted") is True
+        return not is_adopted and self.topic_id(topic) is not None
 
     def names(self) -> list[str]:
         return list(self._documents)
@@ -222,6 +229,8 @@ def _to_json(entry: TopicEntry) -> dict[str, object]:
         document["state"] = entry.state
     if entry.unique:
         document["unique"] = entry.unique
+    if entry.is_adopted:
+        document["adopted"] = True
     return document
 
 
@@ -255,6 +264,7 @@ def _entry(topic: str, body: object, path: str) -> TopicEntry:
         properties=_get(body, "config", dict, path),
         state=_get(body, "state", str, path, default=LIVE),
         unique=_get(body, "unique", str, path, default=""),
+        is_adopted=isinstance(body, dict) and body.get("adopted") is True,
     )
     try:
         check_topic_name(topic)

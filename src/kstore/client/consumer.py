@@ -549,7 +549,7 @@ class Consumer:
             self._check()
             if self._group is None:
                 return None
-            commit = self._group.fetch().get(as_topic_partition(partition))
+            commit = self._group.fetch(as_topic_partition(partition))
             return None if commit is None else commit.offset
 
     # --- the end --------------------------------------------------------------------------

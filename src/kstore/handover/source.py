@@ -83,7 +83,9 @@ def warn_of_offsets(
     known = _committed(store, topics, report)
     for log_dir, is_same in log_dirs:
         for filed in _committed_beside(log_dir, report):
-            known[filed.group] = newest_commits(known.get(filed.group, {}), filed.split(is_same)[0])
+            found = filed.split(is_same)
+            before = known.get(filed.group, {})
+            known[filed.group] = newest_commits(before, found.valid, found.undecided)
     for group, commits in sorted(known.items()):
         offsets = [
             f"{topic}:{partition}={commit.offset}"

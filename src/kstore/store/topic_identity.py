@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from kstore._native.append.reentrant_lock import ReentrantLock
 from kstore.checkpoint.identity import random_uuid, read_topic_id
-from kstore.errors import CorruptFileError
+from kstore.errors import CorruptFileError, StorageError
 from kstore.files.filenames import partition_directory
 from kstore.log.reader import LogReader
 from kstore.store.topic_registry import TopicRegistry
@@ -19,7 +19,7 @@ class TopicIdentity:
 
     topic_id: str | None = None  # Kafka's
     stamp: str | None = None  # the creation stamp of a topic that has, or had, no id
-    has_id_from_entry: bool = False  # the entry in kstore.topics has the id
+    is_created_here: bool = False  # kstore created the topic, with its id
 
     @property
     def text(self) -> str | None:
@@ -32,7 +32,7 @@ class TopicIdentity:
         A broker that is upgraded assigns an id to a topic that had none.
         """
         if known is None:
-            return self.stamp is not None or not self.has_id_from_entry
+            return self.stamp is not None or not self.is_created_here
         return known in (self.stamp, self.topic_id)
 
 
@@ -82,14 +82,22 @@ class TopicIdentities:
         self._readers[key] = reader, reader.topic_id or self._settings.stamps.get(key[0])
 
     def end_readers(self) -> None:
-        """End the readers of deleted partitions and of recreated topics."""
+        """End the readers of deleted partitions and of recreated topics.
+
+        A topic whose id cannot be read keeps its readers until the next call.
+        """
         if self._version == self._catalog.version:
             return
         self._version = self._catalog.version
         for key, (reader, known) in list(self._readers.items()):
             topic, partition = key
             exists = partition in self._catalog.topics.get(topic, ())
-            if not (exists and self.is_same(topic, known)):
+            try:
+                is_ended = not (exists and self.is_same(topic, known))
+            except (CorruptFileError, StorageError):  # concerns no other topic
+                self._version = -1
+                continue
+            if is_ended:
                 del self._readers[key]
                 reader.end()
 
@@ -97,7 +105,7 @@ class TopicIdentities:
         return TopicIdentity(
             self._topic_id_if_any(topic),
             self._settings.stamps.get(topic),
-            self._settings.topic_id(topic) is not None,
+            self._settings.is_created_here(topic),
         )
 
     def _topic_id_if_any(self, topic: str) -> str | None:

@@ -263,7 +263,9 @@ class TopicRegistry:
     def configure(self, topic: str, config: LogConfig) -> None:
         check_log_config(config)
         entry = self.settings.get(topic) or TopicEntry(
-            partitions=max(self.topics[topic]) + 1, topic_id=self.topic_id(topic)
+            partitions=max(self.topics[topic]) + 1,
+            topic_id=self.topic_id(topic),
+            is_adopted=True,
         )
         self.settings.put(topic, replace(entry, properties=config.to_properties()))
 

@@ -9,7 +9,7 @@ import pytest
 import kstore
 from kstore import LogConfig, StoreConfig
 from kstore.checkpoint.identity import random_uuid
-from kstore.errors import NewerFormatError
+from kstore.errors import CorruptFileError, NewerFormatError, UnknownTopicIdError
 from kstore.files.filenames import PARTITION_METADATA
 
 QUIET = StoreConfig(background=False)
@@ -188,3 +188,85 @@ def test_no_second_topic_of_committed_offsets_is_made_beside_a_directory_that_is
         assert not filed.exists()
         with store.consumer("g", topics=["t"]) as consumer:
             assert consumer.committed(("t", 0)) == 2
+
+
+# --- a topic that gets settings after its broker's upgrade --------------------------------------
+
+
+def test_a_topic_that_gets_settings_after_its_broker_s_upgrade_is_not_another_one(
+    tmp_path: Path,
+) -> None:
+    folder = make_kafkas(tmp_path, "old")
+    with (
+        kstore.open(tmp_path, "r", config=QUIET) as reader,
+        reader.consumer("g", topics=["old"]) as consumer,
+    ):
+        assert reader._manager.identities.identity_of("old") is None
+        (folder / PARTITION_METADATA).write_text(f"version: 0\ntopic_id: {random_uuid()}")
+        with kstore.open(tmp_path, config=QUIET) as store:
+            store.alter_topic("old", config={"retention.ms": "1000"})
+            assert store["old"].topic_id is not None
+            assert "stamps" not in topics_file(tmp_path)
+        consumer.commit({("old", 0): 0})
+        assert consumer.committed(("old", 0)) == 0
+        with kstore.open(tmp_path, config=QUIET) as store:
+            store.delete_topic("old")
+            store.create_topic("old")
+        with pytest.raises(UnknownTopicIdError):
+            consumer.commit({("old", 0): 0})
+
+
+# --- a topic whose id cannot be read -------------------------------------------------------------
+
+
+def test_a_topic_without_a_readable_id_does_not_keep_readers_of_a_deleted_one(
+    tmp_path: Path,
+) -> None:
+    bad = make_kafkas(tmp_path, "bad", random_uuid())
+    good = make_kafkas(tmp_path, "good", random_uuid())
+    with kstore.open(tmp_path, "r", config=QUIET) as reader:
+        logs = {topic: reader[topic][0] for topic in ("bad", "good")}
+        assert [each.end_offset for each in logs.values()] == [0, 0]
+        kept = (bad / PARTITION_METADATA).read_bytes()
+        (bad / PARTITION_METADATA).write_bytes(b"version: 0\n")
+        shutil.rmtree(good)
+        assert list(reader) == ["bad"]
+        with pytest.raises(UnknownTopicIdError):
+            logs["good"].end_offset  # noqa: B018
+        assert logs["bad"].end_offset == 0
+        (bad / PARTITION_METADATA).write_bytes(kept)
+        shutil.rmtree(bad)
+        assert list(reader) == []
+        with pytest.raises(UnknownTopicIdError):
+            logs["bad"].end_offset  # noqa: B018
+
+
+def test_a_topic_without_a_readable_id_keeps_no_other_s_committed_offsets_away(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad = make_kafkas(tmp_path, "bad", random_uuid())
+    make_kafkas(tmp_path, "good", random_uuid())
+    with (
+        kstore.open(tmp_path, "r", config=QUIET) as reader,
+        reader.consumer("g", topics=["bad", "good"]) as consumer,
+    ):
+        consumer.commit({("bad", 0): 0, ("good", 0): 0})
+    kept = (bad / PARTITION_METADATA).read_bytes()
+    (bad / PARTITION_METADATA).write_bytes(b"version: 0\n")
+    with (
+        kstore.open(tmp_path, "r", config=QUIET) as reader,
+        reader.consumer("g", topics=["good"]) as consumer,
+    ):
+        assert consumer.committed(("good", 0)) == 0
+        consumer.commit({("good", 0): 0})
+        with pytest.raises(CorruptFileError, match="topic_id expected"):
+            consumer.committed(("bad", 0))
+    with kstore.open(tmp_path, config=QUIET) as store:
+        assert "committed offsets remain in their file" in caplog.text
+        with store.consumer("g", topics=["good"]) as consumer:
+            assert consumer.committed(("good", 0)) == 0
+    (bad / PARTITION_METADATA).write_bytes(kept)
+    with kstore.open(tmp_path, config=QUIET) as store:
+        assert not (tmp_path / "kstore.offsets.g").exists()
+        with store.consumer("g", topics=["bad"]) as consumer:
+            assert consumer.committed(("bad", 0)) == 0

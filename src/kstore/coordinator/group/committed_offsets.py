@@ -65,8 +65,12 @@ class StoreGroup:
         self._table: OffsetsTable | None = None
         self.claims = self._offsets.claims
 
-    def fetch(self) -> Commits:
-        return self._offsets.fetch(self._find_table())
+    def fetch(self, partition: tuple[str, int]) -> OffsetCommit | None:
+        """The last commit of a partition; CorruptFileError if its topic's id cannot be read."""
+        found = self._offsets.fetch(self._find_table()).get(partition)
+        if partition[0] in self._offsets.errors:
+            raise self._offsets.errors[partition[0]]
+        return found
 
     def commit(self, commits: Mapping[tuple[str, int], OffsetCommit], topic_ids: TopicIds) -> None:
         """Commit offsets in topics with these identities.
@@ -167,6 +171,8 @@ def fold_files(store: "Store", paths: Iterable[str]) -> None:
             )  # fmt: skip
             continue
         _LOGGER.info("group %s: %d committed offsets moved from %s", group, folded.moved, path)
+        for error in folded.errors:
+            _LOGGER.warning("group %s: committed offsets remain in their file: %s", group, error)
         if folded.dropped:
             _report(
                 "group %s: committed offsets dropped, because their topic was deleted and "

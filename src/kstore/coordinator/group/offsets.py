@@ -66,15 +66,31 @@ class FiledOffsets(NamedTuple):
     commits: Commits
     topic_ids: TopicIds
 
-    def split(self, is_same: IsSameTopic) -> tuple[Commits, Commits]:
-        """The valid commits, and those of topics whose names are another topic's now."""
+    def split(self, is_same: IsSameTopic) -> "SplitOffsets":
+        """The commits by whether their topic is still the one that they are of."""
         same: dict[str, bool] = {}
+        errors: dict[str, CorruptFileError] = {}
         for topic in {topic for topic, _ in self.commits}:
-            is_known = topic in self.topic_ids
-            same[topic] = not is_known or is_same(topic, self.topic_ids[topic])
-        valid = {tp: each for tp, each in self.commits.items() if same[tp[0]]}
-        others = {tp: each for tp, each in self.commits.items() if not same[tp[0]]}
-        return valid, others
+            try:
+                is_known = topic in self.topic_ids
+                same[topic] = not is_known or is_same(topic, self.topic_ids[topic])
+            except CorruptFileError as error:  # concerns no other topic
+                errors[topic] = error
+        return SplitOffsets(
+            {tp: each for tp, each in self.commits.items() if same.get(tp[0]) is True},
+            {tp: each for tp, each in self.commits.items() if same.get(tp[0]) is False},
+            {tp: each for tp, each in self.commits.items() if tp[0] in errors},
+            errors,
+        )
+
+
+class SplitOffsets(NamedTuple):
+    """Commits of a file by topic."""
+
+    valid: Commits
+    others: Commits  # their names are another topic's now
+    undecided: Commits  # of topics whose identity cannot be read
+    errors: dict[str, CorruptFileError]  # by such a topic
 
 
 class StoredRecord(Protocol):
@@ -399,17 +415,19 @@ class GroupOffsets:
         self._file = OffsetsFile(files, directory, group)
         self._is_same_topic = is_same_topic
         self._known: Commits | None = None  # used for their timestamps
+        self.errors: dict[str, CorruptFileError] = {}  # by topics that the last fetch left out
 
     def fetch(self, table: OffsetsTable | None) -> Commits:
         """All commits of the group: the newer one of log and file for each partition.
 
         ``table`` is the group's partition of ``__consumer_offsets``, None if there is none.
+        Leaves out commits in the file of a topic whose identity cannot be read: see ``errors``.
         """
-        filed, _ = self._file.read().split(
-            self._is_same_topic
-        )  # first, because a writer moves it to the log
+        # The file first, because a writer moves it to the log.
+        filed = self._file.read().split(self._is_same_topic)
+        self.errors = filed.errors
         logged = {} if table is None else table.group(self.group)
-        found = newest_commits(logged, filed)
+        found = newest_commits(logged, filed.valid)
         self._known = newest_commits(self._known or {}, found)
         return found
 
@@ -431,10 +449,11 @@ class GroupOffsets:
         else:
             with self.claims.guard():
                 filed = self._file.read()
-                valid, _ = filed.split(
+                known_now = filed.split(
                     lambda topic, known: topic not in topic_ids or self._is_same_topic(topic, known)
                 )
-                self._file.write(newest_commits(valid, stamped), {**filed.topic_ids, **topic_ids})
+                kept = newest_commits(known_now.valid, known_now.undecided, stamped)
+                self._file.write(kept, {**filed.topic_ids, **topic_ids})
         self._known = {**known, **stamped}
 
     def records(
@@ -457,11 +476,12 @@ class GroupOffsets:
         """Move the newer commits of the file into the log.
 
         Drops offsets of a topic that was recreated since. Those of a missing topic stay in the
-        file, because its log directory may not be open.
+        file, because its log directory may not be open, and so do those of a topic whose identity
+        cannot be read.
         """
         with self.claims.guard():
             filed, logged = self._file.read(), table.group(self.group)
-            valid, others = filed.split(self._is_same_topic)
+            valid, others, undecided, errors = filed.split(self._is_same_topic)
             newer = {
                 tp: commit
                 for tp, commit in valid.items()
@@ -470,9 +490,9 @@ class GroupOffsets:
             table.append(self.group, newer)
             table.flush()
             left = {tp: each for tp, each in others.items() if not exists(tp[0])}
-            self._file.write(left, filed.topic_ids)
+            self._file.write({**left, **undecided}, filed.topic_ids)
         dropped = {tp: each for tp, each in others.items() if tp not in left}
-        return Folded(len(newer), dropped, left)
+        return Folded(len(newer), dropped, left, tuple(errors.values()))
 
     def forget_topic(self, topic: str) -> int:
         """Remove all commits of a topic from the file; returns how many."""
@@ -490,3 +510,4 @@ class Folded(NamedTuple):
     moved: int
     dropped: Commits  # of topics that were deleted and recreated since
     left: Commits  # of missing topics
+    errors: tuple[CorruptFileError, ...] = ()  # of topics whose identity cannot be read
