@@ -89,14 +89,21 @@ def run(arguments: argparse.Namespace, tool: Tool) -> int:
             trees.append(tree)
             if not arguments.json:
                 print(f"{topic}-{partition}: " + "\n  ".join(lines), flush=True)
+        # Before the store is closed: if that fails, the work is done nevertheless.
+        return _print_report(arguments, tool, reports, trees)
+
+
+def _print_report(
+    arguments: argparse.Namespace, tool: Tool, reports: list[Any], trees: list[dict[str, Any]]
+) -> int:
     bad = sum(not tree["ok"] for tree in trees)
     if arguments.json:
         about = {"ok": not bad, "dry_run": arguments.dry_run, "partitions": trees}
-        print(json.dumps(about, indent=2))
+        print(json.dumps(about, indent=2), flush=True)
     else:
         state = f"{bad} not ok" if bad else "all ok"
         done = "nothing was changed" if arguments.dry_run else tool.sum_line(reports)
-        print(f"{len(trees)} partitions, {state}: {done}")
+        print(f"{len(trees)} partitions, {state}: {done}", flush=True)
     return 1 if bad else 0
 
 

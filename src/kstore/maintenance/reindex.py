@@ -162,12 +162,14 @@ def replay_producers(
     segments: Sequence[IndexedSegment],
     log_start_offset: int,
     config: LogConfig,
+    *,
+    clock: Callable[[], int] | None = None,
 ) -> ReplayedProducers:
     """Stage the producer snapshots and transaction indexes that follow from the log.
 
     ``segments`` are all segments of the log in order, none of them damaged. Segments without an
     idempotent or transactional batch are not read again; of the others only headers and markers
-    are read.
+    are read. ``clock`` returns ms since 1970, by which idle producers expire; None: the system's.
     """
     staged = StagingArea(files, directory)
     views = [
@@ -185,7 +187,7 @@ def replay_producers(
     log = SegmentList(tuple(views), start)
     state = ProducerState(staged, staged.directory, config.producer_id_expiration_ms)
     quiet = frozenset(indexed.base_offset for indexed in segments if indexed.producer_batches == 0)
-    now_ms = time.time_ns() // 1_000_000  # idle producers expire
+    now_ms = time.time_ns() // 1_000_000 if clock is None else clock()
     state.load(log, now_ms, unclean=UncleanStop(0, 0, log_start_offset), quiet=quiet)
     state.take_snapshot(log.end_offset)
     staged_names = staged.listdir(staged.directory)
@@ -343,7 +345,9 @@ class _OpenLog:
         changed = {name for indexed in segments for name in indexed.staging.names}
         replayed = None
         if is_sound and find_overlap(directory, segments) is None:
-            replayed = replay_producers(files, directory, segments, start, config)
+            replayed = replay_producers(
+                files, directory, segments, start, config, clock=state.now_ms
+            )
             changed |= {*replayed.staging.names, *replayed.unwanted}
         with state.names_lock:
             try:

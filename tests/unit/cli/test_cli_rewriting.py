@@ -9,6 +9,7 @@ import pytest
 
 import kstore
 from kstore.cli import main
+from kstore.errors import StorageError
 from oracle.writer import message
 from support.damage import write_damaged
 from support.jobs import batches, logs, make_store, rebuilt_by_recovery, side_files
@@ -126,6 +127,31 @@ def test_damage_is_reported_and_the_rest_is_done(
     assert f"\n  unchanged: {chosen} position 0 offset " in output
     assert "4 partitions, 1 not ok: " in output
     assert chosen.read_bytes() == data
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+@pytest.mark.parametrize("tool", [["reindex"], ["recompress", "--compression", "none"]])
+def test_the_report_is_printed_where_closing_the_store_fails(
+    store_dir: Path,
+    tool: list[str],
+    more: list[str],
+    capsys: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    original = kstore.Store.close
+
+    def close(store: kstore.Store) -> None:
+        original(store)
+        raise StorageError("cannot write the checkpoint", errno=28)
+
+    monkeypatch.setattr(kstore.Store, "close", close)
+    assert main([*tool, *more, "--log-dir", str(store_dir)]) == 1
+    found = capsys.readouterr()
+    assert "cannot write the checkpoint" in found.err
+    if more:
+        assert len(json.loads(found.out)["partitions"]) == 4
+    else:
+        assert "4 partitions, all ok: " in found.out
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from support.damage import write_damaged
 from support.disks import FaultyDisk
 from support.jobs import logs, make_store, rebuilt_by_recovery, side_files
 from support.logs import open_log
+from support.producers import sent
 from support.stores import QUIET
 
 WHEN = 1_700_000_000_000
@@ -115,6 +116,20 @@ def test_producers_are_what_the_log_says(store_dir: Path) -> None:
         assert log.aborted_transactions(0, log.end_offset) == aborted
     with kstore.open(store_dir, config=QUIET) as store:
         assert sorted(store["orders"][0].producers()) == producers
+
+
+def test_idle_producers_are_forgotten_by_the_log_s_clock(tmp_path: Path) -> None:
+    """By the system's clock they have been idle for years."""
+    now = WHEN
+    log = open_log(tmp_path / "t-0", clock=lambda: now, producer_id_expiration_ms=1000)
+    log.append_as_leader(sent(1, 0, 0, timestamp=WHEN))
+    log.append_as_leader(sent(2, 0, 0, timestamp=WHEN + 500))
+    log.reindex()
+    assert [each.producer_id for each in log.producers()] == [1, 2]
+    now += 1200
+    log.reindex()
+    assert [each.producer_id for each in log.producers()] == [2]
+    log.close()
 
 
 @pytest.mark.parametrize("change", ["append", "truncate", "delete", "restart"])
