@@ -346,6 +346,7 @@ class _SwapIntoLog(RoundOutput):
             [cleaned], [self._view(base) for base in base_offsets]
         )
         header_checksums.write(self._files, self._log.path, cleaned.base_offset)
+        self._writer.flusher.name_following([cleaned.base_offset])
 
     def abandon(self, cleaned: CleanedSegment) -> None:
         self._writer.replacer.abandon(cleaned)

@@ -1,7 +1,7 @@
 """Flushing: what makes appends survive a power cut (docs/decisions/0004-durability.md)."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain, product
 
@@ -124,6 +124,18 @@ class Flusher:
                 header_checksums.write(state.files, state.directory, base, self._following(base))
                 for base in rolled
             )
+
+    def name_following(self, bases: Iterable[int]) -> None:
+        """Add to the header checksums of replaced segments which segment follows each.
+
+        The lock keeps truncations away. The checksums themselves were written without it.
+        """
+        state = self._state
+        for base in bases:
+            with state.flush_lock:
+                following = self._following(base)
+                if following is not None:
+                    header_checksums.name_following(state.files, state.directory, base, following)
 
     def _following(self, base: int) -> int | None:
         """Base offset of the segment behind a rolled one, whose name is on disk.

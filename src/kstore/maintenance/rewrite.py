@@ -567,6 +567,7 @@ def rewrite_log(
                 if rewritten.new:
                     for new in swap_in(files, log, writer, rewritten.new, view):
                         header_checksums.write(files, log.path, new.base_offset)
+                        writer.flusher.name_following([new.base_offset])
             done += view.size
         if progress is not None:
             progress(total, total)

@@ -138,7 +138,8 @@ def find_lost_segments(
     certain = set(missing) if is_clean else set()
     for base, end in pairwise(bases):
         following = _read_following(files, directory, base, existing, is_checked=True)
-        if following is not None and following < bases[-1] and following not in sizes:
+        # Else a broker truncated the log between the two, and appended there.
+        if following is not None and base < following < end:
             certain.add(following)
         if is_clean and not sizes[base] and _has_entries(files, directory, base, end):
             certain.add(base)

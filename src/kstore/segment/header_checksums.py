@@ -60,16 +60,41 @@ def write(
         data = _make(files, os.path.join(directory, filenames.log_name(base_offset)), following)
         if data is None:
             return False
-        fd = files.open(path + TEMPORARY_SUFFIX, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        try:
-            files.write(fd, data)
-        finally:
-            files.close(fd)
-        files.rename(path + TEMPORARY_SUFFIX, path)
+        _replace(files, path, data)
     except (StorageError, NewerFormatError) as error:
         _LOGGER.warning("no header checksums were written for a segment: %s", error)
         return False
     return True
+
+
+def _replace(files: Files, path: str, data: bytes) -> None:
+    fd = files.open(path + TEMPORARY_SUFFIX, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        files.write(fd, data)
+    finally:
+        files.close(fd)
+    files.rename(path + TEMPORARY_SUFFIX, path)
+
+
+def name_following(
+    files: Files, directory: str | os.PathLike[str], base_offset: int, following: int
+) -> None:
+    """Add the next segment's base offset to a checksum file of the present segment that has none.
+
+    The caller keeps the log from being truncated, as for :func:`write`. Logs errors of the disk.
+    """
+    path = path_of(directory, base_offset)
+    try:
+        data = files.read(path, limit=_MOST) if files.exists(path) else b""
+        stamp = _stamp_of(data)
+        log = os.path.join(directory, filenames.log_name(base_offset))
+        if stamp is None or _following_of(data) is not None or stamp != _stamp_now(files, log):
+            return
+        line, _, groups = data[:-4].partition(b"\n")
+        data = json.dumps({**json.loads(line), _FOLLOWING: following}).encode() + b"\n" + groups
+        _replace(files, path, data + crc32c(data).to_bytes(4, "big"))
+    except StorageError as error:
+        _LOGGER.warning("header checksums do not name the next segment: %s", error)
 
 
 def renew(

@@ -12,7 +12,7 @@ follower recorded, and what recovery cut and quarantined.
 """
 
 import os
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -149,9 +149,16 @@ def _gaps(layout: Layout) -> list[Loss]:
     known_bases = bases.union(orphans)
     last_thinned = _last_thinned(layout.segments)
     log_start = 0 if layout.state is None else layout.state.log_start
+    ascending = sorted(bases)
     for one in layout.segments:
-        end = one.next_offset
-        if not one.is_sound or one.following != end or one.following in known_bases:
+        end, following = one.next_offset, one.following
+        if not one.is_sound or following is None or following in known_bases:
+            continue
+        # A broker that truncates the log to an offset before the next segment may leave this one
+        # unchanged where compaction removed the records between.
+        slot = bisect_right(ascending, one.base_offset)
+        is_next = slot < len(ascending) and end <= following < ascending[slot]
+        if following != end and not is_next:
             continue
         losses.append(
             Loss(
@@ -159,9 +166,9 @@ def _gaps(layout: Layout) -> list[Loss]:
                 one.base_offset,
                 _log_path(layout, one),
                 one.size,
-                end,
-                f"the segment that followed at offset {end} when this one was rolled is "
-                "missing: its records are lost",
+                following,
+                f"the segment that followed at offset {following} when this one was rolled or "
+                "replaced is missing: its records are lost",
             )
         )
     certain = {loss.base_offset for loss in losses}

@@ -279,6 +279,7 @@ class _Compact(ChangingJob[Log, CompactedPartition]):
             self.spark, [(self.paths, log.path, bases, self.files)], _seal, "kstore seals"
         ):
             pass
+        writer.flusher.name_following(bases)
 
     def _report(self, log: Log, error: str | None) -> CompactedPartition:
         return CompactedPartition(

@@ -136,7 +136,7 @@ class RewriteJob(ChangingJob[Log, RewrittenPartition]):
         self._roll = roll
         self._views: list[dict[int, SegmentView]] = []
         self._reports: list[RewriteReport] = []
-        self._new: list[tuple[str, int]] = []  # segments without header checksums yet
+        self._new: list[tuple[Log, int]] = []  # segments without header checksums yet
 
     def resume_options(self) -> dict[str, Any]:
         # What an older kstore has done without these options is what it is without them now.
@@ -187,18 +187,21 @@ class RewriteJob(ChangingJob[Log, RewrittenPartition]):
             writer = log._require_writer()
             with writer.state.cleaning:
                 swap_in(self.files, log, writer, segment.new, old, token)
-            self._new += [(log.path, each.base_offset) for each in segment.new]
+            self._new += [(log, each.base_offset) for each in segment.new]
 
     def _write_checksums(self) -> None:
         """Executors read new segments again, for their files have their names only now."""
         size = min(max(1, len(self._new) // cores(self.spark)), _SEALS)
+        segments = [(log.path, base) for log, base in self._new]
         tasks = [
-            (self.paths, tuple(self._new[at : at + size]), self.files)
-            for at in range(0, len(self._new), size)
+            (self.paths, tuple(segments[at : at + size]), self.files)
+            for at in range(0, len(segments), size)
         ]
         with closing(run_tasks(self.spark, tasks, _seal, "kstore seals")) as results_of:
             for _ in results_of:
                 pass
+        for log, base in self._new:
+            log._require_writer().flusher.name_following([base])
         self._new.clear()
 
     def describe_plan(self, partitions: Sequence[Log], parallelism: int) -> str:
