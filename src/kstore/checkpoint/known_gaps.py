@@ -34,7 +34,7 @@ def read_known_gaps(files: Files, directory: str | os.PathLike[str]) -> list[Ran
         number = int(document["format"])
         if number <= FORMAT:
             return sorted((int(first), int(end)) for first, end in document["gaps"])
-    except (ValueError, LookupError, TypeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
         raise CorruptFileError(f"{KNOWN_GAPS} does not parse: {error!r}", path=path) from None
     raise NewerFormatError(
         f"{KNOWN_GAPS} has format {number}, and this kstore knows format {FORMAT} only: "

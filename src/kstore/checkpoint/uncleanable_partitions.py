@@ -60,7 +60,7 @@ def read_uncleanable(files: Files, directory: str) -> tuple[UncleanablePartition
             )
             for each in document["partitions"]
         )
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         if isinstance(error, NewerFormatError):
             raise
         raise CorruptFileError(

@@ -202,9 +202,8 @@ def check_time_index(name: str, size: int, head: bytes, entry: bytes, start: int
         )
     if not size:
         return
-    zeros = bytes(TIME_ENTRY_SIZE)  # read where the file was cut meanwhile
-    first, _ = time_entry(head or zeros)
-    latest, relative = time_entry(entry or zeros)
+    first, _ = time_entry(head.ljust(TIME_ENTRY_SIZE, b"\0"))  # the file may have been cut
+    latest, relative = time_entry(entry.ljust(TIME_ENTRY_SIZE, b"\0"))
     last = start + relative
     if latest < first:
         raise CorruptFileError(

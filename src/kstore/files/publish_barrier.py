@@ -60,7 +60,7 @@ def read_barrier(files: Files, directory: str) -> PublishBarrier | None:
             int(document["offset"]),
             os.path.normpath(os.path.join(directory, str(document["manifest"]))),
         )
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise unreadable(path) from None
     return fence if fence.stands(files) else None
 

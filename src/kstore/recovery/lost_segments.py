@@ -273,7 +273,7 @@ def read_lost(files: Files, directory: str | os.PathLike[str]) -> list[LostRange
                 LostRange(int(first), int(end), largest and int(largest), bool(is_certain))
                 for first, end, largest, is_certain in document["lost"]
             )
-    except (ValueError, LookupError, TypeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
         raise CorruptFileError(f"{LOST_SEGMENTS} does not parse: {error!r}", path=path) from None
     raise NewerFormatError(
         f"{LOST_SEGMENTS} has format {number}, and this kstore knows format {FORMAT} only: "

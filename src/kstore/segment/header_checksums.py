@@ -209,7 +209,7 @@ def _check_format(data: bytes, path: str) -> None:
     end = data.find(b"\n", 0, 4096)
     try:
         about = json.loads(data[: max(end, 0)])
-    except ValueError:
+    except (ValueError, RecursionError):
         return
     number = about.get("format") if isinstance(about, dict) else None
     if isinstance(number, int) and number > FORMAT:

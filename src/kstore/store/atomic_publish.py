@@ -420,7 +420,7 @@ def read_manifest(files: Files, directory: str, name: str) -> Publication:
             int(document["at_ms"]),
             entries,
         )
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise unreadable(path) from None
 
 

@@ -232,7 +232,7 @@ def read_progress(files: Files, directory: str, name: str) -> Progress:
             int(document.get("generation", 0)),
             is_bound,
         )
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise publish_barrier.unreadable(path) from None
 
 
