@@ -243,11 +243,11 @@ def test_the_file_counts_where_it_is_newer_and_is_folded_in(tmp_path: Path) -> N
     late = group_offsets(tmp_path, "g/1")
     seen = late.fetch(OffsetsTable(log))
     assert seen["t", 0].offset == 3  # the later commit, though the smaller offset
-    assert late.fold(OffsetsTable(log), {"t", "u"}.__contains__) == (2, {}, {})
+    assert late.fold(OffsetsTable(log), {"t", "u"}.__contains__) == (2, {}, {}, ())
     assert not file.exists()
     assert log.flushes == 1
     assert OffsetsTable(log).group("g/1") == seen
-    assert late.fold(OffsetsTable(log), {"t", "u"}.__contains__) == (0, {}, {})
+    assert late.fold(OffsetsTable(log), {"t", "u"}.__contains__) == (0, {}, {}, ())
 
 
 def test_offsets_in_the_file_are_dropped_where_their_topic_was_made_again(tmp_path: Path) -> None:

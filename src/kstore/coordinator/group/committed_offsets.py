@@ -171,8 +171,10 @@ def fold_files(store: "Store", paths: Iterable[str]) -> None:
             )  # fmt: skip
             continue
         _LOGGER.info("group %s: %d committed offsets moved from %s", group, folded.moved, path)
-        for error in folded.errors:
-            _LOGGER.warning("group %s: committed offsets remain in their file: %s", group, error)
+        for unreadable in folded.errors:
+            _LOGGER.warning(
+                "group %s: committed offsets remain in their file: %s", group, unreadable
+            )
         if folded.dropped:
             _report(
                 "group %s: committed offsets dropped, because their topic was deleted and "
