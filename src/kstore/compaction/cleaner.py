@@ -39,7 +39,6 @@ from kstore.errors import (
 from kstore.files import filenames
 from kstore.files.files import Files
 from kstore.record.codec import compress, decompress
-from kstore.segment import header_checksums
 from kstore.segment import segment as segments_on_disk
 from kstore.segment.cleaned_segment import CleanedSegment
 from kstore.segment.largest_timestamp import largest_timestamp
@@ -345,8 +344,7 @@ class _SwapIntoLog(RoundOutput):
         self._writer.replacer.replace_segments(
             [cleaned], [self._view(base) for base in base_offsets]
         )
-        header_checksums.write(self._files, self._log.path, cleaned.base_offset)
-        self._writer.flusher.name_following([cleaned.base_offset])
+        self._writer.flusher.write_checksums_of(cleaned.base_offset)
 
     def abandon(self, cleaned: CleanedSegment) -> None:
         self._writer.replacer.abandon(cleaned)

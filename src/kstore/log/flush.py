@@ -125,6 +125,11 @@ class Flusher:
                 for base in rolled
             )
 
+    def write_checksums_of(self, base: int) -> None:
+        """Write header checksums of a segment that replaced others; appends continue."""
+        header_checksums.write(self._state.files, self._state.directory, base)
+        self.name_following([base])
+
     def name_following(self, bases: Iterable[int]) -> None:
         """Add to the header checksums of replaced segments which segment follows each.
 

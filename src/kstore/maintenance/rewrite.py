@@ -566,8 +566,7 @@ def rewrite_log(
                 report.add(rewritten)
                 if rewritten.new:
                     for new in swap_in(files, log, writer, rewritten.new, view):
-                        header_checksums.write(files, log.path, new.base_offset)
-                        writer.flusher.name_following([new.base_offset])
+                        writer.flusher.write_checksums_of(new.base_offset)
             done += view.size
         if progress is not None:
             progress(total, total)

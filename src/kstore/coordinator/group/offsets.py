@@ -415,13 +415,13 @@ class GroupOffsets:
         self._file = OffsetsFile(files, directory, group)
         self._is_same_topic = is_same_topic
         self._known: Commits | None = None  # used for their timestamps
-        self.errors: dict[str, CorruptFileError] = {}  # by topics that the last fetch left out
+        self.errors: dict[str, CorruptFileError] = {}  # by topics that the last fetch skipped
 
     def fetch(self, table: OffsetsTable | None) -> Commits:
         """All commits of the group: the newer one of log and file for each partition.
 
         ``table`` is the group's partition of ``__consumer_offsets``, None if there is none.
-        Leaves out commits in the file of a topic whose identity cannot be read: see ``errors``.
+        Skips commits in the file of a topic whose identity cannot be read: see ``errors``.
         """
         # The file first, because a writer moves it to the log.
         filed = self._file.read().split(self._is_same_topic)
