@@ -72,7 +72,7 @@ def test_a_broker_serves_what_was_published(
         frame = rows()
         halves = [frame.slice(0, 250), frame.slice(250)]
         if adopted:
-            monkeypatch.setattr(stager, "_PIECE", 1000)
+            monkeypatch.setattr(stager, "_WRITE_SIZE", 1000)
             monkeypatch.setattr(import_segment, "_LARGE", 1000)
         messages = [replace(stage(options, "job", [half]), task=n) for n, half in enumerate(halves)]
         assert publish(options, "job", messages, of_query("a query", 0))

@@ -87,7 +87,7 @@ def test_as_spark_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Put together by the driver, and by Spark where that would be too much for it."""
-    monkeypatch.setattr(merge_partial_results, "_MOST", most)
+    monkeypatch.setattr(merge_partial_results, "_MAX_BYTES", most)
     names = (by,) if isinstance(by, str) else by
     width = aggregates.to_width(window) if window is not None else 0
     shape = aggregates._Shape(names, width, tuple(aggregates.MEASURES))
@@ -104,7 +104,7 @@ def test_as_spark_says(
 def test_distinct_keys(
     registered: Any, place: Path, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(merge_partial_results, "_MOST", most)
+    monkeypatch.setattr(merge_partial_results, "_MAX_BYTES", most)
     frame = read(registered, place, topics="orders")
     for by, window, measures in (
         (("window",), 60_000, ("distinct_keys", "count", "min_key_size")),
@@ -152,7 +152,7 @@ def test_many_rows_are_no_part_of_a_plan(
 ) -> None:
     """And no setting of the session changes, at no time: other threads use it."""
     expected_rows = in_order(aggregate(registered, place, topics="orders", by="key"))
-    monkeypatch.setattr(merge_partial_results, "_FEW", 10)
+    monkeypatch.setattr(merge_partial_results, "_MAX_PLAN_ROWS", 10)
     changed: list[str] = []
     monkeypatch.setattr(
         type(registered.conf), "set", recording(type(registered.conf).set, registered, changed)
@@ -179,7 +179,7 @@ def test_keys_are_sent_in_pieces_where_there_are_many(
         return [pair for each in pairs for pair in each]
 
     whole = rows()
-    monkeypatch.setattr(aggregates, "_MOST_MEMORY", 1)
+    monkeypatch.setattr(aggregates, "_MAX_MEMORY", 1)
     pieces = rows()
     assert len(pieces) > len(whole)
     assert sum(count for _, count in pieces) == sum(count for _, count in whole) == 3001
@@ -255,11 +255,11 @@ def test_damage_fails_or_is_left_out(registered: Any, place: Path, tmp_path: Pat
         ({"by": ("key", "key")}, "twice"),
         ({"measures": "size"}, "min_value_size"),
         ({"measures": ()}, "empty"),
-        ({"by": "window"}, "belong together"),
-        ({"window": "1 hour"}, "belong together"),
+        ({"by": "window"}, "require each other"),
+        ({"window": "1 hour"}, "require each other"),
         ({"by": "window", "window": "1 fortnight"}, "10 minutes"),
         ({"by": "window", "window": 0}, "10 minutes"),
-        ({"by": "key", "measures": "distinct_keys"}, "leave it out"),
+        ({"by": "key", "measures": "distinct_keys"}, "omit it"),
         ({"startingOfset": 1}, "startingOffsets"),
     ],
 )

@@ -223,7 +223,7 @@ def test_a_write_id_in_foreach_batch_is_that_of_one_query(
     assert there() == 15
     with pytest.raises(Exception, match="the writeId is that of the streaming query"):
         run(write_batch, "two")
-    with pytest.raises(Exception, match="no query is known here"):
+    with pytest.raises(Exception, match="the query is unknown"):
         run(write_in_thread, "three")
     assert there() == 15
 

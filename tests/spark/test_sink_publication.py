@@ -473,7 +473,7 @@ def test_a_job_that_is_not_whole_is_refused(place: Path) -> None:
     one = staged(place)[0]
     assert one is not None
     for messages in ([one, None], [one, one]):
-        with pytest.raises(InvalidConfigError, match="not whole"):
+        with pytest.raises(InvalidConfigError, match="the job is incomplete"):
             publish(options(place), "job", messages, None)
     assert ends(place) == [1, 1, 1]
 

@@ -36,11 +36,11 @@ def test_a_table_is_refused_with_the_view_that_works(registered: Any, place: Pat
         f"create table t using kstore {options}",
         f"create table t using kstore options (subscribe 'orders') location '{place}'",
     ):
-        with pytest.raises(Exception, match="Make a view instead"):
+        with pytest.raises(Exception, match="Create a view instead"):
             registered.sql(statement)
     registered.sql(f"create table declared (value binary) using kstore {options}")
     try:
-        with pytest.raises(Exception, match="Make a view instead"):
+        with pytest.raises(Exception, match="Create a view instead"):
             registered.sql("select * from declared").collect()
     finally:
         registered.sql("drop table declared")
@@ -184,7 +184,7 @@ def test_min_partitions_are_spark_s_partitions(registered: Any, place: Path) -> 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, "give one of subscribe, subscribePattern, assign"),
+        ({}, "set one of subscribe, subscribePattern, assign"),
         ({"subscribe": "nothing"}, "not in this store: nothing"),
         ({"subscribe": "orders", "startingOffset": "earliest"}, "is 'startingOffsets' meant"),
         ({"subscribe": "orders", "endingOffsets": '{"orders": {"0": 9999}}'}, "lacks orders-1"),

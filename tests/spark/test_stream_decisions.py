@@ -174,14 +174,14 @@ def test_new_partitions_show_within_a_second(place: Path) -> None:
 
 def test_what_is_gone_is_an_error_or_passed(place: Path) -> None:
     start = {"t": {"0": 0, "1": 0, "5": 3}}
-    with pytest.raises(UnknownTopicOrPartitionError, match="t-5 of the checkpoint are gone"):
+    with pytest.raises(UnknownTopicOrPartitionError, match="t-5 of the checkpoint no longer exist"):
         stream(place).latestOffset(start, unlimited())
     careless = stream(place, failOnDataLoss=False)
     end = careless.latestOffset(start, unlimited())
     assert end == of_topic(place, 100, 10)
     with kstore.open(place) as store:
         store["t"][0].delete_records(40)
-    with pytest.raises(OffsetOutOfRangeError, match="there are 40 to 100"):
+    with pytest.raises(OffsetOutOfRangeError, match="the log has 40 to 100"):
         stream(place).partitions(start, end)
     assert offsets_of(careless.partitions(start, end)) == [(0, 40, 100), (1, 0, 10)]
     # From "earliest" nothing is lost by a start that has moved.
@@ -215,7 +215,7 @@ def test_a_topic_made_again_is_lost_data_however_long_it_is(place: Path) -> None
     assert careless.latestOffset(start, unlimited()) == start
     make_again(place, 500, 20)
     for reader in (living, stream(place, maxOffsetsPerTrigger=50)):
-        with pytest.raises(UnknownTopicOrPartitionError, match="made again"):
+        with pytest.raises(UnknownTopicOrPartitionError, match="recreated"):
             reader.latestOffset(start, reader.getDefaultReadLimit())
     for reader in (careless, stream(place, failOnDataLoss=False)):
         end = reader.latestOffset(start, unlimited())
@@ -246,7 +246,7 @@ def test_a_topic_made_again_before_its_batch_was_read(
 ) -> None:
     start, end = {"t": {"0": 3, "1": 0}}, of_topic(place, 60, 4)
     make_again(place, 500, 20)
-    with pytest.raises(UnknownTopicOrPartitionError, match="made again"):
+    with pytest.raises(UnknownTopicOrPartitionError, match="recreated"):
         stream(place).partitions(start, end)
     careless = stream(place, failOnDataLoss=False)
     assert careless.partitions(start, end) == []
@@ -268,14 +268,14 @@ def test_a_topic_made_again_while_a_batch_is_planned(
 ) -> None:
     """The tasks look for the topic that the offsets are of, not for the one that came after."""
     reader, end = stream(place), of_topic(place, 100, 10)
-    looked = reader._look
+    looked = reader._take_snapshot
 
     def look_and_lose() -> Any:
         found = looked()
         make_again(place, 500, 20)
         return found
 
-    monkeypatch.setattr(reader, "_look", look_and_lose)
+    monkeypatch.setattr(reader, "_take_snapshot", look_and_lose)
     tasks = reader.partitions({"t": {"0": 3, "1": 0}}, end)
     ids = {f"t@{each.identity.topic_id}" for task in tasks for each in task.ranges}
     assert ids == set(end) - {"t"}
@@ -297,13 +297,13 @@ def test_a_stream_reports_a_topic_without_id_that_was_made_again(
     assert living.latestOffset(start, unlimited()) == start
     make_topic_again(tmp_path, 50, 20, by_kstore=by_kstore)
     for reader in living, stream(tmp_path):
-        with pytest.raises(UnknownTopicOrPartitionError, match="deleted and made again"):
+        with pytest.raises(UnknownTopicOrPartitionError, match="deleted and recreated"):
             reader.latestOffset(start, unlimited())
-        with pytest.raises(UnknownTopicOrPartitionError, match="deleted and made again"):
+        with pytest.raises(UnknownTopicOrPartitionError, match="deleted and recreated"):
             reader.partitions(living.initialOffset(), start)
     careless = stream(tmp_path, failOnDataLoss=False)
     end = careless.latestOffset(start, unlimited())
-    assert "deleted and made again" in caplog.text
+    assert "deleted and recreated" in caplog.text
     assert offsets_of(careless.partitions(start, end)) == [(0, 0, 50), (1, 0, 20)]
     assert offsets_of(stream(tmp_path).partitions(start, end)) == [(0, 0, 50), (1, 0, 20)]
     assert stream(tmp_path).latestOffset(end, unlimited()) == end
@@ -331,7 +331,7 @@ def test_an_older_checkpoint_of_a_topic_without_id_still_opens(tmp_path: Path) -
     end = stream(tmp_path).latestOffset({"t": {"0": 3, "1": 5}}, unlimited())
     assert offsets_of(stream(tmp_path).partitions({"t": {"0": 3, "1": 5}}, end)) == [(0, 3, 10)]
     make_topic_again(tmp_path, 50, 20)
-    with pytest.raises(UnknownTopicOrPartitionError, match="deleted and made again"):
+    with pytest.raises(UnknownTopicOrPartitionError, match="deleted and recreated"):
         stream(tmp_path).latestOffset(end, unlimited())
 
 

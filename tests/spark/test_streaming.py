@@ -151,7 +151,7 @@ def test_a_log_that_was_made_anew_is_no_silent_empty_batch(
     run(store, startingOffsets="earliest")
     with kstore.open(store) as opened:
         opened["t"][0].truncate_to(40)
-    with pytest.raises(StreamingQueryException, match="truncated or created again"):
+    with pytest.raises(StreamingQueryException, match="truncated or recreated"):
         run(store, startingOffsets="earliest")
     found, _ = run(store, startingOffsets="earliest", failOnDataLoss="false")
     assert found == rows(0, 100)
@@ -172,7 +172,7 @@ def test_a_topic_that_was_made_again_is_not_read_from_the_middle(
     with kstore.open(store) as opened:
         opened.delete_topic("t")
     append(store, numbered(1000, 1150))
-    with pytest.raises(StreamingQueryException, match="deleted and made again"):
+    with pytest.raises(StreamingQueryException, match="deleted and recreated"):
         run(store, startingOffsets="earliest")
     found, _ = run(store, startingOffsets="earliest", failOnDataLoss="false")
     new = [(0, n, str(1000 + n)) for n in range(150)]

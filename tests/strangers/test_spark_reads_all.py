@@ -91,5 +91,5 @@ def place(partition: ExpectedPartition) -> dict[str, list[int]]:
 def covered(found: Plan, offsets: list[int]) -> list[int]:
     """Which of the offsets a plan's tasks have."""
     ranges = [each for task in found.tasks for each in task]
-    pieces = [(piece.start, piece.stop) for each in ranges for piece in each.pieces]
+    pieces = [(piece.start, piece.stop) for each in ranges for piece in each.spans]
     return [each for each in offsets if any(start <= each < stop for start, stop in pieces)]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import kstore
 from kstore.spark import Plan
-from kstore.spark.source.offset_ranges import Piece
+from kstore.spark.source.offset_ranges import SegmentSpan
 from kstore.spark.source.options import parse_source
 from kstore.spark.source.read_task import run_task
 from support.stores import QUIET
@@ -46,5 +46,5 @@ def there(path: Path) -> list[tuple[int, bytes | None]]:
         return [(record.offset, record.value) for record in store["t"][0]]
 
 
-def pieces(found: Plan) -> list[Piece]:
-    return [piece for task in found.tasks for each in task for piece in each.pieces]
+def pieces(found: Plan) -> list[SegmentSpan]:
+    return [piece for task in found.tasks for each in task for piece in each.spans]

@@ -1,16 +1,16 @@
 """kstore's directories in Apache Spark: a data source with the columns of Spark's Kafka connector.
 
-``kstore.spark.register(spark)`` makes ``format("kstore")`` known to a session; ``read`` is the
-short way to a DataFrame, ``write`` from one, ``aggregate`` counts and measures without sending
-records to the JVM. Names are resolved on first use, so that a job's
-``--help`` does not wait for pyspark.
+``kstore.spark.register(spark)`` registers ``format("kstore")`` in a session. ``read`` returns a
+DataFrame of records, ``write`` writes one, and ``aggregate`` counts and measures records without
+sending them to the JVM. Names are resolved on first use, so that a job's ``--help`` does not import
+pyspark.
 
-- ``source/``: the data source; ``sink/``: the sink; ``jobs/``: work over whole stores
-- ``data_source``: what Spark makes of ``format("kstore")``
+- ``source/``: the data source; ``sink/``: the sink; ``jobs/``: jobs over all partitions of a store
+- ``data_source``: the class behind ``format("kstore")``
 - ``session``: ``register``, ``read``, ``plan``
-- ``task_dataframe``: a DataFrame of Arrow batches that tasks make
-- ``exclusive_lock``: the store's one-writer lock, waited for
-- ``java_pattern``: Java's regular expressions for names of topics
+- ``task_dataframe``: a DataFrame of the Arrow batches that tasks compute
+- ``exclusive_lock``: waits for the store's one-writer lock
+- ``java_pattern``: Java's regular expressions for topic names
 """
 
 from typing import TYPE_CHECKING

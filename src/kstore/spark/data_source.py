@@ -1,6 +1,6 @@
-"""What Spark makes of ``format("kstore")``: one object for each ``load()`` or ``save()``.
+"""The class behind ``format("kstore")``: one object for each ``load()`` or ``save()``.
 
-It lives in a planner process of Spark's and is pickled from there, so it holds values only.
+Spark creates it in a planner process and pickles it there, so it contains only plain values.
 """
 
 from collections.abc import MutableMapping
@@ -20,7 +20,7 @@ from kstore.spark.sink.options import prepare_sink
 from kstore.spark.source.options import SELECTIONS, SOURCE_OPTIONS, check_names, parse_source
 from kstore.spark.source.range_reader import (
     check_visible,
-    keep_imports_out_of_collections,
+    freeze_imports,
     open_store,
 )
 from kstore.spark.source.schema import check_declared, to_ddl
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 class KStoreDataSource(DataSource):
     """Kafka log directories as a source for batch and streaming queries.
 
-    A load's snapshot is taken here, in the constructor: the only place that Spark comes by once
+    The constructor takes the load's snapshot: it is the only method that Spark calls exactly once
     for each ``load()``, whether or not the user declares a schema.
     """
 
-    parallelism = 0  # cores of the cluster, where register() could ask for it
+    parallelism = 0  # cores of the cluster, if register() could determine them
 
     @classmethod
     def name(cls) -> str:
@@ -49,33 +49,33 @@ class KStoreDataSource(DataSource):
         self._snapshot: Snapshot | None = None
         if any(name.lower() in options for name in SELECTIONS):
             check_names(options, SOURCE_OPTIONS)
-            wanted = parse_source(_without_ends(options), streaming=True)
-            check_visible(DISK, wanted.paths)
-            self._snapshot = take_snapshot(open_store(wanted.paths), wanted)
+            parsed = parse_source(_without_bounds(options), streaming=True)
+            check_visible(DISK, parsed.paths)
+            self._snapshot = take_snapshot(open_store(parsed.paths), parsed)
 
     def schema(self) -> str:
-        return to_ddl(parse_source(_without_ends(self.options), streaming=True).columns)
+        return to_ddl(parse_source(_without_bounds(self.options), streaming=True).columns)
 
     def reader(self, schema: "StructType") -> DataSourceReader:
         from kstore.spark.source.batch_reader import KStoreReader
 
-        wanted = parse_source(self.options)
+        parsed = parse_source(self.options)
         assert self._snapshot is not None
-        self._snapshot.raise_if_missing(wanted.paths)
-        return KStoreReader(wanted, self._snapshot, check_declared(schema), self.parallelism)
+        self._snapshot.raise_if_missing(parsed.paths)
+        return KStoreReader(parsed, self._snapshot, check_declared(schema), self.parallelism)
 
     def streamReader(self, schema: "StructType") -> DataSourceStreamReader:  # noqa: N802 (Spark's)
         from kstore.spark.source.stream_reader import KStoreStreamReader
 
-        wanted = parse_source(self.options, streaming=True)
-        return KStoreStreamReader(wanted, check_declared(schema), self.parallelism)
+        parsed = parse_source(self.options, streaming=True)
+        return KStoreStreamReader(parsed, check_declared(schema), self.parallelism)
 
     def writer(self, schema: "StructType", overwrite: bool) -> DataSourceWriter:
         from kstore.spark.sink.spark_writers import KStoreWriter
 
         if overwrite:
             raise InvalidConfigError(
-                'a log is appended to, never overwritten: write .mode("append")'
+                'a log can only be appended to, not overwritten: write .mode("append")'
             )
         return KStoreWriter(prepare_sink(self.options, schema))
 
@@ -84,27 +84,30 @@ class KStoreDataSource(DataSource):
     ) -> DataSourceStreamWriter:
         from kstore.spark.sink.spark_writers import KStoreStreamWriter
 
-        keep_imports_out_of_collections()
+        freeze_imports()
         return KStoreStreamWriter(prepare_sink(self.options, schema, streaming=True))
 
 
 def _refuse_table(options: MutableMapping[str, str]) -> None:
-    """InvalidConfigError for CREATE TABLE ... USING kstore, and for a query of such a table.
+    """Raise InvalidConfigError for CREATE TABLE ... USING kstore, and for a query of such a table.
 
-    Spark adds a location to the options when it creates a table, and hands no options at all to
-    the queries over it: none of them could know which directory and which topics to read.
+    When Spark creates a table it adds a location to the options; when it queries the table it
+    passes no options, so the directory and the topics would be unknown.
     """
     if not options or any(name.lower() == "location" for name in options):
         raise InvalidConfigError(
-            "format('kstore') needs options, and a table keeps none: Spark hands a table's options "
-            "over when it is created, never when it is queried. Make a view instead, as in CREATE "
+            "format('kstore') needs options, and a table has none: Spark passes a table's options "
+            "when it is created, not when it is queried. Create a view instead, as in CREATE "
             "TEMPORARY VIEW orders USING kstore OPTIONS (path '/data/kafka-logs', subscribe "
             "'orders'); a DataFrame takes .option('subscribe', 'orders').load('/data/kafka-logs')"
         )
 
 
-def _without_ends(options: MutableMapping[str, str]) -> dict[str, str]:
-    """Options that batch and streaming queries share: which of the two it is shows later."""
+def _without_bounds(options: MutableMapping[str, str]) -> dict[str, str]:
+    """The options without starting and ending offsets, which batch and stream check differently.
+
+    The constructor does not know yet which of the two the query is.
+    """
     return {
         name: value
         for name, value in options.items()

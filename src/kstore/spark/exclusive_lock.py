@@ -1,4 +1,4 @@
-"""A store to oneself: its one-writer lock, waited for."""
+"""Waits for the store's one-writer lock."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,17 +11,17 @@ from kstore.errors import StoreLockedError
 from kstore.partition_files import DISK, Files, LogDir, filenames
 from kstore.store.store import Store
 
-_PAUSE = 0.02  # seconds between looks for the lock
-_TRIES = 5  # to find a store settled; one that cannot be is taken as it is
-_QUIET = StoreConfig(background=False)
+_PAUSE = 0.02  # seconds between attempts to get the lock
+_MAX_ATTEMPTS = 5  # to recover a store; then it is used as it is
+_WITHOUT_BACKGROUND = StoreConfig(background=False)
 
-Taken = TypeVar("Taken")
+Locked = TypeVar("Locked")
 
 
-def when_free(take: Callable[[], Taken], timeout_ms: int, reason: str) -> Taken:
-    """What ``take`` gives once no other process writes the store.
+def retry_until_unlocked(take: Callable[[], Locked], timeout_ms: int, reason: str) -> Locked:
+    """The result of ``take``, retried while another process writes the store.
 
-    Raises StoreLockedError, with the reason in its text, after the time is over.
+    Raises StoreLockedError, with ``reason`` in its text, after ``timeout_ms``.
     """
     deadline = time.monotonic() + timeout_ms / 1000
     while True:
@@ -37,12 +37,14 @@ def when_free(take: Callable[[], Taken], timeout_ms: int, reason: str) -> Taken:
 
 
 def open_alone(paths: Sequence[str], timeout_ms: int, reason: str, files: Files = DISK) -> Store:
-    """The store as its one writer, without background work.
+    """Open the store as its one writer, without background work.
 
-    What was left unfinished there is recovered, finished or undone by that.
+    Opening recovers the store, and finishes or undoes interrupted operations.
     """
-    return when_free(
-        lambda: Store(tuple(paths), "a", config=_QUIET, files=files), timeout_ms, reason
+    return retry_until_unlocked(
+        lambda: Store(tuple(paths), "a", config=_WITHOUT_BACKGROUND, files=files),
+        timeout_ms,
+        reason,
     )
 
 
@@ -50,43 +52,44 @@ def open_alone(paths: Sequence[str], timeout_ms: int, reason: str, files: Files 
 def keep_closed(
     paths: Sequence[str], timeout_ms: int, reason: str, files: Files = DISK
 ) -> Iterator[None]:
-    """The store's lock, with all of its logs closed, and recovered as far as that can be."""
-    held = _lock(paths, timeout_ms, reason, files)
+    """Hold the store's lock with all logs closed, after an attempt to recover them."""
+    log_dirs = _lock(paths, timeout_ms, reason, files)
     try:
-        for _ in range(_TRIES):  # who had the lock in between may have left it unfinished again
-            if _is_settled(held, files):
+        # Opening the store releases the lock: another writer may leave it unclean meanwhile.
+        for _ in range(_MAX_ATTEMPTS):
+            if _is_clean(log_dirs):
                 break
-            _release(held)
-            held = []
+            _release(log_dirs)
+            log_dirs = []
             open_alone(paths, timeout_ms, reason, files).close()
-            held = _lock(paths, timeout_ms, reason, files)
+            log_dirs = _lock(paths, timeout_ms, reason, files)
         yield
     finally:
-        _release(held)
+        _release(log_dirs)
 
 
 def _lock(paths: Sequence[str], timeout_ms: int, reason: str, files: Files) -> list[LogDir]:
-    held: list[LogDir] = []
+    log_dirs: list[LogDir] = []
     try:
         for path in paths:
             take = partial(LogDir, files, path, writable=True)
-            held.append(when_free(take, timeout_ms, reason))
+            log_dirs.append(retry_until_unlocked(take, timeout_ms, reason))
     except BaseException:
-        _release(held)
+        _release(log_dirs)
         raise
-    return held
+    return log_dirs
 
 
-def _release(held: Sequence[LogDir]) -> None:
-    for each in held:
-        each.release()
+def _release(log_dirs: Sequence[LogDir]) -> None:
+    for log_dir in log_dirs:
+        log_dir.release()
 
 
-def _is_settled(held: Sequence[LogDir], files: Files) -> bool:
-    """Whether everything was closed cleanly, and no publication waits to be undone."""
-    for each in held:
-        contents = each.scan()
-        if contents.partitions and not each.clean:
+def _is_clean(log_dirs: Sequence[LogDir]) -> bool:
+    """Whether all directories were closed cleanly, and no publication must be undone."""
+    for log_dir in log_dirs:
+        contents = log_dir.scan()
+        if contents.partitions and not log_dir.clean:
             return False
         if any(name.startswith(filenames.PUBLISHING_PREFIX) for name in contents.files):
             return False

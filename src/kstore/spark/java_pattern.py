@@ -1,9 +1,10 @@
-"""Regular expressions over topic names, read as ``java.util.regex.Pattern`` reads them.
+"""Regular expressions for topic names in the syntax of ``java.util.regex.Pattern``.
 
-Spark's Kafka connector hands ``subscribePattern`` to Java, so ``\\p{Lower}``, ``[a-z&&[^b]]`` and
-``\\Q...\\E`` have to mean here what they mean there. The ``regex`` package knows nearly all of that
-syntax. This module rewrites what it spells otherwise and refuses what Java refuses, or what has no
-counterpart. Topic names are ASCII, so Java's ASCII classes and Unicode's agree on all of them.
+Spark's Kafka connector passes ``subscribePattern`` to Java, so ``\\p{Lower}``, ``[a-z&&[^b]]`` and
+``\\Q...\\E`` must have Java's meaning. The ``regex`` package supports nearly all of that syntax.
+This module rewrites the constructs that ``regex`` spells differently, and refuses those that Java
+refuses or that have no counterpart. Topic names are ASCII, so Java's ASCII classes and Unicode's
+match the same names.
 """
 
 from functools import cache
@@ -11,14 +12,14 @@ from typing import Protocol
 
 from kstore.errors import InvalidConfigError
 
-# Letters and digits that mean the same behind a backslash in Java and in ``regex``.
+# Letters and digits that have the same meaning after a backslash in Java and in ``regex``.
 _SAME_ESCAPES = frozenset("tnrfadDhHsSvVwWbBAGZzRXpPxuN123456789")
 _FLAGS = frozenset("imsx-")
 _IN_CLASS = {"-": "\\-", "~": "\\~", "|": "\\|", ":": "\\:"}  # operators of ``regex``, not of Java
 
 
 class TopicPattern(Protocol):
-    """A compiled pattern; ``search`` finds it anywhere in a name, ``fullmatch`` as a whole."""
+    """A compiled pattern; ``search`` matches anywhere in a name, ``fullmatch`` the entire name."""
 
     def search(self, name: str) -> object | None: ...
 
@@ -29,8 +30,8 @@ class TopicPattern(Protocol):
 def compile_topic_pattern(text: str) -> TopicPattern:
     """Compile a Java regular expression.
 
-    Raises InvalidConfigError for a pattern that Java would refuse, and for the constructs that
-    cannot be translated: ``\\p{javaLowerCase}`` and its like, ``\\0``, ``\\c``, ``\\e``, the flags
+    Raises InvalidConfigError for a pattern that Java refuses, and for constructs that cannot be
+    translated: ``\\p{javaLowerCase}`` and similar classes, ``\\0``, ``\\c``, ``\\e``, the flags
     ``d``, ``u`` and ``U``.
     """
     try:
@@ -47,12 +48,12 @@ def compile_topic_pattern(text: str) -> TopicPattern:
 
 
 class _Translator:
-    """Walks a pattern once, and rewrites Java's syntax to that of ``regex`` version 1."""
+    """Rewrites Java's syntax to that of ``regex`` version 1, in one pass over the pattern."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
-        self._depth = 0  # of character classes
+        self._depth = 0  # of nested character classes
         self._out: list[str] = []
 
     def run(self) -> str:
@@ -61,23 +62,24 @@ class _Translator:
         return "".join(self._out)
 
     def _next(self) -> None:
-        here = self._text[self._at]
-        if here == "\\":
+        char = self._text[self._at]
+        if char == "\\":
             self._escape()
         elif self._depth:
-            self._in_class(here)
-        elif here == "[":
+            self._in_class(char)
+        elif char == "[":
             self._open_class()
-        elif here == "{" or (here in "*+?" and not self._out):
-            self._repetition(here)
+        elif char == "{" or (char in "*+?" and not self._out):
+            self._repetition(char)
         elif self._text.startswith("(?", self._at):
             self._group()
         else:
             self._take(1)
 
-    def _take(self, count: int, instead: str | None = None) -> None:
-        part = self._text[self._at : self._at + count]
-        self._out.append(part if instead is None else instead)
+    def _take(self, count: int, replacement: str | None = None) -> None:
+        """Copy or replace the next ``count`` characters."""
+        copied = self._text[self._at : self._at + count]
+        self._out.append(copied if replacement is None else replacement)
         self._at += count
 
     def _escape(self) -> None:
@@ -101,42 +103,42 @@ class _Translator:
         end = self._text.find("\\E", start)
         quoted = self._text[start:] if end < 0 else self._text[start:end]
         count = len(self._text) - self._at if end < 0 else end + 2 - self._at
-        self._take(count, "".join(each if each.isalnum() else f"\\{each}" for each in quoted))
+        self._take(count, "".join(char if char.isalnum() else f"\\{char}" for char in quoted))
 
     def _open_class(self) -> None:
         self._depth += 1
-        negated = self._text.startswith("^", self._at + 1)
-        self._take(2 if negated else 1)
-        if self._text.startswith("]", self._at):  # a literal one, where it comes first
+        is_negated = self._text.startswith("^", self._at + 1)
+        self._take(2 if is_negated else 1)
+        if self._text.startswith("]", self._at):  # the first character is a literal
             self._take(1, "\\]")
 
-    def _in_class(self, here: str) -> None:
-        if here == "[":
+    def _in_class(self, char: str) -> None:
+        if char == "[":
             self._open_class()
-        elif here == "]":
+        elif char == "]":
             self._depth -= 1
             self._take(1)
-        elif here == "-" and self._is_range():
+        elif char == "-" and self._is_range():
             self._take(1)
         else:
-            self._take(1, _IN_CLASS.get(here))
+            self._take(1, _IN_CLASS.get(char))
 
     def _is_range(self) -> bool:
-        """Whether a hyphen stands between two ends of a range, as it does in ``a-z``."""
+        """Whether the hyphen is that of a range such as ``a-z``."""
         before = self._text[self._at - 1 : self._at]
         after = self._text[self._at + 1 : self._at + 2]
         return before not in "[^-" and after not in "]-["
 
-    def _repetition(self, here: str) -> None:
-        """Refuse a brace that is no count: ``regex`` would take it for an approximate match."""
+    def _repetition(self, char: str) -> None:
+        """Refuse a brace that is no count: to ``regex`` it means an approximate match."""
         end = self._text.find("}", self._at)
         least, _, most = self._text[self._at + 1 : max(end, 0)].partition(",")
-        if here != "{" or end < 0 or not least.isdecimal() or (most and not most.isdecimal()):
-            raise ValueError(f"{here!r} repeats nothing, at position {self._at}")
+        if char != "{" or end < 0 or not least.isdecimal() or (most and not most.isdecimal()):
+            raise ValueError(f"{char!r} repeats nothing, at position {self._at}")
         self._take(end + 1 - self._at)
 
     def _group(self) -> None:
-        """``(?`` and what may follow it in Java: no conditions, comments, recursion or branches."""
+        """Refuse groups ``(?...)`` that Java lacks: conditions, comments, recursion, branches."""
         start = self._at + 2
         following = self._text[start : start + 1]
         if following and following in ":=!><P":  # P: named groups as Python writes them

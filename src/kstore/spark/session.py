@@ -1,4 +1,4 @@
-"""The way in from a Spark program: register the format, read the short way, see the plan."""
+"""The functions for Spark programs: register the format, read a DataFrame, show the plan."""
 
 import json
 import os
@@ -25,28 +25,29 @@ Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 def register(spark: "SparkSession") -> None:
-    """Make ``format("kstore")`` known to a session; again is harmless.
+    """Register ``format("kstore")`` in a session; may be called again.
 
-    In a thread of your own call it there: Spark looks a format up in the session of the thread.
+    Spark looks a format up in the session of the calling thread, so call it in every thread that
+    uses the format.
 
-    Warns where Spark's Python processes are not of this environment: they would not find kstore.
-    Set ``os.environ["PYSPARK_PYTHON"] = sys.executable`` before the session is made.
+    Warns if Spark starts its Python processes from another environment, where kstore may be
+    missing. Set ``os.environ["PYSPARK_PYTHON"] = sys.executable`` before you create the session.
     """
     from kstore.spark.data_source import KStoreDataSource
     from kstore.spark.task_dataframe import make_active
 
     context = getattr(spark, "sparkContext", None)
-    known = {} if context is None else {"parallelism": default_parallelism(spark)}
+    attributes = {} if context is None else {"parallelism": default_parallelism(spark)}
     if context is not None and context.pythonExec == "python3" and sys.prefix != sys.base_prefix:
         warnings.warn(
             "Spark starts 'python3' from the path, not this virtual environment: set "
-            "os.environ['PYSPARK_PYTHON'] = sys.executable before the session is made",
+            "os.environ['PYSPARK_PYTHON'] = sys.executable before you create the session",
             RuntimeWarning,
             stacklevel=2,
         )
     make_active(spark)
-    # A subclass of its own carries what only the session knows to the planner, by value.
-    spark.dataSource.register(type("KStoreDataSource", (KStoreDataSource,), known))
+    # A subclass, pickled by value, brings the session's parallelism to the planner process.
+    spark.dataSource.register(type("KStoreDataSource", (KStoreDataSource,), attributes))
 
 
 def read(
@@ -63,9 +64,9 @@ def read(
     check: bool = True,
     **options: object,
 ) -> "DataFrame":
-    """A DataFrame of records, pruned where it counts: before Spark sees them.
+    """A DataFrame of records; partitions, times and columns are pruned before Spark reads.
 
-    Its content is fixed now: call again to see what was appended later.
+    Its content is fixed by this call: call again to read records that were appended later.
 
     Parameters
     ----------
@@ -75,13 +76,13 @@ def read(
         One of them: names, a regular expression, or ``{"orders": [0, 1]}``.
     since, until
         Records from the first at or after ``since`` up to the first at or after ``until``: aware
-        datetimes, or milliseconds. The rule of Kafka's offsetsForTimes, by partition.
+        datetimes, or milliseconds. The rule of Kafka's offsetsForTimes, for each partition.
     columns
-        Those that are wanted; the others are not sent to the JVM, which is most of the cost.
+        The columns to read; the others are not sent to the JVM, which is most of the cost.
     check
-        Ask every executor first whether it sees the path.
+        Check first that every executor sees the path.
     options
-        Any option of the source, as in ``failOnDataLoss=False``.
+        Any option of the source, such as ``failOnDataLoss=False``.
     """
     register(spark)
     given = to_options(
@@ -106,15 +107,15 @@ def read(
 
 
 def plan(path: Paths, *, parallelism: int = 0, **options: Any) -> Plan:
-    """What a :func:`read` with these options would do: its tasks, and what it leaves out.
+    """The plan of a :func:`read` with these options: its tasks, and how much they skip.
 
-    No Spark is needed. ``print`` it, or look at its ``size`` and ``tasks``.
+    Works without Spark. ``print`` the plan, or use its ``size`` and ``tasks``.
     """
-    wanted = parse_source(to_options(path, **options))
-    store = open_store(wanted.paths)
-    snapshot = take_snapshot(store, wanted)
-    snapshot.raise_if_missing(wanted.paths)
-    return plan_batch(wanted, snapshot, parallelism or os.cpu_count() or 1)
+    parsed = parse_source(to_options(path, **options))
+    store = open_store(parsed.paths)
+    snapshot = take_snapshot(store, parsed)
+    snapshot.raise_if_missing(parsed.paths)
+    return plan_batch(parsed, snapshot, parallelism or os.cpu_count() or 1)
 
 
 def to_options(
@@ -129,7 +130,7 @@ def to_options(
     headers: bool = False,
     **options: object,
 ) -> dict[str, str]:
-    """Arguments of :func:`read` as the options that Spark carries."""
+    """The arguments of :func:`read` as options for Spark, which are text."""
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
     given = dict(options)
     given["paths"] = json.dumps(list(absolute_paths(paths)))
@@ -138,7 +139,9 @@ def to_options(
     if pattern is not None:
         given["subscribePattern"] = pattern
     if partitions is not None:
-        given["assign"] = json.dumps({topic: list(each) for topic, each in partitions.items()})
+        given["assign"] = json.dumps(
+            {topic: list(numbers) for topic, numbers in partitions.items()}
+        )
     if since is not None:
         given["startingTimestamp"] = to_milliseconds(since)
         given.setdefault("startingOffsetsByTimestampStrategy", "latest")
@@ -157,15 +160,15 @@ def to_options(
 
 
 def default_parallelism(spark: "SparkSession") -> int:
-    """Cores of the cluster; 0 where the session cannot say (Spark Connect has no context)."""
+    """Cores of the cluster; 0 if the session does not know (Spark Connect has no context)."""
     context = getattr(spark, "sparkContext", None)
     return 0 if context is None else int(context.defaultParallelism)
 
 
 def check_executors(spark: "SparkSession", paths: tuple[str, ...]) -> None:
-    """StorageError with the hosts of executors that do not see the directories.
+    """Raise StorageError, with the hosts, if an executor does not see the directories.
 
-    Asks by a small job, of as many tasks as there are cores, twice over.
+    Runs a small job with two tasks for each core.
     """
     check_visible(DISK, paths)
     context = getattr(spark, "sparkContext", None)
@@ -173,14 +176,15 @@ def check_executors(spark: "SparkSession", paths: tuple[str, ...]) -> None:
         return
     count = 2 * max(int(context.defaultParallelism), 1)
 
-    def look(_: Iterable[int]) -> list[tuple[str, str]]:
-        here = socket.gethostname()
-        return [(here, each) for each in paths if DISK.kind(each) != "directory"]
+    def find_missing(_: Iterable[int]) -> list[tuple[str, str]]:
+        host = socket.gethostname()
+        return [(host, path) for path in paths if DISK.kind(path) != "directory"]
 
-    blind = sorted(set(context.parallelize(range(count), count).mapPartitions(look).collect()))
-    if blind:
+    tasks = context.parallelize(range(count), count)
+    missing = sorted(set(tasks.mapPartitions(find_missing).collect()))
+    if missing:
         raise StorageError(
-            f"executors on {', '.join(sorted({each for each, _ in blind}))} do not see the log "
+            f"executors on {', '.join(sorted({host for host, _ in missing}))} do not see the log "
             "directory: mount it on every machine under the same path",
-            path=blind[0][1],
+            path=missing[0][1],
         )

@@ -1,6 +1,6 @@
-"""A DataFrame of Arrow batches that tasks make, one task each of some values.
+"""A DataFrame of the Arrow batches that tasks compute, one task for each of some values.
 
-Spark's ``mapInArrow`` does this too, but wants pandas.
+Spark's ``mapInArrow`` does the same, but requires pandas.
 """
 
 import threading
@@ -14,31 +14,33 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 Work = Callable[[Any], Iterator[Any]]
-_NAME = "kstore-made"
+_NAME = "kstore-tasks"
 _registering = threading.Lock()
 
 
-def frame_of(spark: "SparkSession", work: Work, tasks: Sequence[Any], ddl: str) -> "DataFrame":
-    """One task for each value, whose rows are the Arrow batches that ``work`` gives for it.
+def dataframe_of_tasks(
+    spark: "SparkSession", work: Work, tasks: Sequence[Any], ddl: str
+) -> "DataFrame":
+    """One task for each value; its rows are the Arrow batches that ``work`` yields for the value.
 
-    ``work`` and the values are pickled; ``ddl`` has the batches' columns. Planned now: however
-    often the frame is used, the tasks are these.
+    ``work`` and the values are pickled; ``ddl`` describes the batches' columns. The tasks are
+    planned now, once for all uses of the frame.
     """
-    carried = {"work": staticmethod(work), "tasks": tuple(tasks), "ddl": ddl}
+    attributes = {"work": staticmethod(work), "tasks": tuple(tasks), "ddl": ddl}
     make_active(spark)
-    with _registering:  # Spark takes the class at load(): by value, with what it carries
-        spark.dataSource.register(type("MadeSource", (MadeSource,), carried))
+    with _registering:  # load() pickles the class by value, with its attributes
+        spark.dataSource.register(type("TaskSource", (TaskSource,), attributes))
         return spark.read.format(_NAME).load()
 
 
 def make_active(spark: "SparkSession") -> None:
-    """Make it the session of this thread where that has none: there Spark looks formats up."""
+    """Make it the active session of a thread without one: Spark looks formats up in that one."""
     if getattr(spark, "sparkContext", None) is not None and type(spark).getActiveSession() is None:
-        spark.createDataFrame([], "none int")  # which does it
+        spark.createDataFrame([], "none int")  # activates the session
 
 
-class MadeSource(DataSource):
-    """A subclass for each frame carries what it is made of."""
+class TaskSource(DataSource):
+    """The data source of one frame: a subclass has its work, tasks and columns as attributes."""
 
     work: Work
     tasks: tuple[Any, ...] = ()
@@ -66,9 +68,9 @@ class _Reader(DataSourceReader):
         self._tasks = tasks
 
     def partitions(self) -> list[InputPartition]:
-        tasks, self._tasks = self._tasks, ()  # each travels with its own task only
-        return [_Task(each) for each in tasks]
+        tasks, self._tasks = self._tasks, ()  # so that a task gets only its own value
+        return [_Task(value) for value in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        if isinstance(partition, _Task):  # Spark makes an empty one where there are none
+        if isinstance(partition, _Task):  # without tasks Spark passes a partition of its own
             yield from self._work(partition.value)

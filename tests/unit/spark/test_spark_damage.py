@@ -11,13 +11,13 @@ from kstore.errors import (
 )
 from kstore.spark import plan
 from kstore.spark.source import range_reader
-from kstore.spark.source.offset_ranges import Piece
+from kstore.spark.source.offset_ranges import SegmentSpan
 from support.ranges import fill, pieces, run, there
 
 pytestmark = pytest.mark.usefixtures("no_stores_from_elsewhere")
 
 
-def flip(piece: Piece, at: int = 70) -> None:
+def flip(piece: SegmentSpan, at: int = 70) -> None:
     path = Path(piece.path)
     data = bytearray(path.read_bytes())
     data[piece.position + at] ^= 0x10

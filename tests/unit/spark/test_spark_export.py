@@ -77,7 +77,7 @@ def plan_all(path: Path) -> tuple[Plan, dict[Any, list[Any]]]:
         logs = [log for name in sorted(store) for log in store[name]]
         rows = {(log.topic, log.partition): [row_of(each) for each in log] for log in logs}
         ends = [(log, log.start_offset, log.end_offset) for log in logs]
-        return plan_ranges(ends, parallelism=1, most=30_000), rows
+        return plan_ranges(ends, parallelism=1, max_bytes=30_000), rows
 
 
 def row_of(record: Any) -> Any:

@@ -45,7 +45,7 @@ if work == "write":
     options = parse_sink({"path": root, "topic": "t", "compression": codec})
     limit(bound)
     staged = stage(options, "job", (batch for _ in range(0, records, 1000)))
-    print(sum(part.count for part in staged.parts))
+    print(sum(part.count for part in staged.partitions))
 else:
     tasks = plan(root, topics="t", parallelism=1).tasks
     wanted = parse_source({"path": root, "subscribe": "t"})

@@ -33,9 +33,9 @@ def parse(streaming: bool = False, **options: str):
 
 def test_defaults_are_the_connector_s() -> None:
     batch, stream = parse(), parse(streaming=True)
-    assert batch.starting.whole == EARLIEST
-    assert batch.ending.whole == LATEST
-    assert stream.starting.whole == LATEST
+    assert batch.starting.common == EARLIEST
+    assert batch.ending.common == LATEST
+    assert stream.starting.common == LATEST
     assert batch.fail_on_data_loss
     assert batch.isolation == "read_uncommitted"
     assert batch.columns == tuple(name for name in TYPES if name != "headers")
@@ -85,7 +85,7 @@ def test_exactly_one_selection() -> None:
     assert parse(subscribe="a, b,a").topics == ("a", "b")
     assigned = parse_source({"path": "/d", "assign": '{"b": [1, 0], "a": [3]}'})
     assert assigned.partitions == (("a", 3), ("b", 0), ("b", 1))
-    with pytest.raises(InvalidConfigError, match=r"subscribe, subscribePattern, assign.*which"):
+    with pytest.raises(InvalidConfigError, match=r"subscribe, subscribePattern, assign to select"):
         parse_source({"path": "/d"})
     with pytest.raises(InvalidConfigError, match="subscribe and assign"):
         parse(assign='{"b": [1]}')
@@ -160,7 +160,7 @@ def test_offsets_behind_latest_are_those_of_spark_s_kafka_source() -> None:
 def test_times_come_before_offsets() -> None:
     bound = parse(startingTimestamp="5", startingOffsets="earliest").starting
     assert bound.is_time
-    assert bound.whole == 5
+    assert bound.common == 5
     bound = parse(startingOffsetsByTimestamp='{"orders": {"0": 9}}').starting
     assert bound.is_time
     assert bound.offsets == {("orders", 0): 9}
@@ -189,7 +189,7 @@ def test_times_come_before_offsets() -> None:
         ({"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "6"}, "is above"),
         ({"startingOffsetsByTimestampStrategy": "ignore"}, "error, latest"),
         ({"startingOffsets": '{"x":' * 100_000}, "takes JSON such as"),
-        ({"assign": "[" * 100_000, "subscribe": ""}, "give one of"),
+        ({"assign": "[" * 100_000, "subscribe": ""}, "set one of"),
         ({"minPartitions": "100001"}, "from 1 to 100000"),
         ({"minPartitions": "9" * 5000}, "from 1 to 100000"),
         ({"maxRecordsPerPartition": "0"}, "at least 1"),
@@ -205,7 +205,7 @@ def test_mistakes_are_told_with_what_to_write(options: dict[str, str], said: str
 
 
 def test_a_stream_has_other_bounds() -> None:
-    assert parse(True, startingOffsets="latest").starting.whole == LATEST
+    assert parse(True, startingOffsets="latest").starting.common == LATEST
     with pytest.raises(InvalidConfigError, match="a stream has no end"):
         parse(True, endingOffsets="latest")
     assert parse(True, maxTriggerDelay="90s").max_trigger_delay_ms == 90_000

@@ -12,7 +12,13 @@ from kstore.errors import InvalidConfigError, OffsetOutOfRangeError, UnknownTopi
 from kstore.files.files import Files
 from kstore.spark import Plan, plan
 from kstore.spark.source.batch_plan import plan_batch
-from kstore.spark.source.offset_ranges import HEAD_SIZE, Piece, cut_piece, plan_ranges, target_size
+from kstore.spark.source.offset_ranges import (
+    HEAD_SIZE,
+    SegmentSpan,
+    plan_ranges,
+    split_span,
+    target_size,
+)
 from kstore.spark.source.options import parse_source
 from kstore.spark.source.range_reader import open_store
 from kstore.spark.source.snapshot import take_snapshot
@@ -50,8 +56,8 @@ def make_random(path: Path, kind: str, seed: int) -> list[int]:
         return [record.offset for record in store["t"][0]]
 
 
-def pieces(found: Plan) -> list[Piece]:
-    return [piece for task in found.tasks for each in task for piece in each.pieces]
+def pieces(found: Plan) -> list[SegmentSpan]:
+    return [piece for task in found.tasks for each in task for piece in each.spans]
 
 
 def check_shape(found: Plan, start: int, stop: int) -> None:
@@ -131,11 +137,11 @@ def test_thousands_of_tasks_take_a_heap_s_work(
         store.create_topic("one")[0].extend([b"x"] * 2000)
     asked = [0]
 
-    def counted(piece: Piece) -> int:
+    def counted(piece: SegmentSpan) -> int:
         asked[0] += 1
         return piece.end_position - piece.position
 
-    monkeypatch.setattr(Piece, "size", property(counted))
+    monkeypatch.setattr(SegmentSpan, "size", property(counted))
     found = plan(tmp_path, topics="one", minPartitions=1000)
     assert len(found.tasks) == 1000
     assert asked[0] < 30_000
@@ -196,7 +202,9 @@ def test_ten_thousand_small_segments(tmp_path: Path) -> None:
     disk = CountingDisk()
     with kstore.open(tmp_path, mode="r") as store:
         log = store["t"][0]
-        found = plan_ranges([(log, 0, log.end_offset)], parallelism=2, most=128 << 20, files=disk)
+        found = plan_ranges(
+            [(log, 0, log.end_offset)], parallelism=2, max_bytes=128 << 20, files=disk
+        )
     assert found.segments == 10_000
     assert found.offsets == 1_000_000
     assert 2 <= len(found.tasks) <= 20
@@ -243,7 +251,7 @@ def test_an_index_that_misleads_costs_cuts_only(tmp_path: Path, damage: str) -> 
         other = {"zeros": bytes(len(kept)), "noise": noise, "short": kept[:13]}
         write_damaged(index, other[damage])
     piece = pieces(plan(tmp_path, topics="t"))[0]
-    parts = cut_piece(Files(), piece, 8)
+    parts = split_span(Files(), piece, 8)
     assert parts[0].start == 0
     assert parts[-1].stop == 5000
     for before, after in itertools.pairwise(parts):
@@ -261,7 +269,7 @@ def test_a_topic_made_again_since_the_load_is_lost_data(tmp_path: Path) -> None:
     with kstore.open(tmp_path) as store:
         store.delete_topic("orders")
         store.create_topic("orders")[0].extend([b"NEW"] * 50)
-    with pytest.raises(UnknownTopicOrPartitionError, match="made again"):
+    with pytest.raises(UnknownTopicOrPartitionError, match="recreated"):
         plan_batch(wanted, snapshot, 1)
     careless = parse_source({**texts, "failondataloss": "false"})
     assert plan_batch(careless, snapshot, 1).offsets == 0
@@ -296,11 +304,11 @@ def test_a_start_beyond_the_end_of_a_log_is_lost_data(
     place: Path, options: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     named = {"partitions": {"orders": [0]}, **options}
-    with pytest.raises(OffsetOutOfRangeError, match="set failOnDataLoss to false to go on"):
+    with pytest.raises(OffsetOutOfRangeError, match="set failOnDataLoss to false to continue"):
         plan(place, **named)
     caplog.clear()
     assert plan(place, **named, failOnDataLoss=False).offsets == 0
-    assert "are wanted, but there are 0 to 500" in caplog.text
+    assert "are requested, but the log has 0 to 500" in caplog.text
     assert "set failOnDataLoss" not in caplog.text  # it is set
 
 

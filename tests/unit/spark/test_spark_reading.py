@@ -166,8 +166,8 @@ def test_a_log_cut_in_place_and_written_anew(
             tuple(
                 replace(
                     each,
-                    pieces=tuple(
-                        replace(p, inode=inode) if p.path == str(copy) else p for p in each.pieces
+                    spans=tuple(
+                        replace(p, inode=inode) if p.path == str(copy) else p for p in each.spans
                     ),
                 )
                 for each in task
@@ -241,7 +241,7 @@ def test_another_topic_of_the_same_name_is_not_read(tmp_path: Path) -> None:
     with kstore.open(tmp_path, config=QUIET) as store:
         store.delete_topic("t")
         store.create_topic("t")[0].extend([b"other"] * 3000)
-    with pytest.raises(StorageError, match="another topic 't' here"):
+    with pytest.raises(StorageError, match="another topic 't' than the"):
         run(tmp_path, found, failOnDataLoss=False)
 
 
@@ -259,8 +259,8 @@ def test_a_topic_made_anew_whose_file_has_the_planned_inode(tmp_path: Path) -> N
         planned, inode=now.st_ino, end_position=now.st_size, stop=3000, next_offset=3000
     )
     (each, *_) = found.tasks[0]
-    mistaken = Plan(((replace(each, pieces=(again,)),),), 1, 1, 0)
-    with pytest.raises(StorageError, match="another topic 't' here"):
+    mistaken = Plan(((replace(each, spans=(again,)),),), 1, 1, 0)
+    with pytest.raises(StorageError, match="another topic 't' than the"):
         run(tmp_path, mistaken)
 
 
@@ -290,8 +290,7 @@ def test_nothing_is_mapped(tmp_path: Path, searched: list[tuple[int, int]]) -> N
     unplanned = Plan(
         tuple(
             tuple(
-                replace(each, pieces=tuple(replace(p, path="") for p in each.pieces))
-                for each in task
+                replace(each, spans=tuple(replace(p, path="") for p in each.spans)) for each in task
             )
             for task in found.tasks
         ),
@@ -392,7 +391,7 @@ def test_another_node_s_replica_under_the_path_is_told(tmp_path: Path) -> None:
     place.rename(tmp_path / "node-1")
     (tmp_path / "node-2").rename(place)
     range_reader._open_stores.clear()
-    with pytest.raises(StorageError, match=r"t-0 of node 2 of .* that of node 1 of .* mount that"):
+    with pytest.raises(StorageError, match=r"t-0 of node 2 of .* that of node 1 of .* mount"):
         run(place, found)
     (place / "meta.properties").unlink()  # it does not say: the files are taken as replaced
     assert run(place, found) == expected

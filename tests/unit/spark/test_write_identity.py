@@ -102,7 +102,7 @@ def test_a_job_run_again_is_recognised_in_whatever_order_its_rows_come(
     assert there(place) == ["1", "2", "3", "4"]
     (record,) = [each for each in caplog.records if "is a repetition" in each.message]
     assert record.levelno == logging.WARNING
-    assert "its 4 rows are left out" in record.message
+    assert "its 4 rows are skipped" in record.message
     assert "published at 20" in record.message
     assert "with 4 rows for orders" in record.message
     assert not list(place.glob("kstore.staged.*"))
@@ -155,7 +155,7 @@ def test_a_topic_that_was_made_again_is_another(place: Path) -> None:
         write(place, rows(1), writeId="w", numPartitions=2)
     with kstore.open(place) as store:
         store.create_topic("orders", 2)
-    with pytest.raises(InvalidConfigError, match="orders was deleted since and made again"):
+    with pytest.raises(InvalidConfigError, match="orders was deleted since and recreated"):
         write(place, rows(1), writeId="w")
     assert write(place, rows(1), writeId="w", rebindWriteId="true")
     assert there(place) == ["1"]
@@ -175,7 +175,7 @@ def test_a_topic_without_an_id_that_was_made_again_is_another(place: Path) -> No
     with kstore.open(place) as store:
         store.delete_topic("orders", foreign=True)
         store.create_topic("orders", 2)
-    with pytest.raises(InvalidConfigError, match="orders was deleted since and made again"):
+    with pytest.raises(InvalidConfigError, match="orders was deleted since and recreated"):
         write(place, rows(1, 2, 3), writeId="w")
     assert there(place) == []
 
@@ -275,7 +275,7 @@ def test_for_each_batch_is_known_by_its_query(place: Path) -> None:
 
 
 def test_for_each_batch_without_a_query_is_refused(place: Path) -> None:
-    with pytest.raises(InvalidConfigError, match=r"no query is known here.*queryId"):
+    with pytest.raises(InvalidConfigError, match=r"the query is unknown.*queryId"):
         foreach_batch(place, None, "", 0, rows(1))
     assert foreach_batch(place, None, "", 0, rows(1), queryId="q1")
     assert not foreach_batch(place, "q1", "run", 0, rows(1))
@@ -286,9 +286,9 @@ def test_for_each_batch_without_a_query_is_refused(place: Path) -> None:
 def test_two_writes_of_a_micro_batch_take_two_write_ids(place: Path) -> None:
     """The function is called once in a run: a second write of its batch is no repetition."""
     assert foreach_batch(place, "q1", "run1", 0, rows(1))
-    with pytest.raises(InvalidConfigError, match="each write of a micro-batch takes a writeId"):
+    with pytest.raises(InvalidConfigError, match="each write of a micro-batch needs a writeId"):
         foreach_batch(place, "q1", "run1", 0, rows(1), topic="others")
-    with pytest.raises(InvalidConfigError, match="each write of a micro-batch takes a writeId"):
+    with pytest.raises(InvalidConfigError, match="each write of a micro-batch needs a writeId"):
         foreach_batch(place, "q1", "run1", 0, rows(2))
     assert not foreach_batch(place, "q1", "run1", 0, rows(1))  # its commit's answer was lost
     assert foreach_batch(place, "q1", "run1", 0, rows(1), topic="others", writeId="w2")
@@ -299,9 +299,9 @@ def test_a_second_write_of_a_micro_batch_is_refused_after_restarts_too(place: Pa
     assert foreach_batch(place, "q1", "run1", 0, rows(1, 2))
     for run in ("run1", "run2", "run3"):
         assert not foreach_batch(place, "q1", run, 0, rows(1, 2))
-        with pytest.raises(InvalidConfigError, match="each write of a micro-batch takes a writeId"):
+        with pytest.raises(InvalidConfigError, match="each write of a micro-batch needs a writeId"):
             foreach_batch(place, "q1", run, 0, rows(3, 4, 5))
-        with pytest.raises(InvalidConfigError, match="each write of a micro-batch takes a writeId"):
+        with pytest.raises(InvalidConfigError, match="each write of a micro-batch needs a writeId"):
             foreach_batch(place, "q1", run, 0, rows(1, 2), topic="others")
     assert progress(place)["rows"] == 2  # what was published
     assert foreach_batch(place, "q1", "run3", 1, rows(3))
@@ -321,8 +321,8 @@ def test_a_write_for_another_topic_is_no_repetition_in_another_run(place: Path) 
 def test_options_that_say_nothing_are_refused(place: Path) -> None:
     for given, said in (
         ({"queryId": "q", "writeBatch": 1}, "writeBatch numbers the jobs"),
-        ({"queryId": "q"}, "queryId says more about a writeId"),
-        ({"rebindWriteId": "true"}, "rebindWriteId says more about a writeId"),
+        ({"queryId": "q"}, "queryId applies to a writeId"),
+        ({"rebindWriteId": "true"}, "rebindWriteId applies to a writeId"),
         ({"writeId": "w", "queryId": "q"}, "queryId names the query whose micro-batches"),
     ):
         with pytest.raises(InvalidConfigError, match=said):
@@ -352,7 +352,7 @@ def test_a_jobs_progress_from_before_is_bound_at_its_next_use(place: Path) -> No
     with pytest.raises(InvalidConfigError, match="this job has 2 rows for others"):
         write(place, rows(1, 2), writeId="w", topic="others")
     for same_or_not in (rows(1, 2), rows(7, 8)):
-        with pytest.raises(InvalidConfigError, match=r"not note which rows.*rebindWriteId"):
+        with pytest.raises(InvalidConfigError, match=r"not save a checksum.*rebindWriteId"):
             write(place, same_or_not, writeId="w")
     assert there(place) == ["1", "2"]
     assert write(place, rows(7, 8), writeId="w", rebindWriteId="true")
@@ -386,7 +386,7 @@ def test_a_streams_batch_that_may_be_another_querys_is_left_out_with_a_warning_t
     as_from_before(place)
     assert not micro_batch(place, "q1", 2, rows(1, 9), writeId="w")
     (record,) = [each for each in caplog.records if "is a repetition" in each.message]
-    for said in ("its 2 rows are left out", "published at 20", "did not note which query"):
+    for said in ("its 2 rows are skipped", "published at 20", "did not save which query"):
         assert said in record.message
     assert "new checkpoint and rebindWriteId" in record.message
     assert micro_batch(place, "q2", 2, rows(3), writeId="w", rebindWriteId="true")

@@ -211,7 +211,7 @@ def _plan(
     plan = plan_ranges(
         [(log, max(low, starts[log.topic, log.partition]), high) for log, low, high in logs],
         parallelism=parallelism,
-        most=file_size,
+        max_bytes=file_size,
         identities=snapshot.identities,
     )
     return plan, report_lost_segments(logs, source.fail_on_data_loss)

@@ -37,7 +37,7 @@ from kstore.spark.jobs.store_changes import LOCK_REASON, LOCK_TIMEOUT_MS, add_fl
 from kstore.spark.jobs.task_runner import Progress, open_session, run_tasks, silent
 from kstore.spark.session import check_executors
 from kstore.spark.sink.commit import publish
-from kstore.spark.sink.options import Staged, StagedPart, parse_sink
+from kstore.spark.sink.options import Staged, StagedPartition, parse_sink
 from kstore.spark.sink.write_identity import Identity
 from kstore.store.store import Store
 
@@ -366,7 +366,7 @@ class _Work:
                 remove_staged_of(encoding.log_dirs[0], encoding.job)
             counts = dict.fromkeys(fixed, 0)
             for (chunk, _), each in zip(tasks, staged, strict=True):
-                counts[f"{chunk.topic}-{chunk.partition}"] += sum(p.count for p in each.parts)
+                counts[f"{chunk.topic}-{chunk.partition}"] += sum(p.count for p in each.partitions)
             self._known.add_all({key: self._done_with(key, counts[key], ids) for key in fixed})
         return self._reports()
 
@@ -422,7 +422,7 @@ class _Work:
         with closing(run_tasks(self._spark, tasks, encode, "kstore restore")) as results_of:
             for number, written in results_of:
                 chunk = tasks[number][0]
-                part = StagedPart(
+                part = StagedPartition(
                     chunk.target, chunk.partition, written.pieces, written.count, ids[chunk.target]
                 )
                 parts = (part,) if written.pieces else ()

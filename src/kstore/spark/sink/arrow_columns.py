@@ -1,4 +1,4 @@
-"""Columns of Arrow batches as the kernels take them that make records of rows."""
+"""Columns of Arrow batches as arguments of the kernels that encode rows as records."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ _NO_TIME = -(1 << 63)
 
 
 def given_times(batch: Any, times: Any) -> Any:
-    """The times of rows that have one; the least int64 for one that is stamped as it is staged."""
+    """The timestamps of the rows; the least int64 for a row without, which staging stamps."""
     if "timestamp" not in batch.schema.names:
         return np.full(batch.num_rows, _NO_TIME, np.int64)
     column = batch.column("timestamp")
@@ -22,7 +22,7 @@ def given_times(batch: Any, times: Any) -> Any:
 
 
 def as_binary(column: Any) -> Any:
-    """The column itself where its buffers are a bitmap, offsets and data; else cast to that."""
+    """The column, cast to binary if its buffers are not a bitmap, offsets and data."""
     kind = column.type
     if pa.types.is_binary(kind) or pa.types.is_string(kind):
         return column
@@ -32,7 +32,7 @@ def as_binary(column: Any) -> Any:
 
 
 def binary_column(column: Any) -> ArrowBinary:
-    """A column of bytes or text by its buffers."""
+    """The buffers of a column of bytes or text."""
     column = as_binary(column)
     validity, offsets, data = column.buffers()
     wide = pa.types.is_large_binary(column.type) or pa.types.is_large_string(column.type)
@@ -42,12 +42,12 @@ def binary_column(column: Any) -> ArrowBinary:
 
 
 def header_column(column: Any) -> ArrowHeaders | None:
-    """A column of headers by its buffers; None where every row has none."""
+    """The buffers of a column of headers; None if no row has headers."""
     if column.null_count == len(column):
         return None
     pairs = column.values
     if pairs.null_count:
-        raise InvalidRecordError("a header is null: leave it out of the row's array")
+        raise InvalidRecordError("a header is null: remove it from the row's array")
     validity, offsets = column.buffers()[:2]
     wide = pa.types.is_large_list(column.type)
     lists = ArrowBinary(len(column), column.offset, validity, offsets, None, wide)

@@ -1,4 +1,4 @@
-"""Options and columns of the sink, checked before a job begins."""
+"""Parses and checks the options and columns of a write before the job begins."""
 
 import logging
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ from kstore.spark.source.options import (
     _choice,
     _duration,
     _flag,
+    _integer,
     _size,
-    _whole,
     check_names,
     parse_paths,
 )
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger("kstore")
 STAGING_RETENTION_MS = 7 * 86_400_000
 PROGRESS_RETENTION_MS = 90 * 86_400_000
-ABSENT = ""  # in place of a topic's identity: there is no such topic
-_MAX_PARTITIONS = 1 << 16  # of a topic that a commit makes: each is a directory with open files
+ABSENT = ""  # instead of a topic's identity: the topic does not exist
+_MAX_PARTITIONS = 1 << 16  # of a topic that a commit creates: each is a directory with open files
 
 SINK_OPTIONS = (
     "topic", "compression", "batchSize", "numPartitions", "writeId", "writeBatch", "queryId",
@@ -47,13 +47,13 @@ COLUMNS = {
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """What a write asks for."""
+    """The parsed options of a write."""
 
     paths: tuple[str, ...]
     topic: str | None
     compression: str | None
     batch_size: int  # 0: the topic's
-    num_partitions: int  # of topics that are not there; 0: they are an error
+    num_partitions: int  # of missing topics, which the commit creates; 0: they are an error
     write_id: str | None
     write_batch: int | None
     query_id: str | None  # of the streaming query whose micro-batch a batch job writes
@@ -62,52 +62,53 @@ class SinkOptions:
     staging_retention_ms: int
     progress_retention_ms: int
     checkpoint: str | None
-    include_headers: bool | None = None  # as given: the column decides, as in Spark's connector
+    include_headers: bool | None = None  # only for a warning: the column decides
 
 
 @dataclass(frozen=True, slots=True)
-class StagedPart:
-    """What an attempt staged for one partition."""
+class StagedPartition:
+    """The batches that an attempt staged for one partition."""
 
     topic: str
     partition: int
-    pieces: tuple[StagedRange, ...]
+    ranges: tuple[StagedRange, ...]
     count: int
     topic_identity: str | None = None  # id or creation stamp; None: it has neither; or ABSENT
     largest: int = 0  # bytes of the largest batch
-    keyless: bool = False  # whether records without a key may be among them
-    codec: int = -1  # of its batches; -1: not said
+    keyless: bool = False  # whether it may have records without a key
+    codec: int = -1  # of its batches; -1: unknown
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """What one attempt of a task staged."""
+    """The message of a task's attempt to the commit: what it staged."""
 
     task: int
     attempt: int
     query: str | None  # of a stream
     file: str
     host: str  # that staged it, for messages
-    parts: tuple[StagedPart, ...]
-    run: str | None = None  # Spark's job group: of a stream, the id of its run
-    checksum: int | None = None  # of the rows, whatever their order; None: not asked for
+    partitions: tuple[StagedPartition, ...]
+    run: str | None = None  # Spark's job group: for a stream, the id of its run
+    checksum: int | None = None  # of the rows in any order; None: not requested
 
 
 def parse_sink(options: Mapping[str, str]) -> SinkOptions:
-    """Everything a write asks for; InvalidConfigError says what is wrong and what to write."""
+    """Parse the options of a write; InvalidConfigError says what to write instead."""
     check_names(options, SINK_OPTIONS)
     given = {name.lower(): value for name, value in options.items()}
     codec = _choice(given, "compression", CODECS, "none") if "compression" in given else None
     if "writebatch" in given and not given.get("writeid"):
         raise InvalidConfigError(
-            "writeBatch numbers the jobs of one writeId: set that, too, or nothing is recognised"
+            "writeBatch numbers the jobs of one writeId: set writeId, too, or repetitions are not "
+            "recognized"
         )
     for name in ("queryId", "rebindWriteId"):
         if name.lower() in given and not given.get("writeid"):
-            raise InvalidConfigError(f"{name} says more about a writeId: set that, too")
+            raise InvalidConfigError(f"{name} applies to a writeId: set writeId, too")
     if "queryid" in given and "writebatch" not in given:
         raise InvalidConfigError(
-            "queryId names the query whose micro-batches writeBatch numbers: set that, too"
+            "queryId names the query whose micro-batches writeBatch numbers: set writeBatch, too"
         )
     if "topic" in given:
         refuse_internal(given["topic"])
@@ -117,9 +118,9 @@ def parse_sink(options: Mapping[str, str]) -> SinkOptions:
         topic=given.get("topic"),
         compression=codec,
         batch_size=_size(given, "batchSize", 0),
-        num_partitions=_whole(given, "numPartitions", 0, 1, _MAX_PARTITIONS) or 0,
+        num_partitions=_integer(given, "numPartitions", 0, 1, _MAX_PARTITIONS) or 0,
         write_id=given.get("writeid") or None,
-        write_batch=_whole(given, "writeBatch", None, 0),
+        write_batch=_integer(given, "writeBatch", None, 0),
         query_id=given.get("queryid") or None,
         rebind=_flag(given, "rebindWriteId", False),
         lock_timeout_ms=_duration(given, "lockTimeout", 60_000),
@@ -131,34 +132,34 @@ def parse_sink(options: Mapping[str, str]) -> SinkOptions:
 
 
 def refuse_internal(topic: str) -> None:
-    """InvalidTopicError for a topic that only Kafka itself writes, as a broker says."""
+    """Raise InvalidTopicError for an internal topic, as a broker does."""
     if topic in filenames.INTERNAL_TOPICS:
         raise InvalidTopicError(
-            f"{topic} is internal: groups and transactions are kept there, and it is written by "
-            "nobody else. Write to another topic"
+            f"{topic} is an internal topic, which only the group and transaction coordinators "
+            "write. Write to another topic"
         )
 
 
 def prepare_sink(
     options: Mapping[str, str], schema: "StructType", *, streaming: bool = False
 ) -> SinkOptions:
-    """Options and columns, checked where the job is planned, and that the directories are seen."""
-    wanted = parse_sink(options)
+    """Parse the options and check the columns and directories, when the job is planned."""
+    parsed = parse_sink(options)
     if streaming and any(name.lower() == "writebatch" for name in options):
         raise InvalidConfigError(
-            "writeBatch is for batch jobs: the micro-batches of a stream have numbers of their own"
+            "writeBatch is for batch jobs: Spark numbers the micro-batches of a stream"
         )
-    check_columns(schema, wanted)
-    check_visible(DISK, wanted.paths)
-    if wanted.compression is not None:
-        _warn_of_codec(wanted)
-    return wanted
+    check_columns(schema, parsed)
+    check_visible(DISK, parsed.paths)
+    if parsed.compression is not None:
+        _warn_of_codec(parsed)
+    return parsed
 
 
 def _warn_of_codec(options: SinkOptions) -> None:
-    """Warn where a topic of the store keeps another codec than the one that is asked for.
+    """Warn of topics that store another codec than the requested one.
 
-    Without the option ``topic`` every topic that is there may be written to.
+    Without the option ``topic`` that is any existing topic.
     """
     with Store(options.paths, "r", config=StoreConfig(max_mapped_segments=0)) as store:
         for name in [options.topic] if options.topic is not None else store:
@@ -167,31 +168,32 @@ def _warn_of_codec(options: SinkOptions) -> None:
 
 
 def check_columns(schema: "StructType", options: SinkOptions) -> None:
-    """Refuse a frame that cannot be written; columns of other names are left out, as by Kafka's.
+    """Refuse a frame that cannot be written. As in Spark's Kafka sink, other columns are ignored.
 
-    A name that is nearly one of the known ones is taken for a slip of the pen.
+    A name that is similar to one of the sink's columns is refused as a misspelling.
     """
-    there = {field.name: field.dataType.simpleString() for field in schema.fields}
+    types_by_name = {field.name: field.dataType.simpleString() for field in schema.fields}
     for name, types in COLUMNS.items():
-        kind = there.get(name)
+        kind = types_by_name.get(name)
         if kind is not None and kind not in types and not (name == "topic" and options.topic):
             raise InvalidConfigError(
-                f"column {name!r} is {kind}, and has to be {' or '.join(types)}: cast it"
+                f"column {name!r} is {kind}, and must be {' or '.join(types)}: cast it"
             )
-    for name in there:
+    for name in types_by_name:
         close = get_close_matches(name.lower(), COLUMNS, 1, 0.8)
         if name not in COLUMNS and name != "timestampType" and close:
             raise InvalidConfigError(
                 f"there is no column {name!r}; is {close[0]!r} meant? Rename it, or drop it"
             )
-    if "value" not in there:
+    if "value" not in types_by_name:
         raise InvalidConfigError("there is no column 'value'")
-    if options.include_headers is not None and options.include_headers != ("headers" in there):
+    has_headers = "headers" in types_by_name
+    if options.include_headers is not None and options.include_headers != has_headers:
         _LOGGER.warning(
-            "includeHeaders is %s, but headers are written where the frame has a column 'headers', "
-            "as by Spark's Kafka sink: %s",
+            "includeHeaders is %s, but headers are written if the frame has a column 'headers', as "
+            "by Spark's Kafka sink: %s",
             str(options.include_headers).lower(),
-            "add the column" if options.include_headers else "drop the column to leave them out",
+            "add the column" if options.include_headers else "drop the column to omit them",
         )
-    if "topic" not in there and options.topic is None:
+    if "topic" not in types_by_name and options.topic is None:
         raise InvalidConfigError("which topic? Set the option 'topic', or add a column 'topic'")

@@ -1,8 +1,8 @@
-"""The sink's classes that Spark calls: tasks stage, the driver's side publishes.
+"""The sink's classes that Spark calls: tasks stage record batches, the commit publishes them.
 
-Spark pickles a writer before its tasks run and calls ``commit`` on such a copy, for a stream on
-a new one for each micro-batch: so they hold values only, and what a task has to tell travels in
-its message.
+Spark pickles a writer before its tasks run, and calls ``commit`` on a copy (for a stream on a new
+one for each micro-batch). So writers contain only plain values, and a task reports to the commit
+in its message.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,39 +18,39 @@ from pyspark.sql.datasource import (
 from kstore.spark.sink.commit import abort, new_job, publish
 from kstore.spark.sink.options import SinkOptions
 from kstore.spark.sink.write_identity import identify_job, identify_micro_batch
-from kstore.spark.source.range_reader import keep_imports_out_of_collections
+from kstore.spark.source.range_reader import freeze_imports
 
 
 class StagedMessage(WriterCommitMessage):
-    """What one attempt of a task staged."""
+    """The message of a task's attempt, in Spark's class."""
 
     def __init__(self, staged: Any) -> None:
         self.staged = staged
 
 
 class KStoreWriter(DataSourceArrowWriter):
-    """A batch job: all of it shows at once, or nothing."""
+    """A batch job: all of its records become visible at once, or none."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
         self._job = new_job(options)
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        # What writeId stands for is known by its records.
+        # A batch job's writeId is bound to the checksum of its rows.
         with_checksum = self._options.write_id is not None
         return _stage(self._options, self._job, iterator, with_checksum)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         staged = _staged(messages)
         publish(self._options, self._job, staged, identify_job(self._options, staged))
-        keep_imports_out_of_collections()
+        freeze_imports()
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         abort(self._options, self._job)
 
 
 class KStoreStreamWriter(DataSourceStreamArrowWriter):
-    """A stream: every micro-batch is there once, however often Spark runs it."""
+    """A stream: every micro-batch is published once, however often Spark runs it."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -67,7 +67,7 @@ class KStoreStreamWriter(DataSourceStreamArrowWriter):
         staged = _staged(messages)
         identity = identify_micro_batch(self._options, staged, batchId)
         publish(self._options, self._job, staged, identity)
-        keep_imports_out_of_collections()  # of this process, which serves one batch after another
+        freeze_imports()  # the same process commits the next batches
 
     def abort(
         self,
@@ -84,7 +84,7 @@ def _stage(
 
     context = TaskContext.get()
     if context is None:
-        raise RuntimeError("a writer writes in a task of Spark's only")
+        raise RuntimeError("a writer works only in a Spark task")
     return StagedMessage(
         stage(
             options,
@@ -100,4 +100,4 @@ def _stage(
 
 
 def _staged(messages: Sequence[WriterCommitMessage | None]) -> list[Any]:
-    return [each.staged if isinstance(each, StagedMessage) else None for each in messages]
+    return [message.staged if isinstance(message, StagedMessage) else None for message in messages]

@@ -1,12 +1,12 @@
-"""The task's side of the sink: Arrow batches to record batches v2 in a staged file.
+"""Encodes Arrow batches as record batches v2 in staged files, in a task.
 
-Files are named for their job and their attempt alone, lie in the first log directory as plain
-``kstore.staged.*`` files, and are nobody's until a commit publishes them: what Spark thinks of an
-attempt shows only there, for a killed or cancelled one ends like any other.
+The staged files, ``kstore.staged.*`` in the first log directory, are named by their job and
+attempt, and readers ignore them until a commit publishes them. Only the commit knows which attempts
+Spark counts as successful; a killed or cancelled attempt may have staged files like any other.
 
-A partition's first batches go to a file that all partitions of the attempt share. What follows,
-where there is much, gets files of its own, no larger than a segment: such a one can become a
-segment without being copied, so it is brought to the disk here, while the task goes on.
+The first batches of a partition go to a file that all partitions of the attempt share. A partition
+with more data gets files of its own, no larger than a segment. The commit can make such a file a
+segment without a copy, so the task syncs it while it writes.
 """
 
 import os
@@ -42,21 +42,21 @@ from kstore.record import codec
 from kstore.record.split import Data, count_of, split_to_fit
 from kstore.record.timestamp import LAST_RECORD_TIMESTAMP, unit_advice
 from kstore.spark.sink.arrow_columns import as_binary, binary_column, given_times, header_column
-from kstore.spark.sink.options import ABSENT, SinkOptions, Staged, StagedPart, refuse_internal
+from kstore.spark.sink.options import ABSENT, SinkOptions, Staged, StagedPartition, refuse_internal
 from kstore.spark.source.range_reader import open_store
 
-_PIECE = 1 << 20  # bytes of a partition's batches that are written together
-_HELD = 64 << 20  # bytes of all partitions' batches that wait for it
-_SMALL = 64 << 10  # bytes of a partition's that are left to wait while others have more
-_KEPT = 16  # partitions whose memory is kept for their next batches
-_SYNCS = 4  # files that are synced at a time
-_ALONE = 64  # partitions that have files of their own at a time
-_SYNCED = 32 << 20  # bytes of such a file that the disk is told to write at a time
+_WRITE_SIZE = 1 << 20  # bytes of a partition's batches that one write takes
+_MAX_WAITING = 64 << 20  # bytes of batches of all partitions that wait for a write
+_MIN_WRITE = 64 << 10  # bytes; partitions with fewer wait on if writing the others frees enough
+_MAX_KEPT_BUFFERS = 16  # with more partitions, buffers are freed after each write
+_SYNC_THREADS = 4
+_MAX_OWN_FILES = 64  # open files of single partitions
+_SYNC_SIZE = 32 << 20  # bytes of such a file that one sync takes
 
 
 @dataclass(slots=True)
 class _Target:
-    """A topic as a task has to know it."""
+    """The properties of a topic that a task needs."""
 
     partitions: tuple[int, ...]
     count: int
@@ -64,12 +64,12 @@ class _Target:
     codec: int
     batch_size: int
     identity: str | None  # id or creation stamp; None: it has neither; or ABSENT
-    sticky: int = -1  # where records without a key go at the moment
-    filled: int = 0  # bytes that went there
+    sticky: int = -1  # the current partition of records without a key
+    filled: int = 0  # bytes of the current batch of that partition
 
 
 class _OwnFile:
-    """A file with batches of one partition only; the disk writes it while it grows."""
+    """A file with batches of one partition only, synced while it grows."""
 
     def __init__(self, files: Files, directory: str, name: str) -> None:
         self.name = name
@@ -82,17 +82,17 @@ class _OwnFile:
 
     def write(self, data: memoryview, threads: Executor) -> StagedRange:
         self._files.write(self._fd, data)
-        piece = StagedRange(self.name, self.size, len(data), crc32(data), alone=True)
+        written = StagedRange(self.name, self.size, len(data), crc32(data), alone=True)
         self.size += len(data)
         self._unsynced += len(data)
-        if self._unsynced >= _SYNCED and (self._syncing is None or self._syncing.done()):
+        if self._unsynced >= _SYNC_SIZE and (self._syncing is None or self._syncing.done()):
             self._unsynced = 0
             self._wait()
             self._syncing = threads.submit(self._files.fdatasync, self._fd)
-        return piece
+        return written
 
     def finish(self, threads: Executor) -> "Future[None]":
-        """Bring the rest to the disk and close; what is returned is done then."""
+        """Sync the rest and close the file in a thread; the future is done after that."""
         return threads.submit(self._finish)
 
     def _finish(self) -> None:
@@ -114,26 +114,26 @@ class _OwnFile:
 
 
 class _Stream:
-    """One partition's batches: the one under construction, and whole ones that wait."""
+    """One partition's batches: the one under construction, and finished ones that wait."""
 
     def __init__(self, topic: str, partition: int, target: _Target) -> None:
         self.topic = topic
         self.partition = partition
         self.target = target
         self.buffer = BatchBuffer()
-        self.waiting = bytearray()  # its first bytes count, and its memory is used again
+        self.waiting = bytearray()  # a reused buffer: its first ``filled`` bytes wait
         self.filled = 0
-        self.pieces: list[StagedRange] = []
+        self.ranges: list[StagedRange] = []
         self.count = 0
         self.largest = 0  # bytes of a batch
-        self.keyless = False  # whether some record may have no key
+        self.keyless = False  # whether it may have records without a key
         self.own: _OwnFile | None = None
         config = target.config
-        self.piece = min(_PIECE, max(config.segment_bytes // 4, 1))
+        self.write_size = min(_WRITE_SIZE, max(config.segment_bytes // 4, 1))
         self.adoptable = config.message_timestamp_type != "LogAppendTime"
 
     def seal(self) -> None:
-        """Make the records so far a batch."""
+        """Finish the batch under construction."""
         buffer, config, compression = self.buffer, self.target.config, self.target.codec
         count = len(buffer)
         if not count:
@@ -143,36 +143,36 @@ class _Stream:
                 packed = codec.compress(compression, 2, records)
             buffer.replace_records(packed)
         with buffer.sealed(attributes=compression) as batch:
-            most = min(config.max_message_bytes, config.segment_bytes)
-            if len(batch) <= most:
-                self._keep(batch)
+            max_size = min(config.max_message_bytes, config.segment_bytes)
+            if len(batch) <= max_size:
+                self._add(batch)
             else:
-                for part in split_to_fit(batch, most):
-                    self._check_size(len(part), most)
-                    self._keep(part)
-                    self.count += count_of(part)
+                for smaller in split_to_fit(batch, max_size):
+                    self._check_size(len(smaller), max_size)
+                    self._add(smaller)
+                    self.count += count_of(smaller)
                 count = 0
         self.count += count
         buffer.reset()
 
-    def _keep(self, batch: Data) -> None:
+    def _add(self, batch: Data) -> None:
         self.largest = max(self.largest, len(batch))
         end = self.filled + len(batch)
         self.waiting[self.filled : end] = batch
         self.filled = end
 
-    def _check_size(self, size: int, most: int) -> None:
-        if size > most:
+    def _check_size(self, size: int, max_size: int) -> None:
+        if size > max_size:
             raise MessageTooLargeError(
-                f"record {self.count} that this task has for {self.topic}-{self.partition} takes "
-                f"{size} bytes as a batch of its own, and the topic takes {most} "
-                "(max.message.bytes, segment.bytes): raise that, or leave the record out; nothing "
+                f"record {self.count} of this task for {self.topic}-{self.partition} has {size} "
+                f"bytes as a batch of its own, and the topic allows {max_size} "
+                "(max.message.bytes, segment.bytes): raise the limit, or omit the record; nothing "
                 "of the job is published"
             )
 
 
 class Stager:
-    """Takes Arrow batches of one task; ``finish`` gives what was staged."""
+    """Stages the Arrow batches of one task's attempt; ``finish`` returns what it staged."""
 
     def __init__(
         self,
@@ -190,13 +190,13 @@ class Stager:
         self._path = os.path.join(options.paths[0], self.file)
         self._fd = -1
         self._size = 0
-        self._held = 0
+        self._waiting_bytes = 0
         self._targets: dict[str, _Target] = {}
         self._streams: dict[tuple[str, int], _Stream] = {}
         self._threads: ThreadPoolExecutor | None = None
         self._finishing: list[Future[None]] = []
-        self._own_count = 0  # files for one partition only, ever
-        self._alone = 0  # of them open
+        self._own_count = 0  # files of single partitions so far
+        self._open_own_files = 0
 
     # --- rows to partitions -----------------------------------------------------------------
 
@@ -222,12 +222,12 @@ class Stager:
                 given = given_times(batch, times)
                 added = sum_row_hashes(topic.encode(), rows, given, chosen, keys, values, headers)
                 self.checksum = (self.checksum + added) % (1 << 64)
-            numbers = self._place(topic, target, chosen, rows, sizes, keys, batch)
-            for number, here in _grouped(numbers, rows):
+            numbers = self._choose_partitions(topic, target, chosen, rows, sizes, keys, batch)
+            for number, rows_of_partition in _group_by_partition(numbers, rows):
                 stream = self._stream(topic, number, target)
                 stream.keyless = stream.keyless or keyless
-                self._encode(stream, here, times, keys, values, headers)
-                if self._held > _HELD:
+                self._encode(stream, rows_of_partition, times, keys, values, headers)
+                if self._waiting_bytes > _MAX_WAITING:
                     self._write_out()
 
     def _by_topic(self, batch: Any) -> Iterable[tuple[str, Any]]:
@@ -246,7 +246,7 @@ class Stager:
         return [(topic, np.flatnonzero(codes == n)) for n, topic in enumerate(topics)]
 
     def _partitions(self, batch: Any, keys: ArrowBinary | None, sizes: Any) -> Any:
-        """The partition column, -1 where it says nothing; None where there is none."""
+        """The partition column, with -1 for null; None without the column."""
         if "partition" not in batch.schema.names:
             return None
         column = batch.column("partition")
@@ -255,11 +255,11 @@ class Stager:
         numbers = pc.fill_null(column, -1).to_numpy(zero_copy_only=False)
         return np.ascontiguousarray(numbers, np.int32)
 
-    def _place(
+    def _choose_partitions(
         self, topic: str, target: _Target, chosen: Any, rows: Any, sizes: Any,
         keys: ArrowBinary | None, batch: Any,
     ) -> Any:  # fmt: skip
-        """The partition of each row: as it says, else by its key, else one for a while."""
+        """The partition of each row: that of its column, else by its key, else the sticky one."""
         count = len(sizes) if rows is None else len(rows)
         if keys is None:
             numbers = np.full(count, -1, np.int32)
@@ -267,16 +267,16 @@ class Stager:
             numbers = self._hashed(batch, keys, target.count)
             numbers = numbers if rows is None else numbers[rows]
         if chosen is not None:
-            said = chosen if rows is None else chosen[rows]
-            numbers = np.where(said >= 0, said, numbers).astype(np.int32)
-        loose = np.flatnonzero(numbers < 0)
-        if len(loose):
-            taken = sizes if rows is None else sizes[rows]
-            numbers[loose] = _stick(target, np.cumsum(taken[loose], dtype=np.int64))
-        wrong = np.flatnonzero(~np.isin(numbers, target.partitions))
-        if len(wrong):
+            given = chosen if rows is None else chosen[rows]
+            numbers = np.where(given >= 0, given, numbers).astype(np.int32)
+        keyless = np.flatnonzero(numbers < 0)
+        if len(keyless):
+            row_sizes = sizes if rows is None else sizes[rows]
+            numbers[keyless] = _choose_sticky(target, np.cumsum(row_sizes[keyless], dtype=np.int64))
+        unknown = np.flatnonzero(~np.isin(numbers, target.partitions))
+        if len(unknown):
             raise UnknownTopicOrPartitionError(
-                f"{topic} has no partition {numbers[wrong[0]]} here; there are "
+                f"{topic} has no partition {numbers[unknown[0]]} here; there are "
                 f"{', '.join(map(str, target.partitions[:20]))}",
                 path=self._options.paths[0],
             )
@@ -299,7 +299,7 @@ class Stager:
             store = open_store(self._options.paths)
             options = self._options
             if not self._targets:
-                iter(store)  # looks at the directories again: an earlier task left it open
+                iter(store)  # lists the directories again, if an earlier task opened the store
             if topic in store:
                 found = store[topic]
                 identity = store._manager.identities.identity_of(topic)
@@ -310,8 +310,8 @@ class Stager:
                 identity = ABSENT
             else:
                 raise UnknownTopicOrPartitionError(
-                    f"there is no topic {topic!r}: make it (`kstore topics --create`), or set the "
-                    "option numPartitions, with which the sink makes the topics that are missing",
+                    f"there is no topic {topic!r}: create it (`kstore topics --create`), or set "
+                    "the option numPartitions, with which the sink creates missing topics",
                     path=options.paths[0],
                 )
             if config.message_magic != 2:
@@ -343,7 +343,7 @@ class Stager:
     # --- times ------------------------------------------------------------------------------
 
     def _timestamps(self, batch: Any) -> Any:
-        """Milliseconds of each row; now where it has none, as a producer would say."""
+        """The timestamp of each row in ms; the current time for a row without, as a producer."""
         if "timestamp" not in batch.schema.names:
             return np.full(batch.num_rows, _now(), np.int64)
         column = batch.column("timestamp")
@@ -352,7 +352,7 @@ class Stager:
         return np.ascontiguousarray(times, np.int64)
 
     def _check_times(self, topic: str, target: _Target, times: Any) -> None:
-        """What a leader would say of the times (Kafka's LogValidator)."""
+        """Raise InvalidTimestampError for times that a leader rejects (Kafka's LogValidator)."""
         if not len(times):
             return
         low, high = int(times.min()), int(times.max())
@@ -396,8 +396,8 @@ class Stager:
             if done < len(rows) or stream.buffer.byte_size >= stream.target.batch_size:
                 before = stream.filled
                 stream.seal()
-                self._held += stream.filled - before
-                if stream.filled >= stream.piece:
+                self._waiting_bytes += stream.filled - before
+                if stream.filled >= stream.write_size:
                     self._write(stream)
 
     def _write(self, stream: _Stream) -> None:
@@ -408,36 +408,38 @@ class Stager:
         with memoryview(stream.waiting) as held, held[:size] as data:
             if own is not None:
                 assert self._threads is not None
-                stream.pieces.append(own.write(data, self._threads))
+                stream.ranges.append(own.write(data, self._threads))
             else:
                 if self._fd < 0:
                     self._fd = self._files.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
                 self._files.write(self._fd, data)
-                stream.pieces.append(StagedRange(self.file, self._size, size, crc32(data)))
+                stream.ranges.append(StagedRange(self.file, self._size, size, crc32(data)))
                 self._size += size
-        self._held -= size
+        self._waiting_bytes -= size
         stream.filled = 0
-        if len(self._streams) > _KEPT:
+        if len(self._streams) > _MAX_KEPT_BUFFERS:
             stream.waiting = bytearray()
 
     def _own_file(self, stream: _Stream, size: int) -> _OwnFile | None:
-        """Where a partition's next bytes go that are not its first; None: to the shared file.
+        """The partition's own file for its next bytes; None: they go to the shared file.
 
-        The segment that a file becomes keeps room for the first piece of another one.
+        The first bytes of a partition always go to the shared file. A file leaves room in the
+        segment that it becomes for the first bytes of another file.
         """
-        most = stream.target.config.segment_bytes - stream.piece
+        max_size = stream.target.config.segment_bytes - stream.write_size
         own = stream.own
-        if own is not None and own.size + size > most:
+        if own is not None and own.size + size > max_size:
             stream.own = None
             self._finish_own(own)
             own = None
-        if own is None and stream.pieces and stream.adoptable and stream.piece <= size <= most:
-            if self._alone >= _ALONE:
+        is_large = stream.write_size <= size <= max_size
+        if own is None and stream.ranges and stream.adoptable and is_large:
+            if self._open_own_files >= _MAX_OWN_FILES:
                 return None
             if self._threads is None:
-                self._threads = ThreadPoolExecutor(_SYNCS, "kstore-sync")
+                self._threads = ThreadPoolExecutor(_SYNC_THREADS, "kstore-sync")
             self._own_count += 1
-            self._alone += 1
+            self._open_own_files += 1
             name = f"{self.file}.{self._own_count}"
             stream.own = own = _OwnFile(self._files, self._options.paths[0], name)
         return own
@@ -445,19 +447,19 @@ class Stager:
     def _finish_own(self, own: _OwnFile) -> None:
         assert self._threads is not None
         self._finishing.append(own.finish(self._threads))
-        self._alone -= 1
+        self._open_own_files -= 1
 
     def _write_out(self) -> None:
-        """Write what waits: where that is enough without the small rest, else with it."""
-        for least in (_SMALL, 1):
+        """Write waiting batches; those of partitions with few bytes only if that is not enough."""
+        for min_size in (_MIN_WRITE, 1):
             for stream in self._streams.values():
-                if stream.filled >= least:
+                if stream.filled >= min_size:
                     self._write(stream)
-            if self._held <= _HELD // 2:
+            if self._waiting_bytes <= _MAX_WAITING // 2:
                 return
 
-    def finish(self) -> tuple[StagedPart, ...]:
-        """Seal and write the rest; returns what there is of each partition."""
+    def finish(self) -> tuple[StagedPartition, ...]:
+        """Write and sync the rest; returns the staged batches of each partition."""
         for stream in self._streams.values():
             stream.seal()
             self._write(stream)
@@ -465,15 +467,15 @@ class Stager:
                 self._finish_own(stream.own)
                 stream.own = None
         self._close()
-        for each in self._finishing:
-            each.result()
+        for future in self._finishing:
+            future.result()
         if self._threads is not None:
             self._files.sync_directory(self._options.paths[0])
         return tuple(
-            StagedPart(
+            StagedPartition(
                 stream.topic,
                 stream.partition,
-                tuple(stream.pieces),
+                tuple(stream.ranges),
                 stream.count,
                 stream.target.identity,
                 stream.largest,
@@ -481,7 +483,7 @@ class Stager:
                 stream.target.codec,
             )
             for stream in self._streams.values()
-            if stream.pieces
+            if stream.ranges
         )
 
     def discard(self) -> None:
@@ -518,17 +520,17 @@ def stage(
     run: str | None = None,
     with_checksum: bool = False,
 ) -> Staged:
-    """What runs in a task: stage all batches of an attempt, under names that no other one has."""
+    """The body of a task: stage all batches of an attempt, in files that only it writes."""
     stager = Stager(options, job, f"{task}.{attempt}", with_checksum=with_checksum)
     try:
         for batch in batches:
             stager.add(batch)
-        parts = stager.finish()
+        partitions = stager.finish()
     except BaseException:
         stager.discard()
         raise
     host = socket.gethostname()
-    return Staged(task, attempt, query, stager.file, host, parts, run, stager.checksum)
+    return Staged(task, attempt, query, stager.file, host, partitions, run, stager.checksum)
 
 
 # --- helpers --------------------------------------------------------------------------------
@@ -538,27 +540,27 @@ def _now() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _grouped(numbers: Any, rows: Any) -> Iterable[tuple[int, Any]]:
-    """(partition, its rows in order) for each partition."""
+def _group_by_partition(numbers: Any, rows: Any) -> Iterable[tuple[int, Any]]:
+    """Each partition with its rows in order."""
     first = int(numbers[0])
     if (numbers == first).all():
         yield first, np.arange(len(numbers), dtype=np.int64) if rows is None else rows
         return
     small = numbers.astype(np.uint16) if numbers.max() < 65536 else numbers  # sorts by radix
     order = np.argsort(small, kind="stable")
-    cuts = np.flatnonzero(np.diff(numbers[order])) + 1
-    for part in np.split(order, cuts):
-        yield int(numbers[part[0]]), np.ascontiguousarray(part if rows is None else rows[part])
+    boundaries = np.flatnonzero(np.diff(numbers[order])) + 1
+    for group in np.split(order, boundaries):
+        yield int(numbers[group[0]]), np.ascontiguousarray(group if rows is None else rows[group])
 
 
-def _stick(target: _Target, sizes: Any) -> Any:
-    """Partitions of rows without a key, by their running sizes: another one every batch."""
+def _choose_sticky(target: _Target, sizes: Any) -> Any:
+    """Partitions of rows without a key, by their running sizes: another partition every batch."""
     if target.sticky < 0:
         target.sticky = random.choice(target.partitions)
     steps = (target.filled + sizes) // target.batch_size
     drawn = [target.sticky]
     for _ in range(int(steps[-1])):
-        others = [each for each in target.partitions if each != drawn[-1]]
+        others = [number for number in target.partitions if number != drawn[-1]]
         drawn.append(random.choice(others) if others else drawn[-1])
     target.sticky = drawn[-1]
     target.filled = int((target.filled + sizes[-1]) % target.batch_size)
@@ -566,7 +568,7 @@ def _stick(target: _Target, sizes: Any) -> Any:
 
 
 def _check_keys(topic: str, keys: ArrowBinary | None, rows: Any) -> None:
-    """A compacted topic takes no record without a key (Kafka's LogValidator)."""
+    """Raise InvalidRecordError for a row without a key in a compacted topic, as a leader does."""
     if keys is not None:
         positions, lengths = np.empty(keys.count, np.int64), np.empty(keys.count, np.int32)
         keys.places(positions, lengths)

@@ -1,4 +1,4 @@
-"""The short way to write a DataFrame, and the way round what null headers cost."""
+"""Functions that write a DataFrame, and fill its null headers, which are slow in Spark."""
 
 import json
 import os
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 
 
 def write(frame: "DataFrame", path: Paths, *, topic: str | None = None, **options: object) -> None:
-    """Write a frame's rows as records: all of them show at once, or none.
+    """Write a frame's rows as records: all of them become visible at once, or none.
 
     Parameters
     ----------
     frame
-        Columns ``value`` and, if wanted, ``key``, ``headers``, ``topic``, ``partition`` and
-        ``timestamp``; others are left out. Null headers are filled (:func:`fill_headers`).
+        Column ``value`` and optionally ``key``, ``headers``, ``topic``, ``partition`` and
+        ``timestamp``; others are ignored. Null headers are filled (:func:`fill_headers`).
     path
         A log directory, or several that make one store.
     topic
-        Where all rows go; None: where the column ``topic`` says.
+        The topic of all rows; None: the column ``topic`` names it.
     options
-        Any option of the sink, as in ``compression="zstd"``, ``writeId="import of May"``.
+        Any option of the sink, such as ``compression="zstd"``, ``writeId="import of May"``.
 
-    Raises what Spark raises, with kstore's error in its text. Returns when all is on disk.
+    Raises Spark's exception, with kstore's error in its text. Returns when all records are synced.
     """
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
     given = {name: str(value) for name, value in options.items()}
@@ -37,20 +37,20 @@ def write(frame: "DataFrame", path: Paths, *, topic: str | None = None, **option
     check_names(given, SINK_OPTIONS)
     register(frame.sparkSession)
     writer = fill_headers(frame).write.format("kstore").mode("append").options(**given)
-    places = absolute_paths(paths)
-    if len(places) == 1:
-        writer.save(places[0])
+    log_dirs = absolute_paths(paths)
+    if len(log_dirs) == 1:
+        writer.save(log_dirs[0])
     else:
-        writer.option("paths", json.dumps(list(places))).save()
+        writer.option("paths", json.dumps(list(log_dirs))).save()
 
 
 def fill_headers(frame: "DataFrame") -> "DataFrame":
-    """The frame with empty arrays in place of null headers, which mean the same in a record.
+    """The frame with empty arrays instead of null headers, which mean the same in a record.
 
-    By default Spark adds up the size of an Arrow batch for every row, and goes over all null
-    arrays in it each time: a write with null headers is about ten times slower than one with empty
-    ones (unless ``spark.sql.execution.arrow.maxBytesPerBatch`` is 2147483647; see the guide). For
-    a stream before ``writeStream``, too.
+    By default Spark computes the size of an Arrow batch again for every row, and reads all null
+    arrays of the batch each time: a write with null headers is about ten times slower than one with
+    empty ones (unless ``spark.sql.execution.arrow.maxBytesPerBatch`` is 2147483647; see the guide).
+    Also call it for a stream, before ``writeStream``.
     """
     from pyspark.sql import functions
 

@@ -1,10 +1,11 @@
-"""Whose records a commit publishes, and whether they are published already.
+"""The identity of a write, and whether a commit repeats a write that was published before.
 
 The identity of a stream's micro-batch is its query's id and its number. The identity of a batch
 job with a ``writeId`` is that id, its topics, the number of its rows and a checksum of them that
-does not depend on their order. ``kstore.published.<id>`` keeps what was published last, under the
-``writeId`` or, where a stream has none, under the query's id. What matches it is a repetition and
-is not published again; what differs is refused, so that no rows are left out unnoticed.
+does not depend on their order. The progress file ``kstore.published.<id>`` describes the last
+publication of a ``writeId`` or, for a stream without one, of the query's id. A write that matches
+it is a repetition and is not published again. A write that differs is refused, so that no rows are
+skipped unnoticed.
 """
 
 import json
@@ -12,6 +13,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import Any
 
 from kstore.errors import InvalidConfigError, LogDirOfflineError
@@ -22,14 +24,14 @@ from kstore.store.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whose records these are.
+    """The identity of a write.
 
-    ``name`` is the ``writeId``, or the query's id where a stream has none. ``run`` is the id of
-    the query's run where its function (``foreachBatch``) may write more than once in a micro-batch.
+    ``name`` is the ``writeId``, or the query's id for a stream without one. ``run`` is the id of
+    the query's run if its function (``foreachBatch``) may write more than once in a micro-batch.
     """
 
     name: str
-    query: str | None = None  # None: a batch job, known by its records
+    query: str | None = None  # None: a batch job, identified by its records
     batch: int = 0
     run: str | None = None
     rebind: bool = False  # whether the name may be bound to another query, or to other records
@@ -56,7 +58,7 @@ def of_query(query: str, batch: int) -> Identity:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What was staged: topics with identities, rows and, where asked for, the rows' checksum."""
+    """The content of a write: topics with identities, number of rows, and their checksum if any."""
 
     topics: Mapping[str, str | None]  # None: the topic has none
     rows: int
@@ -65,22 +67,22 @@ class Content:
     def __str__(self) -> str:
         return f"{self.rows} rows for {', '.join(sorted(self.topics)) or 'no topic'}"
 
-    def describe_difference(self, now: "Content") -> str | None:
-        """How what is staged now differs from this; None where it does not."""
-        if self.rows != now.rows or self.topics.keys() != now.topics.keys():
-            return f"this job has {now}"
+    def describe_difference(self, other: "Content") -> str | None:
+        """How another write's content differs from this one's; None if it does not."""
+        if self.rows != other.rows or self.topics.keys() != other.topics.keys():
+            return f"this job has {other}"
         for topic, topic_id in self.topics.items():
-            current = now.topics[topic]
+            current = other.topics[topic]
             if topic_id and current is not None and current != topic_id:
-                return f"{topic} was deleted since" + (" and made again" if current else "")
-        if None not in (self.checksum, now.checksum) and self.checksum != now.checksum:
+                return f"{topic} was deleted since" + (" and recreated" if current else "")
+        if None not in (self.checksum, other.checksum) and self.checksum != other.checksum:
             return "this job's rows are others"
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a progress file says; ``is_bound`` is False for one that an older kstore wrote."""
+    """The content of a progress file; ``is_bound`` is False if an older kstore wrote it."""
 
     directory: str
     document: dict[str, Any]
@@ -93,7 +95,7 @@ class Progress:
     is_bound: bool
 
     def has_unknown_owner(self, identity: Identity) -> bool:
-        """Whether the file does not say whose it is; under a query's id it is that query's."""
+        """Whether the file does not name its owner; a file of a query's id is that query's."""
         return not self.is_bound and identity.query != identity.name
 
     def __str__(self) -> str:
@@ -104,9 +106,9 @@ class Progress:
 def identify_micro_batch(
     options: SinkOptions, messages: Sequence[Staged | None], batch: int
 ) -> Identity | None:
-    """The identity of a stream's micro-batch; None where no task staged anything.
+    """The identity of a stream's micro-batch; None if there are no tasks.
 
-    Raises InvalidConfigError where the tasks do not know the query's id.
+    Raises InvalidConfigError if the tasks do not know the query's id.
     """
     if not messages:
         return None
@@ -114,8 +116,8 @@ def identify_micro_batch(
     if query is None:
         raise InvalidConfigError(
             "no task knows the id of the streaming query (Spark's local property "
-            "sql.streaming.queryId), so that a repetition could not be recognised: nothing was "
-            "published. Write by foreachBatch, with the options writeId, writeBatch and queryId"
+            "sql.streaming.queryId), so a repetition could not be recognized: nothing was "
+            "published. Write in foreachBatch, with the options writeId, writeBatch and queryId"
         )
     return Identity(options.write_id or query, query, batch, None, options.rebind)
 
@@ -123,8 +125,8 @@ def identify_micro_batch(
 def identify_job(options: SinkOptions, messages: Sequence[Staged | None]) -> Identity | None:
     """The identity of a batch job; None without ``writeId``.
 
-    With ``writeBatch`` it is that of a micro-batch, whose query the tasks or the option
-    ``queryId`` name. Raises InvalidConfigError where neither does, or where they differ.
+    With ``writeBatch`` it is the identity of a micro-batch, whose query the tasks or the option
+    ``queryId`` name. Raises InvalidConfigError if neither does, or if they differ.
     """
     if options.write_id is None:
         return None
@@ -134,21 +136,21 @@ def identify_job(options: SinkOptions, messages: Sequence[Staged | None]) -> Ide
     if options.query_id is not None and query not in (None, options.query_id):
         raise InvalidConfigError(
             f"queryId is {options.query_id!r}, but this job runs in the streaming query {query}: "
-            "nothing was published. Leave queryId out"
+            "nothing was published. Omit queryId"
         )
     query = options.query_id or query
     if query is None:
         raise InvalidConfigError(
-            "writeBatch numbers the micro-batches of a streaming query, and no query is known "
-            "here: nothing was published. In foreachBatch set the option queryId to the query's "
-            "id; outside of a stream leave writeBatch out and give each job a writeId of its own"
+            "writeBatch numbers the micro-batches of a streaming query, and the query is unknown: "
+            "nothing was published. In foreachBatch set the option queryId to the query's id; "
+            "outside of a stream omit writeBatch and give each job a writeId of its own"
         )
-    run = next((each.run for each in messages if each is not None and each.run), None)
+    run = next((staged.run for staged in messages if staged is not None and staged.run), None)
     return Identity(options.write_id, query, options.write_batch, run, options.rebind)
 
 
 def _query_of(messages: Sequence[Staged | None]) -> str | None:
-    queries = {each.query for each in messages if each is not None and each.query}
+    queries = {staged.query for staged in messages if staged is not None and staged.query}
     if len(queries) > 1:
         raise InvalidConfigError(
             f"tasks of one job name several streaming queries, {', '.join(sorted(queries))}: "
@@ -158,10 +160,10 @@ def _query_of(messages: Sequence[Staged | None]) -> str | None:
 
 
 def content_of(messages: Sequence[Staged], store: Store, last: Progress | None = None) -> Content:
-    """What was staged, with the identities that its topics have now.
+    """The staged content, with the current identities of its topics.
 
-    That is a topic's id or, where it has none, its creation stamp. One that ``last`` names keeps
-    it where it is the same topic: a broker that is upgraded gives it an id.
+    A topic's identity is its id, or its creation stamp if it has no id. A topic of ``last`` keeps
+    its identity if it is still the same topic: an upgraded broker assigns an id to it.
     """
     identities = store._manager.identities
     earlier = {} if last is None else last.content.topics
@@ -174,22 +176,22 @@ def content_of(messages: Sequence[Staged], store: Store, last: Progress | None =
             before if before and identities.is_same(name, before) else identities.identity_of(name)
         )
 
-    rows = sum(part.count for each in messages for part in each.parts)
-    names = sorted({part.topic for each in messages for part in each.parts if part.count})
+    partitions = [partition for staged in messages for partition in staged.partitions]
+    rows = sum(partition.count for partition in partitions)
+    names = sorted({partition.topic for partition in partitions if partition.count})
     topics = {name: identify(name) for name in names}
-    sums = [each.checksum for each in messages]
-    known = [each for each in sums if each is not None]
-    return Content(topics, rows, sum(known) % (1 << 64) if len(known) == len(sums) else None)
+    sums = [staged.checksum for staged in messages if staged.checksum is not None]
+    return Content(topics, rows, sum(sums) % (1 << 64) if len(sums) == len(messages) else None)
 
 
 # --- progress -------------------------------------------------------------------------------------
 
 
 def find_progress(files: Files, store: Store, identity: Identity) -> Progress | None:
-    """What was published last under an identity's name; None for nothing.
+    """The last publication under an identity's name; None if there is none.
 
-    It is in what was the first directory then: in any, where their order was changed. Raises
-    LogDirOfflineError where a directory that may have it is offline.
+    The file is in the directory that was the store's first one at that time. Raises
+    LogDirOfflineError if a directory that may have it is offline.
     """
     live = store._live
     found = []
@@ -199,15 +201,15 @@ def find_progress(files: Files, store: Store, identity: Identity) -> Progress | 
             found.append(read_progress(files, directory, identity.file))
     if not found and len(live) < len(store.paths):
         raise LogDirOfflineError(
-            "this log directory is offline, and may be the one that tells what was published "
-            "before: nothing was published",
-            path=next(each for each in store.paths if each not in live),
+            "this log directory is offline and may contain the progress file of earlier "
+            "publications: nothing was published",
+            path=next(path for path in store.paths if path not in live),
         )
-    return max(found, key=lambda each: (each.generation, each.batch), default=None)
+    return max(found, key=attrgetter("generation", "batch"), default=None)
 
 
 def read_progress(files: Files, directory: str, name: str) -> Progress:
-    """A progress file; CorruptFileError, NewerFormatError."""
+    """Read a progress file. Raises CorruptFileError, NewerFormatError."""
     path = os.path.join(directory, name)
     document = publish_barrier.parse(files, path)
     try:
@@ -237,14 +239,16 @@ def read_progress(files: Files, directory: str, name: str) -> Progress:
 
 
 def _unbound_content(document: Mapping[str, Any]) -> Content:
-    """What an older kstore wrote down: how many records each partition got."""
-    parts = [(str(each["topic"]), int(each["count"])) for each in document.get("partitions", ())]
-    topics: dict[str, str | None] = {topic: None for topic, count in parts if count}
-    return Content(topics, sum(count for _, count in parts))
+    """The content by an older kstore's file, which has only the number of records by partition."""
+    counts = [
+        (str(entry["topic"]), int(entry["count"])) for entry in document.get("partitions", ())
+    ]
+    topics: dict[str, str | None] = {topic: None for topic, count in counts if count}
+    return Content(topics, sum(count for _, count in counts))
 
 
 def binding(identity: Identity, content: Content, last: Progress | None) -> dict[str, object]:
-    """What a progress file says of an identity beside its name and batch."""
+    """The properties of an identity in a progress file, besides its name and batch."""
     return {
         "query": identity.query,
         "run": identity.run,
@@ -256,16 +260,16 @@ def binding(identity: Identity, content: Content, last: Progress | None) -> dict
 
 
 def bind(files: Files, progress: Progress, identity: Identity, content: Content) -> None:
-    """Write into an older kstore's progress file whose it is."""
+    """Write the owner into a progress file of an older kstore."""
     document = progress.document | binding(identity, content, progress)
     path = identity.path_in(progress.directory)
     files.write_atomically(path, json.dumps(document).encode())
 
 
 def note_run(files: Files, progress: Progress, identity: Identity) -> None:
-    """Write down that this run of the query repeated its last batch: its first write of it.
+    """Save that this run of the query has repeated its last batch.
 
-    A second write of the batch in the same run is then compared with what was published.
+    A second write of the batch in the same run is then compared with the published content.
     """
     document = progress.document | {"run": identity.run}
     path = identity.path_in(progress.directory)
@@ -273,9 +277,9 @@ def note_run(files: Files, progress: Progress, identity: Identity) -> None:
 
 
 def is_repetition(last: Progress, identity: Identity, content: Content) -> bool:
-    """Whether what is staged was published before: then it is not published again.
+    """Whether the content was published before.
 
-    Raises InvalidConfigError where the name is bound to another query or to other records, unless
+    Raises InvalidConfigError if the name is bound to another query or to other records, unless
     ``identity.rebind``.
     """
     reason = _difference(last, identity, content)
@@ -292,7 +296,7 @@ def is_repetition(last: Progress, identity: Identity, content: Content) -> bool:
 
 
 def _difference(last: Progress, identity: Identity, content: Content) -> str | None:
-    """Why progress is not that of an identity, or no such batch may follow; None where it is."""
+    """Why the progress contradicts an identity and its content; None if it does not."""
     if last.has_unknown_owner(identity):
         return _difference_from_unbound(last, identity, content)
     owner = last.query if last.is_bound else identity.name
@@ -309,41 +313,41 @@ def _difference(last: Progress, identity: Identity, content: Content) -> str | N
 
 
 def _difference_of_run(last: Progress, identity: Identity, content: Content) -> str | None:
-    """Why this is another write of the function of ``foreachBatch`` than the published one.
+    """Why this is not the published write of the ``foreachBatch`` function, but another one.
 
-    The same run calls the function once for each micro-batch. Another run may see other rows, but
-    rows for a topic that got none then are those of another write.
+    A run calls the function once for each micro-batch. Another run may see other rows, but rows
+    for a topic that got none before belong to another write.
     """
     if identity.run == last.run:
-        difference, when = last.content.describe_difference(content), "in this run of the query"
+        difference, run = last.content.describe_difference(content), "in this run of the query"
     else:
         added = sorted(content.topics.keys() - last.content.topics.keys())
         difference = f"this write has rows for {', '.join(added)}" if added else None
-        when = "in an earlier run of the query"
+        run = "in an earlier run of the query"
     if difference is None:
         return None
     return (
-        f"it was {last} {when}, and {difference}: each write of a micro-batch takes a writeId of "
+        f"it was {last} {run}, and {difference}: each write of a micro-batch needs a writeId of "
         "its own"
     )
 
 
 def _difference_from_unbound(last: Progress, identity: Identity, content: Content) -> str | None:
-    """The same for a file that does not say whose it is, nor which rows it was.
+    """As ``_difference``, for a file that names neither its owner nor a checksum of its rows.
 
-    A stream's batch of the same number, with as many rows for the same topics, is taken for the
-    same one. Nothing says as much of a batch job.
+    A stream's batch of the same number, with as many rows for the same topics, counts as a
+    repetition. For a batch job this cannot be decided.
     """
     if identity.query is not None and identity.batch > last.batch:
         return None
     if identity.query is not None and identity.batch < last.batch:
-        return f"batch {last.batch} was {last}, by a kstore that did not note the query's id"
+        return f"batch {last.batch} was {last}, by a kstore that did not save the query's id"
     difference = last.content.describe_difference(replace(content, checksum=None))
     if difference is not None:
         return f"it was {last}, and {difference}"
     if identity.query is None:
         return (
-            f"it was {last}, by a kstore that did not note which rows these were, so that whether "
-            "this job's are the same is not known (if they are, they are there already)"
+            f"it was {last}, by a kstore that did not save a checksum of the rows, so it is "
+            "unknown whether this job has the same rows (if so, they are published already)"
         )
     return None

@@ -1,16 +1,16 @@
-"""The data source: what a load reads, how its offsets become tasks, and what a task reads.
+"""The data source: it plans the offsets of a load as tasks, which read them as Arrow batches.
 
-- ``options``: what a load asks for, checked
+- ``options``: parses and checks the options of a load
 - ``schema``: the columns of Spark's Kafka connector
 - ``offsets``: Kafka's JSON for offsets and partitions
-- ``snapshot``: which partitions, from which offset to which, fixed once for each load
-- ``offset_ranges``: offset ranges to pieces of files to tasks
+- ``snapshot``: partitions with start and end offsets, fixed once for each load
+- ``offset_ranges``: splits offset ranges into byte ranges of segments and assigns them to tasks
 - ``batch_plan``: the plan of a batch load
 - ``batch_reader``, ``stream_reader``: the classes that Spark calls
-- ``read_task``: what a task does, batch or streaming
-- ``range_reader``: the columns of an offset range, and the stores that a worker keeps open
+- ``read_task``: the body of a task, batch or streaming
+- ``range_reader``: reads the columns of an offset range, and caches the stores of a worker
 - ``arrow_batches``: columns as Arrow batches in Spark's types
 - ``data_loss``: ``failOnDataLoss``
 - ``metrics``: how far a stream is behind its log
-- ``aggregates``, ``merge_partial_results``: counts and sizes by group, measured in the tasks
+- ``aggregates``, ``merge_partial_results``: counts and sizes by group, computed in the tasks
 """

@@ -1,8 +1,8 @@
-"""Aggregates made where the bytes are: only partial results leave the tasks.
+"""Aggregates that tasks compute from the files, so that only partial results leave a task.
 
-A task of Spark's counts and measures its offsets by a native table of groups and sends one row a
-group; the driver puts the rows of all tasks together, or Spark where there are too many. No
-record becomes a row.
+A Spark task counts and measures its offsets in a native table of groups and sends one row for each
+group. The driver merges the rows of all tasks, or Spark does if there are too many. No record
+becomes a row.
 """
 
 import os
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 TOPIC, PARTITION, WINDOW, KEY = BY = ("topic", "partition", "window", "key")
-# What each is as Spark SQL says it; also how partial results are put together.
+# By name: the equivalent in Spark SQL, its type, and the function that merges partial results.
 MEASURES = {
     "count": ("count(*)", "bigint", "sum"),
     "key_bytes": ("sum(length(key))", "bigint", "sum"),
@@ -50,10 +50,10 @@ DISTINCT = "distinct_keys"
 _EXTENTS = {"min_timestamp", "max_timestamp", "min_offset", "max_offset"}
 _SIZES = {"value_bytes", "null_values", "min_value_size", "max_value_size"}
 _NO_SIZE = 2**31 - 1
-_LAST_MS = (2**63 - 1) // 1000  # of Spark's times
-_MOST_MEMORY = 256 << 20  # of a task's groups: then they are sent, and it begins anew
+_LAST_MS = (2**63 - 1) // 1000  # the largest time of Spark, in milliseconds
+_MAX_MEMORY = 256 << 20  # bytes of a task's groups; beyond it the task sends and clears them
 _ROWS = 1 << 16  # of a batch of partial results
-_MOST_BYTES = 1 << 30  # of a task
+_MAX_TASK_BYTES = 1 << 30
 _WINDOW = "struct<start: timestamp, end: timestamp>"
 _UNITS = {
     "ms": 1, "millisecond": 1, "s": 1000, "sec": 1000, "second": 1000, "m": 60_000,
@@ -77,38 +77,38 @@ def aggregate(
     check: bool = True,
     **options: Any,
 ) -> "DataFrame":
-    """Counts, sizes and extents of records by group, as a DataFrame with one row a group.
+    """Counts, sizes and extents of records by group, as a DataFrame with one row for each group.
 
-    The same as ``read(...).groupBy(...).agg(...)``, and exact as that is, but no record is sent
-    to the JVM: tasks make partial results in native code. It runs now, as one job: the driver
-    puts up to 64 MiB of partial results together, and the frame has its rows in memory. Where
-    there are more (of millions of keys, say), the frame is a query over the tasks, which Spark
-    runs where it is used.
+    The result is that of ``read(...).groupBy(...).agg(...)``, exactly, but no record is sent to
+    the JVM: tasks compute partial results in native code. The call runs one job: the driver merges
+    up to 64 MiB of partial results, and the frame has its rows in memory. With more of them (for
+    millions of keys, say) the frame is a query over the tasks, which Spark runs when the frame is
+    used.
 
     Parameters
     ----------
     path, topics, pattern, partitions, since, until, check, options
-        As :func:`kstore.spark.read` has them.
+        As for :func:`kstore.spark.read`.
     by
         Any of ``"topic"``, ``"partition"``, ``"window"`` and ``"key"``; none: one row for all.
     window
-        How long a window is, where ``by`` has it: ``"10 minutes"``, a timedelta, or milliseconds.
-        Tumbling, from 1970 on (UTC); a column of start and end as ``window()`` of Spark makes it.
+        The length of a window, if ``by`` has it: ``"10 minutes"``, a timedelta, or milliseconds.
+        Windows are tumbling, from 1970 on (UTC); the column has start and end like Spark's
+        ``window()``.
     measures
-        Those that are wanted: all of :data:`MEASURES` without it. ``"distinct_keys"`` in
-        addition, on request: how many keys a group has (null is none), counted exactly, for which
-        the keys of each task's groups travel.
+        The measures to compute; by default all of :data:`MEASURES`. ``"distinct_keys"`` is
+        computed only on request: the exact number of keys of a group (null is no key), for which
+        the tasks send the keys of their groups.
 
-    Sums are 0 where all are null; least and largest are null then. What is counted is fixed now,
-    as by :func:`kstore.spark.read`. Memory of a task: that of reading and, with keys, up to 256
-    MiB of groups (and what one batch adds); a group has 128 bytes, 12 to 24 more, and its key.
+    If all values of a group are null, sums are 0, minimum and maximum are null. The records are
+    fixed by this call, as by :func:`kstore.spark.read`. Memory of a task: that of reading and,
+    with keys, up to 256 MiB of groups and the groups of one batch; a group takes 128 bytes, 12 to
+    24 more, and its key.
 
-    Raises InvalidConfigError for names that are not there, StorageError where an executor does
-    not see the path.
+    Raises InvalidConfigError for unknown names, StorageError if an executor does not see the path.
     """
-    names = (by,) if isinstance(by, str) else tuple(by)
-    wanted = tuple(MEASURES) if measures is None else _tuple(measures)
-    shape = _Shape(names, to_width(window) if window is not None else 0, wanted)
+    width = to_width(window) if window is not None else 0
+    shape = _Shape(_tuple(by), width, tuple(MEASURES) if measures is None else _tuple(measures))
     given = to_options(
         path,
         topics=topics,
@@ -118,8 +118,8 @@ def aggregate(
         until=until,
         **options,
     )
-    source = parse_source({"maxPartitionBytes": str(_MOST_BYTES), **given})
-    from kstore.spark.task_dataframe import frame_of
+    source = parse_source({"maxPartitionBytes": str(_MAX_TASK_BYTES), **given})
+    from kstore.spark.task_dataframe import dataframe_of_tasks
 
     if check:
         check_executors(spark, source.paths)
@@ -127,8 +127,8 @@ def aggregate(
     work = _Work(source, shape)
     batches = merge_partial_results.collect(spark, work, tasks)
     if batches is None:
-        return _whole(frame_of(spark, work, tasks, shape.ddl), shape)
-    return merge_partial_results.to_frame(spark, _merged(batches, shape))
+        return _merge_in_spark(dataframe_of_tasks(spark, work, tasks, shape.ddl), shape)
+    return merge_partial_results.to_frame(spark, _merge_on_driver(batches, shape))
 
 
 def _tuple(names: str | Sequence[str]) -> tuple[str, ...]:
@@ -136,7 +136,7 @@ def _tuple(names: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def to_width(window: timedelta | str | int) -> int:
-    """Milliseconds; InvalidConfigError for what is no length of a window."""
+    """The length of a window in milliseconds; InvalidConfigError if it is none."""
     width = 0
     if isinstance(window, timedelta):
         width = window // timedelta(milliseconds=1)
@@ -156,7 +156,7 @@ def to_width(window: timedelta | str | int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What is grouped by and measured: checked, and as columns of partial results."""
+    """The checked groups and measures, and the columns of the partial results."""
 
     by: tuple[str, ...]
     width: int  # of a window, ms
@@ -166,48 +166,52 @@ class _Shape:
 
     def __post_init__(self) -> None:
         known = (*MEASURES, DISTINCT)
-        for what, names, allowed in (("by", self.by, BY), ("measures", self.measures, known)):
+        for argument, names, allowed in (("by", self.by, BY), ("measures", self.measures, known)):
             for name in names:
                 if name not in allowed:
-                    raise InvalidConfigError(f"{what} has {name!r}; there are {', '.join(allowed)}")
+                    raise InvalidConfigError(
+                        f"{argument} has {name!r}; there are {', '.join(allowed)}"
+                    )
             if len(set(names)) != len(names):
-                raise InvalidConfigError(f"{what} has a name twice: {', '.join(names)}")
+                raise InvalidConfigError(f"{argument} has a name twice: {', '.join(names)}")
         if not self.measures:
             raise InvalidConfigError(f"measures is empty; there are {', '.join(known)}")
         if (WINDOW in self.by) != (self.width > 0):
-            raise InvalidConfigError('by="window" and window="10 minutes" belong together')
+            raise InvalidConfigError('by="window" and window="10 minutes" require each other')
         if DISTINCT in self.measures and KEY in self.by:
-            raise InvalidConfigError(f"{DISTINCT} of a key is one: leave it out, or 'key' in by")
+            raise InvalidConfigError(
+                f"{DISTINCT} of one key is always 1: omit it, or omit 'key' in by"
+            )
         object.__setattr__(self, "partial", tuple(n for n in MEASURES if n in self.measures))
         object.__setattr__(self, "has_keys", KEY in self.by or DISTINCT in self.measures)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Columns that tell a partial result's group."""
+        """The columns that identify the group of a partial result."""
         names = [name for name in (TOPIC, PARTITION, WINDOW) if name in self.by]
         return (*names, KEY) if self.has_keys else tuple(names)
 
     @property
     def ddl(self) -> str:
         kinds = {TOPIC: "string", PARTITION: "int", WINDOW: _WINDOW, KEY: "binary"}
-        parts = [f"{name} {kinds[name]}" for name in self.labels]
-        parts += [f"{name} {MEASURES[name][1]}" for name in self.partial]
-        return ", ".join(parts) or "nothing int"
+        columns = [f"{name} {kinds[name]}" for name in self.labels]
+        columns += [f"{name} {MEASURES[name][1]}" for name in self.partial]
+        return ", ".join(columns) or "nothing int"
 
     @property
     def schema(self) -> Any:
-        """The same as Arrow has it."""
+        """The columns as an Arrow schema."""
         import pyarrow as pa
 
-        when = _kinds()["timestamp"]
+        timestamp = _kinds()["timestamp"]
         kinds = {TOPIC: pa.string(), PARTITION: pa.int32(), KEY: pa.binary()}
-        kinds[WINDOW] = pa.struct([("start", when), ("end", when)])
+        kinds[WINDOW] = pa.struct([("start", timestamp), ("end", timestamp)])
         measures = [(name, _kinds()[MEASURES[name][1]]) for name in self.partial]
         return pa.schema([*((name, kinds[name]) for name in self.labels), *measures])
 
 
 def _kinds() -> dict[str, Any]:
-    """Arrow's types of measures, by Spark's names."""
+    """The Arrow types of the measures, by Spark's names."""
     import pyarrow as pa
 
     return {"bigint": pa.int64(), "int": pa.int32(), "timestamp": pa.timestamp("us", "UTC")}
@@ -216,11 +220,12 @@ def _kinds() -> dict[str, Any]:
 def _plan(
     source: SourceOptions, shape: _Shape, parallelism: int
 ) -> tuple[tuple[OffsetRange, ...], ...]:
-    """With keys as few tasks as there are cores: each sends every key that it meets."""
+    """The tasks; with keys only as many as cores, because each task sends every key it reads."""
     snapshot = take_snapshot(open_store(source.paths), source)
     snapshot.raise_if_missing(source.paths)
-    many = max(parallelism // 2, 1) if shape.has_keys else parallelism
-    return plan_batch(source, snapshot, many).tasks
+    if shape.has_keys:
+        parallelism = max(parallelism // 2, 1)  # a plan has two tasks for each core
+    return plan_batch(source, snapshot, parallelism).tasks
 
 
 # --- in the tasks -----------------------------------------------------------------------------
@@ -228,7 +233,7 @@ def _plan(
 
 @dataclass(frozen=True)
 class _Work:
-    """A task's partial results as Arrow batches."""
+    """The body of a task: the partial results of its offset ranges as Arrow batches."""
 
     source: SourceOptions
     shape: _Shape
@@ -236,31 +241,33 @@ class _Work:
     def __call__(self, ranges: Sequence[OffsetRange]) -> Iterator[Any]:
         shape = self.shape
         tally = _tally(shape)
-        told = {TOPIC, PARTITION}.intersection(shape.by)
-        of: OffsetRange | None = None
-        for each, found in read_ranges(self.source, ranges):
-            if of is not None and any(getattr(each, name) != getattr(of, name) for name in told):
-                yield from to_batches(tally, shape, of)
+        range_labels = {TOPIC, PARTITION}.intersection(shape.by)
+        current: OffsetRange | None = None
+        for following, columns in read_ranges(self.source, ranges):
+            if current is not None and any(
+                getattr(following, name) != getattr(current, name) for name in range_labels
+            ):
+                yield from to_batches(tally, shape, current)
                 tally.clear()
-            of = each
-            keys = found.keys
+            current = following
+            keys = columns.keys
             tally.add(
                 keys.data,
-                found.offsets,
-                found.timestamps,
+                columns.offsets,
+                columns.timestamps,
                 keys.positions,
                 keys.lengths,
-                found.values.lengths,
+                columns.values.lengths,
             )
-            if tally.memory > _MOST_MEMORY:
-                yield from to_batches(tally, shape, of)
+            if tally.memory > _MAX_MEMORY:
+                yield from to_batches(tally, shape, current)
                 tally = _tally(shape)
-        if of is not None:
-            yield from to_batches(tally, shape, of)
+        if current is not None:
+            yield from to_batches(tally, shape, current)
 
 
 def _tally(shape: _Shape) -> Tally:
-    """A table that counts no more than is asked for."""
+    """A table that computes only the requested measures."""
     return Tally(
         os.urandom(16),
         shape.width,
@@ -270,7 +277,7 @@ def _tally(shape: _Shape) -> Tally:
     )
 
 
-def to_batches(tally: Tally, shape: _Shape, of: OffsetRange) -> Iterator[Any]:
+def to_batches(tally: Tally, shape: _Shape, offset_range: OffsetRange) -> Iterator[Any]:
     """A tally's groups as Arrow batches of the shape's labels and measures."""
     import pyarrow as pa
 
@@ -299,9 +306,10 @@ def to_batches(tally: Tally, shape: _Shape, of: OffsetRange) -> Iterator[Any]:
             elif name == WINDOW:
                 columns[name] = _windows(rows["window"], shape.width)
             elif name == TOPIC:
-                columns[name] = pa.repeat(pa.scalar(of.topic, pa.string()), len(rows))
+                columns[name] = pa.repeat(pa.scalar(offset_range.topic, pa.string()), len(rows))
             else:
-                columns[name] = pa.repeat(pa.scalar(of.partition, pa.int32()), len(rows))
+                partition = pa.scalar(offset_range.partition, pa.int32())
+                columns[name] = pa.repeat(partition, len(rows))
         for name in shape.partial:
             values, missing = _measure(rows, name, shape.has_keys)
             columns[name] = pa.array(values, kinds[MEASURES[name][1]], mask=missing)
@@ -311,7 +319,7 @@ def to_batches(tally: Tally, shape: _Shape, of: OffsetRange) -> Iterator[Any]:
 
 
 def _measure(rows: Any, name: str, has_keys: bool) -> tuple[Any, Any]:
-    """A measure of each group, and where there is none (None: nowhere)."""
+    """A measure of each group, and the mask of groups without a value (None: all have one)."""
     if has_keys and name in ("key_bytes", "null_keys", "min_key_size", "max_key_size"):
         lengths, counts = rows["key_lengths"], rows["count"]
         if name == "key_bytes":
@@ -319,7 +327,7 @@ def _measure(rows: Any, name: str, has_keys: bool) -> tuple[Any, Any]:
         if name == "null_keys":
             return np.where(lengths < 0, counts, 0), None
         return lengths.copy(), lengths < 0
-    values = rows[name].copy()  # of one row, too: the tally's memory is used again
+    values = rows[name].copy()  # always: the tally reuses its memory
     if name.endswith("_timestamp"):
         from kstore.spark.source.arrow_batches import microseconds
 
@@ -332,7 +340,7 @@ def _measure(rows: Any, name: str, has_keys: bool) -> tuple[Any, Any]:
 
 
 def _windows(numbers: Any, width: int) -> Any:
-    """Starts and ends, both within what Spark holds; windows beyond it are its first and last."""
+    """Start and end of each window, clipped to the range of Spark's timestamps."""
     import pyarrow as pa
 
     from kstore.spark.source.arrow_batches import microseconds
@@ -348,8 +356,8 @@ def _windows(numbers: Any, width: int) -> Any:
 # --- on the driver ----------------------------------------------------------------------------
 
 
-def _merged(batches: Sequence[Any], shape: _Shape) -> Any:
-    """The result as a table of Arrow's, from the rows of all tasks."""
+def _merge_on_driver(batches: Sequence[Any], shape: _Shape) -> Any:
+    """The result as an Arrow table, merged from the rows of all tasks."""
     distinct = DISTINCT in shape.measures
     table = merge_partial_results.merge(
         batches,
@@ -364,21 +372,21 @@ def _merged(batches: Sequence[Any], shape: _Shape) -> Any:
     return table.select([*shape.by, *shape.measures])
 
 
-def _whole(partial: "DataFrame", shape: _Shape) -> "DataFrame":
-    """Spark's part: rows of all tasks put together."""
+def _merge_in_spark(partial: "DataFrame", shape: _Shape) -> "DataFrame":
+    """The result as a query that merges the rows of all tasks."""
     from pyspark.sql import functions
 
-    def put(name: str) -> "Column":
-        how = MEASURES[name][2]
-        merged: Column = getattr(functions, how)(name)
-        if how == "sum":
-            merged = functions.coalesce(merged, functions.lit(0))
-        return merged.alias(name)
+    def merge(name: str) -> "Column":
+        function = MEASURES[name][2]
+        column: Column = getattr(functions, function)(name)
+        if function == "sum":
+            column = functions.coalesce(column, functions.lit(0))
+        return column.alias(name)
 
-    merged = [put(name) for name in shape.partial]
+    merged = [merge(name) for name in shape.partial]
     groups = [name for name in shape.labels if name in shape.by]
     if DISTINCT in shape.measures:
-        # By key first, so that each is there once; then they are counted.
+        # Group by key first, so that each key has one row; then count the rows.
         if shape.partial:
             partial = partial.groupBy(*shape.labels).agg(*merged)
         else:

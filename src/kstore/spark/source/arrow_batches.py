@@ -1,7 +1,7 @@
-"""Columns of the engine as Arrow batches with the types of Spark's Kafka connector.
+"""Columns of records as Arrow batches with the types of Spark's Kafka connector.
 
-Spark takes exactly its own types: no views, no dictionaries, microseconds. So keys, values and
-headers are copied once, by a kernel, into Arrow's buffers; offsets are handed over as they are.
+Spark accepts only its own types: no views, no dictionaries, microseconds. So a kernel copies keys,
+values and headers once into Arrow buffers; offsets are passed on without a copy.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from kstore._native.format import ragged_bytes
 from kstore.record.columns import Columns, Headers, Ragged
 from kstore.spark.source.schema import HEADERS
 
-MOST_MS = (2**63 - 1) // 1000  # of Spark's times, which are microseconds
+MAX_MS = (2**63 - 1) // 1000  # the largest time of Spark, which counts microseconds
 _HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 _TYPES = {
     "key": pa.binary(),
@@ -28,16 +28,16 @@ _TYPES = {
 
 
 class BatchMaker:
-    """Makes Arrow batches of some of the connector's columns, for one partition of a topic."""
+    """Converts columns to Arrow batches with some of the connector's columns, for a partition."""
 
     def __init__(self, columns: tuple[str, ...], topic: str, partition: int) -> None:
         self.schema = pa.schema([pa.field(name, _TYPES[name]) for name in columns])
         self._topic = topic
         self._partition = partition
-        self._constant: dict[tuple[str, int], Any] = {}  # of as many rows as were needed so far
+        self._constant: dict[tuple[str, int], Any] = {}  # with the largest row count so far
 
     def make(self, columns: Columns) -> Any:
-        """A ``pyarrow.RecordBatch``; it owns its bytes but for the columns' own numbers."""
+        """A ``pyarrow.RecordBatch``; it owns its bytes, but shares the columns' offsets."""
         arrays = [self._array(name, columns) for name in self.schema.names]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
@@ -58,29 +58,29 @@ class BatchMaker:
         return self._repeated(name, number, len(columns))
 
     def _repeated(self, name: str, number: int, count: int) -> Any:
-        """The same value in every row, made once and sliced."""
-        found = self._constant.get((name, number))
-        if found is None or len(found) < count:
+        """The same value in every row: a slice of a cached array."""
+        array = self._constant.get((name, number))
+        if array is None or len(array) < count:
             value = self._topic if name == "topic" else number
-            found = pa.repeat(pa.scalar(value, _TYPES[name]), max(count, 1 << 14))
-            self._constant[name, number] = found
-        return found.slice(0, count)
+            array = pa.repeat(pa.scalar(value, _TYPES[name]), max(count, 1 << 14))
+            self._constant[name, number] = array
+        return array.slice(0, count)
 
 
 def microseconds(timestamps: Any) -> Any:
-    """Milliseconds as Spark counts time, within what it holds."""
+    """Milliseconds as microseconds, clipped to the range of Spark's timestamps."""
     return within_spark(timestamps) * 1000
 
 
 def within_spark(timestamps: Any) -> Any:
-    """Milliseconds; what Spark's range does not hold is its first or last moment."""
-    if len(timestamps) and (int(timestamps.max()) > MOST_MS or int(timestamps.min()) < -MOST_MS):
-        return np.clip(timestamps, -MOST_MS, MOST_MS)
+    """Milliseconds, clipped to the range of Spark's timestamps."""
+    if len(timestamps) and (int(timestamps.max()) > MAX_MS or int(timestamps.min()) < -MAX_MS):
+        return np.clip(timestamps, -MAX_MS, MAX_MS)
     return timestamps
 
 
 def pack(rows: Ragged, kind: Any) -> Any:
-    """Rows as an Arrow array with int32 offsets: the bytes copied, one after another."""
+    """Copy rows into an Arrow array with int32 offsets."""
     count = len(rows)
     offsets = pa.allocate_buffer(4 * (count + 1))
     values = pa.allocate_buffer(ragged_bytes.total_size(rows.lengths))
@@ -104,7 +104,7 @@ def _numbers(kind: Any, values: Any) -> Any:
 
 
 def _headers(headers: Headers) -> Any:
-    """A list of name and value for each row; null for a row without, as the connector has it."""
+    """A list of name and value for each row; null for a row without headers, as the connector."""
     kind, count = _TYPES[HEADERS], len(headers)
     if not headers.counts.any():
         return pa.nulls(count, kind)
@@ -114,7 +114,7 @@ def _headers(headers: Headers) -> Any:
     text = pack(names, pa.string())
     try:
         text.validate(full=True)
-    except pa.ArrowInvalid:  # not UTF-8: as Java decodes it
+    except pa.ArrowInvalid:  # not UTF-8: replaced as Java does
         replaced = [(name or b"").decode("utf-8", "replace") for name in names.to_list()]
         text = pa.array(replaced, pa.string())
     pairs = pa.StructArray.from_arrays([text, pack(values, pa.binary())], fields=list(_HEADER))

@@ -13,7 +13,7 @@ from kstore.spark.source.snapshot import Snapshot
 
 
 class RangesPartition(InputPartition):
-    """What one task reads."""
+    """The offset ranges of one task."""
 
     def __init__(self, ranges: Sequence[OffsetRange]) -> None:
         super().__init__(tuple(ranges))
@@ -21,7 +21,7 @@ class RangesPartition(InputPartition):
 
 
 class KStoreReader(DataSourceReader):
-    """Plans in Spark's planner, reads in its workers; pickled between, so it holds values only."""
+    """Plans in Spark's planner process and reads in its workers; pickled, so only plain values."""
 
     def __init__(
         self,
@@ -40,5 +40,5 @@ class KStoreReader(DataSourceReader):
         return [RangesPartition(task) for task in plan.tasks]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        ranges = getattr(partition, "ranges", ())  # of an empty plan Spark makes a partition
+        ranges = getattr(partition, "ranges", ())  # without tasks Spark passes its own partition
         return run_task(self._options, self._columns, ranges)

@@ -1,4 +1,4 @@
-"""``failOnDataLoss``: what happens where records that a query wants are gone."""
+"""``failOnDataLoss``: an error or a warning for requested records that are lost."""
 
 import logging
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ _LOGGER = logging.getLogger("kstore")
 
 @dataclass(frozen=True, slots=True, order=True)
 class LostOffsets:
-    """Offsets [start, stop) of a partition that are wanted and gone."""
+    """Requested offsets [start, stop) of a partition that are lost."""
 
     topic: str
     partition: int
@@ -19,14 +19,14 @@ class LostOffsets:
 
 
 def report_data_loss(lost: KStoreError | None, fail: bool) -> None:
-    """Raise ``lost`` with the advice how to continue, or log it if the query continues anyway.
+    """Raise ``lost``, with the advice to set the option, or log it if the query continues.
 
-    ``lost`` names what is gone, not the option: a warning does not advise to set what is set.
-    Does nothing for None.
+    The text of ``lost`` does not mention the option, so that the warning does not advise to set
+    what is set already. Does nothing for None.
     """
     if lost is None:
         return
     if fail:
-        lost.reason += "; set failOnDataLoss to false to go on with what is there"
+        lost.reason += "; set failOnDataLoss to false to continue with the existing records"
         raise lost.at()
-    _LOGGER.warning("records are lost to this query, as failOnDataLoss is false: %s", lost)
+    _LOGGER.warning("the query skips lost records, because failOnDataLoss is false: %s", lost)

@@ -1,9 +1,9 @@
-"""From offsets to tasks: which bytes of which files, cut at batches, each task about one size.
+"""Plans tasks for offset ranges: byte ranges of segments, split at batches, about equal in size.
 
-The truth of a plan are offsets. Where their bytes stand (file, inode, position) is a hint that a
-task confirms before it trusts it: between planning and reading a compaction may have put another
-file in a segment's place, or retention removed it. Only headers and single index entries are
-read here, so that a log of ten thousand segments is planned in the time of its listing.
+A plan is exact in offsets only. The bytes (file, inode, position) are a hint that a task checks
+before it reads them: between planning and reading, a compaction may have replaced a segment's
+file, or retention may have removed it. Planning reads only batch headers and single index entries,
+so that it takes about as long as listing the segments, even for ten thousand of them.
 """
 
 import heapq
@@ -32,21 +32,21 @@ from kstore.partition_files import (
 )
 from kstore.spark.source.options import MAX_TASKS
 
-# Of a batch: offset, size, epoch, magic and CRC, which tell it from any other.
+# The beginning of a batch: offset, size, epoch, magic and CRC, which identify it.
 HEAD_SIZE = batch_fields.V2_CRC_START
 _V2_HEADER = batch_fields.V2_HEADER_SIZE
-_OPENING = 32 << 10  # what a piece costs beside its bytes, in bytes that are read meanwhile
-_LEAST_TASK = 32 << 20
-_WAVES = 2  # tasks a core, so that a slow one does not keep the others waiting long
+_OPENING = 32 << 10  # the cost of opening a file, in bytes that are read in the same time
+_MIN_TASK_SIZE = 32 << 20
+_WAVES = 2  # tasks for each core, so that the others wait less for a slow one
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """Offsets of one segment, and the bytes where they were when this was planned.
+class SegmentSpan:
+    """Offsets of one segment, and the position of their bytes at the time of planning.
 
-    Without a ``path`` the bytes were not found (damage, or a file that just went): whoever reads
-    it searches. ``head`` is how the batch at ``position`` begins: an inode and a size alone may be
-    another file's, as file systems give a freed inode to the next.
+    Without a ``path`` planning did not find the bytes (corruption, or a file removed meanwhile),
+    and the task searches the log. ``head`` is the beginning of the batch at ``position``: inode and
+    size alone do not identify a file, because file systems reuse a freed inode.
     """
 
     start: int
@@ -65,42 +65,43 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """Offsets [start, stop) of one partition, in pieces that follow one another."""
+    """Offsets [start, stop) of one partition, as consecutive spans of its segments."""
 
     topic: str
     partition: int
     start: int
     stop: int
-    pieces: tuple[Piece, ...]
-    identity: TopicIdentity | None = None  # that a task has to find as well; None: any
-    node: str | None = None  # whose replica it is: the same
+    spans: tuple[SegmentSpan, ...]
+    identity: TopicIdentity | None = None  # of the planned topic, for tasks to check; None: any
+    node: str | None = None  # of the planned replica, for tasks to check; None: any
 
     @property
     def size(self) -> int:
-        return sum(piece.size for piece in self.pieces)
+        return sum(span.size for span in self.spans)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a load reads: tasks, and beside them how much was left out by offsets and times."""
+    """The tasks of a load, and how much of the logs they read."""
 
     tasks: tuple[tuple[OffsetRange, ...], ...]
-    segments: int  # that are read
+    segments: int  # that the tasks read
     all_segments: int
     all_bytes: int
 
     @property
     def size(self) -> int:
-        """Bytes that are read."""
-        return sum(part.size for task in self.tasks for part in task)
+        """The number of bytes that the tasks read."""
+        return sum(planned.size for task in self.tasks for planned in task)
 
     @property
     def offsets(self) -> int:
-        """How many offsets are covered: at least as many as there are records."""
-        return sum(part.stop - part.start for task in self.tasks for part in task)
+        """The number of offsets of the tasks, which is at least that of their records."""
+        return sum(planned.stop - planned.start for task in self.tasks for planned in task)
 
     def __str__(self) -> str:
-        largest = max((sum(part.size for part in task) for task in self.tasks), default=0)
+        sizes = (sum(planned.size for planned in task) for task in self.tasks)
+        largest = max(sizes, default=0)
         return (
             f"{len(self.tasks)} tasks read {self.size:,} of {self.all_bytes:,} bytes "
             f"({self.segments:,} of {self.all_segments:,} segments, {self.offsets:,} offsets); "
@@ -108,9 +109,9 @@ class Plan:
         )
 
 
-def target_size(total: int, parallelism: int, most: int, min_tasks: int) -> int:
-    """Bytes that a task should have: some for each core, none too small to be worth starting."""
-    target = min(max(total // (_WAVES * max(parallelism, 1)), _LEAST_TASK), most)
+def target_size(total: int, parallelism: int, max_bytes: int, min_tasks: int) -> int:
+    """The size of a task: two tasks for each core, but none below 32 MiB unless ``min_tasks``."""
+    target = min(max(total // (_WAVES * max(parallelism, 1)), _MIN_TASK_SIZE), max_bytes)
     if min_tasks:
         target = min(target, -(-total // min_tasks))
     return max(target, 1)
@@ -120,15 +121,16 @@ def plan_ranges(
     logs: Iterable[tuple[Log, int, int]],
     *,
     parallelism: int,
-    most: int,
+    max_bytes: int,
     min_tasks: int = 0,
-    most_offsets: int | None = None,
+    max_offsets: int | None = None,
     identities: Mapping[str, TopicIdentity] | None = None,
     files: Files = DISK,
 ) -> Plan:
-    """Tasks for offsets [start, stop) of each log; where nothing is to be read there are none.
+    """Plan tasks for offsets [start, stop) of each log; an empty range gets no task.
 
-    Raises InvalidConfigError where ``most_offsets`` a task make more tasks than a driver bears.
+    ``max_bytes`` and ``max_offsets`` are limits of a task. Raises InvalidConfigError if
+    ``max_offsets`` results in more tasks than a driver can handle.
     """
     nodes: dict[str, str | None] = {}
     ranges, segments, all_segments, all_bytes = [], 0, 0, 0
@@ -137,25 +139,25 @@ def plan_ranges(
         all_segments += len(views)
         all_bytes += sum(view.size for view in views)
         if start < stop:
-            parts = tuple(_pieces(files, log, start, stop))
-            place = os.path.dirname(log.path)
-            if place not in nodes:
-                nodes[place] = node_of(files, place)
-            whose = (identities or {}).get(log.topic), nodes[place]
-            found = OffsetRange(log.topic, log.partition, start, stop, parts, *whose)
-            segments += len(found.pieces)
-            ranges.append(found)
-    cost = sum(_cost(piece) for each in ranges for piece in each.pieces)
-    target = target_size(cost, parallelism, most, min_tasks)
+            spans = tuple(_spans(files, log, start, stop))
+            directory = os.path.dirname(log.path)
+            if directory not in nodes:
+                nodes[directory] = node_of(files, directory)
+            identity, node = (identities or {}).get(log.topic), nodes[directory]
+            offset_range = OffsetRange(log.topic, log.partition, start, stop, spans, identity, node)
+            segments += len(offset_range.spans)
+            ranges.append(offset_range)
+    cost = sum(_cost(span) for offset_range in ranges for span in offset_range.spans)
+    target = target_size(cost, parallelism, max_bytes, min_tasks)
     tasks = _pack(files, ranges, target)
-    if most_offsets is not None:
-        tasks = _cut_to(files, tasks, most_offsets)
-    tasks = _halve_largest(files, tasks, min_tasks)
+    if max_offsets is not None:
+        tasks = _limit_offsets(files, tasks, max_offsets)
+    tasks = _split_largest(files, tasks, min_tasks)
     return Plan(tuple(tuple(task) for task in tasks), segments, all_segments, all_bytes)
 
 
 def node_of(files: Files, directory: str) -> str | None:
-    """Whose replicas a log directory has, as its ``meta.properties`` says; None: it does not."""
+    """The node and cluster of a log directory, by its ``meta.properties``; None if unknown."""
     try:
         meta = read_meta_properties(files, directory)
     except (CorruptFileError, StorageError):
@@ -165,15 +167,15 @@ def node_of(files: Files, directory: str) -> str | None:
     return f"node {meta.node_id} of cluster {meta.cluster_id}"
 
 
-def _cost(piece: Piece) -> int:
-    return piece.size + _OPENING
+def _cost(span: SegmentSpan) -> int:
+    return span.size + _OPENING
 
 
-# --- where offsets stand ----------------------------------------------------------------------
+# --- positions of offsets ---------------------------------------------------------------------
 
 
-def _pieces(files: Files, log: Log, start: int, stop: int) -> Iterator[Piece]:
-    """The segments that hold the offsets, the first and the last cut to their batches."""
+def _spans(files: Files, log: Log, start: int, stop: int) -> Iterator[SegmentSpan]:
+    """The spans of the segments that contain the offsets, the first and last cut at batches."""
     segments = log.segments
     views = segments.views
     first = max(segments.floor(start), 0)
@@ -184,15 +186,15 @@ def _pieces(files: Files, log: Log, start: int, stop: int) -> Iterator[Piece]:
             continue
         low, high = max(start, view.base_offset), min(stop, view.next_offset)
         try:
-            piece = _piece(files, log, view, low, high)
+            span = _span(files, log, view, low, high)
         except (CorruptRecordError, StorageError, OffsetOutOfRangeError):
-            # Whoever reads it meets what is wrong, and says so or goes on, as told.
-            piece = Piece(low, high, "", 0, 0, 0, view.next_offset)
-        if piece.size or not piece.path:
-            yield piece
+            # The task that reads it meets the same error, and reports or skips it.
+            span = SegmentSpan(low, high, "", 0, 0, 0, view.next_offset)
+        if span.size or not span.path:
+            yield span
 
 
-def _piece(files: Files, log: Log, view: SegmentView, start: int, stop: int) -> Piece:
+def _span(files: Files, log: Log, view: SegmentView, start: int, stop: int) -> SegmentSpan:
     inode, head = _stamp(files, view.path)
     position = 0
     if start > view.base_offset:
@@ -201,14 +203,17 @@ def _piece(files: Files, log: Log, view: SegmentView, start: int, stop: int) -> 
     if stop < view.next_offset:
         end, head_of_end, size = _locate(log, view, stop)
         if head_of_end and _first_offset(head_of_end) < stop:
-            end += size  # the wanted offsets reach into this batch
-    return Piece(
+            end += size  # the range ends within this batch
+    return SegmentSpan(
         start, stop, view.path, inode, position, max(end, position), view.next_offset, head
     )
 
 
 def _locate(log: Log, view: SegmentView, offset: int) -> tuple[int, bytes, int]:
-    """Position, beginning and size of the first batch that reaches offset; else the end."""
+    """Position, head and size of the first batch that reaches the offset, else the segment's end.
+
+    The size is 0 and the head empty at the end.
+    """
     found = log.read(offset, 1)
     if found is None or found.segment.base_offset != view.base_offset:
         return view.size, b"", 0
@@ -217,7 +222,7 @@ def _locate(log: Log, view: SegmentView, offset: int) -> tuple[int, bytes, int]:
 
 
 def _stamp(files: Files, path: str) -> tuple[int, bytes]:
-    """A file's inode, and how its first batch begins."""
+    """A file's inode, and the head of its first batch."""
     fd = files.open(path)
     try:
         return files.stamp(fd)[0], files.pread(fd, HEAD_SIZE, 0)
@@ -226,189 +231,198 @@ def _stamp(files: Files, path: str) -> tuple[int, bytes]:
 
 
 def _first_offset(head: bytes) -> int:
-    """The first offset of a batch as far as its header tells: of a wrapper v0 or v1, none does."""
+    """The first offset of a batch; -1 for messages v0 and v1, whose header does not have it."""
     return batch_fields.base_offset(head) if batch_fields.magic(head) >= 2 else -1
 
 
-# --- cutting ----------------------------------------------------------------------------------
+# --- splitting --------------------------------------------------------------------------------
 
 
-def cut_piece(files: Files, piece: Piece, count: int) -> list[Piece]:
-    """About count parts of about the same size, cut behind batches that the index knows.
+def split_span(files: Files, span: SegmentSpan, count: int) -> list[SegmentSpan]:
+    """Split a span into about ``count`` spans of similar size, after batches with an index entry.
 
-    Fewer where the index has fewer entries, or says what the log does not.
+    The result has fewer spans if the index has fewer entries, or contradicts the log.
     """
-    if count < 2 or not piece.path:
-        return [piece]
-    parts = [piece]
+    if count < 2 or not span.path:
+        return [span]
+    spans = [span]
     try:
-        log_fd = files.open(piece.path)
+        log_fd = files.open(span.path)
         try:
-            index_fd = files.open(_index_path(piece.path))
+            index_fd = files.open(_index_path(span.path))
             try:
                 for n in range(1, count):
-                    wanted = piece.position + piece.size * n // count
-                    at = _entry_position(files, index_fd, wanted)
-                    cut = _cut_behind(files, log_fd, parts[-1], at)
-                    if cut is not None:
-                        parts[-1:] = cut
+                    target = span.position + span.size * n // count
+                    position = _entry_position(files, index_fd, target)
+                    halves = _split_at(files, log_fd, spans[-1], position)
+                    if halves is not None:
+                        spans[-1:] = halves
             finally:
                 files.close(index_fd)
         finally:
             files.close(log_fd)
-    except StorageError:  # gone, or never there: the parts so far are right
+    except StorageError:  # the index is missing: the spans so far are valid
         pass
-    return parts
+    return spans
 
 
 def _index_path(log_path: str) -> str:
-    """The index of a log file, whatever a compaction's swap has put behind its name."""
+    """The index of a log file, which may have the suffix of a compaction's swap."""
     stem, suffix, rest = log_path.rpartition(filenames.LOG)
     return stem + filenames.INDEX + rest if suffix else log_path
 
 
-def _entry_position(files: Files, fd: int, wanted: int) -> int:
-    """Position of the last entry at or below wanted; 0 where there is none.
+def _entry_position(files: Files, fd: int, target: int) -> int:
+    """Position of the last index entry at or below the target; 0 without such an entry.
 
-    An active segment's index may end in zeros that were put there before they were needed.
+    The index of an active segment may end in preallocated zeros.
     """
-    low, high = 0, files.size(fd) // OFFSET_ENTRY_SIZE  # low: entries known to be at or below
+    low, high = 0, files.size(fd) // OFFSET_ENTRY_SIZE  # all entries before low are at or below
     found = 0
     while low < high:
         middle = (low + high) // 2
         entry = files.pread(fd, OFFSET_ENTRY_SIZE, middle * OFFSET_ENTRY_SIZE)
         is_entry = len(entry) == OFFSET_ENTRY_SIZE and any(entry)
         position = offset_entry(entry)[1] if is_entry else 0
-        if not is_entry or position > wanted:
+        if not is_entry or position > target:
             high = middle
         else:
             found, low = position, middle + 1
     return found
 
 
-def _cut_behind(files: Files, fd: int, piece: Piece, at: int) -> list[Piece] | None:
-    """Two parts, the second from behind the batch at a position on; None where none may be."""
-    if not piece.position <= at < piece.end_position:
+def _split_at(files: Files, fd: int, span: SegmentSpan, position: int) -> list[SegmentSpan] | None:
+    """Split a span after the batch at a position; None if the span cannot be split there."""
+    if not span.position <= position < span.end_position:
         return None
-    head = files.pread(fd, _V2_HEADER, at)
+    head = files.pread(fd, _V2_HEADER, position)
     if len(head) < _V2_HEADER:
         return None
-    end, offset = at + batch_fields.frame_size(head), batch_fields.last_offset(head) + 1
-    if not (at < end < piece.end_position and piece.start < offset < piece.stop):
+    end, offset = position + batch_fields.frame_size(head), batch_fields.last_offset(head) + 1
+    if not (position < end < span.end_position and span.start < offset < span.stop):
         return None
     following = files.pread(fd, _V2_HEADER, end)
     if len(following) < _V2_HEADER or batch_fields.last_offset(following) < offset:
         return None
-    if -1 < _first_offset(following) < offset:  # no batch that may stand there
+    if -1 < _first_offset(following) < offset:  # not a batch that may follow
         return None
     return [
-        replace(piece, stop=offset, end_position=end),
-        replace(piece, start=offset, position=end, head=following[:HEAD_SIZE]),
+        replace(span, stop=offset, end_position=end),
+        replace(span, start=offset, position=end, head=following[:HEAD_SIZE]),
     ]
 
 
 def _pack(files: Files, ranges: Sequence[OffsetRange], target: int) -> list[list[OffsetRange]]:
-    """Large pieces cut, small ones put together, of several partitions too."""
+    """Assign spans to tasks of the target size: splits large spans and combines small ones."""
     tasks: list[list[OffsetRange]] = []
     task: list[OffsetRange] = []
     size = 0
-    for each in ranges:
-        for piece in each.pieces:
-            for part in cut_piece(files, piece, -(-piece.size // target)):
-                if task and size + _cost(part) > target + target // 4:
+    for offset_range in ranges:
+        for span in offset_range.spans:
+            for fragment in split_span(files, span, -(-span.size // target)):
+                if task and size + _cost(fragment) > target + target // 4:
                     tasks.append(task)
                     task, size = [], 0
-                _add(task, each, part)
-                size += _cost(part)
+                _add(task, offset_range, fragment)
+                size += _cost(fragment)
     return [*tasks, task] if task else tasks
 
 
-def _add(task: list[OffsetRange], of: OffsetRange, piece: Piece) -> None:
-    """Put a piece at the end of a task, into the range before it where they belong together."""
+def _add(task: list[OffsetRange], offset_range: OffsetRange, span: SegmentSpan) -> None:
+    """Append a span to a task, and to its last range if that is of the same partition."""
     last = task[-1] if task else None
-    if last is not None and (last.topic, last.partition) == (of.topic, of.partition):
-        task[-1] = replace(last, stop=piece.stop, pieces=(*last.pieces, piece))
+    partition = offset_range.topic, offset_range.partition
+    if last is not None and (last.topic, last.partition) == partition:
+        task[-1] = replace(last, stop=span.stop, spans=(*last.spans, span))
     else:
-        task.append(replace(of, start=piece.start, stop=piece.stop, pieces=(piece,)))
+        task.append(replace(offset_range, start=span.start, stop=span.stop, spans=(span,)))
 
 
 def _offsets_in(task: Sequence[OffsetRange]) -> int:
-    return sum(part.stop - part.start for part in task)
+    return sum(offset_range.stop - offset_range.start for offset_range in task)
 
 
-def _cut_to(files: Files, tasks: Sequence[list[OffsetRange]], most: int) -> list[list[OffsetRange]]:
-    """The same, each task with at most so many offsets."""
-    wanted = sum(-(-_offsets_in(task) // most) for task in tasks)
-    if wanted > MAX_TASKS:
-        raise InvalidConfigError(
-            f"maxRecordsPerPartition of {most} makes {wanted:,} tasks, and a query has at most "
-            f"{MAX_TASKS:,}: raise it, or read fewer offsets at a time"
-        )
-    done: list[list[OffsetRange]] = []
-    left = list(reversed(tasks))
-    while left:
-        task = left.pop()
-        halves = _halves(files, task) if _offsets_in(task) > most else None
-        if halves is None:
-            done.append(task)
-        else:
-            left += reversed(halves)
-    return done
-
-
-def _halve_largest(
-    files: Files, tasks: Sequence[list[OffsetRange]], least: int
+def _limit_offsets(
+    files: Files, tasks: Sequence[list[OffsetRange]], limit: int
 ) -> list[list[OffsetRange]]:
-    """The same in order, the largest cut in two until there are enough, or no offsets to part."""
-    found = list(tasks)
-    following = list(range(1, len(found) + 1))  # by index; the last one's is never followed
-    heap = [(*_rank(task), n) for n, task in enumerate(found)] if len(found) < least else []
+    """Split tasks until each has at most ``limit`` offsets."""
+    count = sum(-(-_offsets_in(task) // limit) for task in tasks)
+    if count > MAX_TASKS:
+        raise InvalidConfigError(
+            f"maxRecordsPerPartition of {limit} results in {count:,} tasks, and a query has at "
+            f"most {MAX_TASKS:,}: raise it, or read fewer offsets at a time"
+        )
+    within_limit: list[list[OffsetRange]] = []
+    remaining = list(reversed(tasks))
+    while remaining:
+        task = remaining.pop()
+        halves = _halves(files, task) if _offsets_in(task) > limit else None
+        if halves is None:
+            within_limit.append(task)
+        else:
+            remaining += reversed(halves)
+    return within_limit
+
+
+def _split_largest(
+    files: Files, tasks: Sequence[list[OffsetRange]], min_tasks: int
+) -> list[list[OffsetRange]]:
+    """Split the largest task repeatedly until there are ``min_tasks``; keeps the order of offsets.
+
+    Ends early if no task can be split.
+    """
+    split = list(tasks)
+    if len(split) >= min_tasks:
+        return split
+    following = list(range(1, len(split) + 1))  # by index, the index of the next task in order
+    heap = [(*_rank(task), index) for index, task in enumerate(split)]
     heapq.heapify(heap)
-    while heap and len(found) < least:
-        n = heapq.heappop(heap)[-1]
-        halves = _halves(files, found[n])
+    while heap and len(split) < min_tasks:
+        index = heapq.heappop(heap)[-1]
+        halves = _halves(files, split[index])
         if halves is None:
             continue
-        found[n], new = halves[0], len(found)
-        found.append(halves[1])
-        following.append(following[n])
-        following[n] = new
-        for each in (n, new):
-            heapq.heappush(heap, (*_rank(found[each]), each))
-    return [found[n] for n in _row(following)] if found else []
+        split[index], number = halves[0], len(split)
+        split.append(halves[1])
+        following.append(following[index])
+        following[index] = number
+        for changed in (index, number):
+            heapq.heappush(heap, (*_rank(split[changed]), changed))
+    return [split[index] for index in _in_order(following)] if split else []
 
 
-def _row(following: Sequence[int]) -> Iterator[int]:
-    """Indexes in the order in which they follow one another, from the first."""
-    n = 0
+def _in_order(following: Sequence[int]) -> Iterator[int]:
+    """The indexes 0, following[0], following[following[0]] and so on."""
+    index = 0
     for _ in following:
-        yield n
-        n = following[n]
+        yield index
+        index = following[index]
 
 
 def _rank(task: Sequence[OffsetRange]) -> tuple[int, int]:
-    """Less for larger ones."""
-    return -sum(part.size for part in task), -_offsets_in(task)
+    """A sort key: the largest task is first."""
+    return -sum(offset_range.size for offset_range in task), -_offsets_in(task)
 
 
 def _halves(files: Files, task: list[OffsetRange]) -> list[list[OffsetRange]] | None:
-    pieces: list[tuple[OffsetRange, Piece]] = [
-        (each, piece) for each in task for piece in each.pieces
+    """Split a task into two of similar size; None for a task of one offset."""
+    spans: list[tuple[OffsetRange, SegmentSpan]] = [
+        (offset_range, span) for offset_range in task for span in offset_range.spans
     ]
-    if len(pieces) == 1:
-        of, piece = pieces[0]
-        parts = cut_piece(files, piece, 2)
-        if len(parts) == 1:  # within a batch: both tasks read it, each keeps its offsets
-            middle = (piece.start + piece.stop) // 2
-            if middle == piece.start:
+    if len(spans) == 1:
+        offset_range, span = spans[0]
+        fragments = split_span(files, span, 2)
+        if len(fragments) == 1:  # a single batch: both tasks read it, and each keeps its offsets
+            middle = (span.start + span.stop) // 2
+            if middle == span.start:
                 return None
-            parts = [replace(piece, stop=middle), replace(piece, start=middle)]
-        pieces = [(of, part) for part in parts]
-    half = sum(_cost(piece) for _, piece in pieces) / 2
-    found: list[list[OffsetRange]] = [[], []]
+            fragments = [replace(span, stop=middle), replace(span, start=middle)]
+        spans = [(offset_range, fragment) for fragment in fragments]
+    half = sum(_cost(span) for _, span in spans) / 2
+    halves: list[list[OffsetRange]] = [[], []]
     size = 0.0
-    for n, (of, piece) in enumerate(pieces):
-        second = n > 0 and (size + _cost(piece) / 2 > half or n == len(pieces) - 1)
-        _add(found[1 if second or found[1] else 0], of, piece)
-        size += _cost(piece)
-    return found
+    for index, (offset_range, span) in enumerate(spans):
+        is_second = index > 0 and (size + _cost(span) / 2 > half or index == len(spans) - 1)
+        _add(halves[1 if is_second or halves[1] else 0], offset_range, span)
+        size += _cost(span)
+    return halves

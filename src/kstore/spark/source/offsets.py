@@ -1,10 +1,10 @@
 """Kafka's JSON for offsets and partitions, as Spark's Kafka connector writes it.
 
 ``{"orders": {"0": 23, "1": -1}}`` is an offset for each partition, ``{"orders": [0, 1]}`` is a
-list of partitions. -2 stands for the earliest offset, -1 for the latest. A stream writes down which
-topic its offsets are of as a topic without partitions, ``{"orders@<identity>": {}}``: no topic of
-Kafka's may have such a name, and who knows nothing of it (the connector) reads no offset there. The
-identity is the topic id, or the creation stamp of a topic without an id, or empty for neither.
+list of partitions. -2 is the earliest offset, -1 the latest. A stream saves the identity of a topic
+as a topic without partitions, ``{"orders@<identity>": {}}``: Kafka allows no such topic name, and
+the connector, which does not know it, reads no offset there. The identity is the topic id, or the
+creation stamp of a topic without an id, or empty if the topic has neither.
 """
 
 import json
@@ -28,7 +28,7 @@ def parse_offsets(text: str, option: str) -> Offsets:
 
 
 def from_json(found: Any, option: str) -> Offsets:
-    """As :func:`parse_offsets`, of what was parsed already."""
+    """As :func:`parse_offsets`, for parsed JSON."""
     offsets: Offsets = {}
     if not isinstance(found, Mapping):
         raise _wrong(option, found, _EXAMPLE)
@@ -52,31 +52,31 @@ def to_json(
     offsets: Mapping[TopicPartition, int],
     identities: Mapping[str, TopicIdentity] | None = None,
 ) -> dict[str, dict[str, int]]:
-    """The same the other way round, in one order: Spark compares the texts.
+    """Offsets, with the identities of their topics, as JSON in a fixed order.
 
-    With the identities of those of the topics that have an offset.
+    The order matters because Spark compares the texts.
     """
-    found: dict[str, dict[str, int]] = {}
+    document: dict[str, dict[str, int]] = {}
     for topic, partition in sorted(offsets):
-        found.setdefault(topic, {})[str(partition)] = offsets[topic, partition]
+        document.setdefault(topic, {})[str(partition)] = offsets[topic, partition]
     for topic, identity in sorted((identities or {}).items(), key=itemgetter(0)):
-        if topic in found:
-            found[f"{topic}@{identity.text or ''}"] = {}
-    return found
+        if topic in document:
+            document[f"{topic}@{identity.text or ''}"] = {}
+    return document
 
 
 def identities_from_json(found: Mapping[str, Any]) -> dict[str, str | None]:
-    """The identities beside offsets, by topic: None for a topic that had neither id nor stamp.
+    """The saved identities by topic; None for a topic that had neither id nor stamp.
 
-    Without the topics whose identity was not written down (by the connector, or an older kstore
-    for a topic without an id).
+    Omits topics whose identity was not saved (by the connector, or by an older kstore for a topic
+    without an id).
     """
     names = [name.partition("@") for name in found]
     return {topic: identity or None for topic, separator, identity in names if separator}
 
 
 def parse_partitions(text: str, option: str) -> tuple[TopicPartition, ...]:
-    """Partitions by topic."""
+    """The partitions of a JSON list by topic; InvalidConfigError names the option."""
     example = '{"orders": [0, 1]}'
     found = _load(text, option, example)
     if not isinstance(found, dict) or not found:
@@ -93,7 +93,7 @@ def parse_partitions(text: str, option: str) -> tuple[TopicPartition, ...]:
 
 
 def format_names(partitions: Iterable[TopicPartition]) -> str:
-    """``orders-0, orders-1`` for messages; the first few of many."""
+    """``orders-0, orders-1`` for messages; at most eight names."""
     names = [f"{topic}-{partition}" for topic, partition in sorted(partitions)]
     return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 

@@ -1,8 +1,8 @@
-"""Options of the source, as text from Spark, checked: those of Spark's Kafka connector and ours.
+"""Parses and checks the options of the source: those of Spark's Kafka connector and kstore's own.
 
-Spark hands over names in lower case and values as text. A name that is no option is refused
-with what may have been meant; options for a broker's clients (``kafka.*``) mean nothing to files
-and are ignored with one warning, but for ``kafka.isolation.level``.
+Spark passes names in lower case and values as text. For an unknown name the error suggests a
+similar one. Options for the clients of a broker (``kafka.*``), except ``kafka.isolation.level``,
+have no meaning for files and are ignored with one warning.
 """
 
 import json
@@ -28,7 +28,7 @@ from kstore.spark.source.schema import select_columns
 
 _LOGGER = logging.getLogger("kstore")
 
-# As users write them; Spark's are compared without case.
+# In the spelling of the documentation; names from Spark are compared without case.
 SELECTIONS = ("subscribe", "subscribePattern", "assign")
 SOURCE_OPTIONS = (
     *SELECTIONS, "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp",
@@ -48,7 +48,7 @@ _ISOLATION = "kafka.isolation.level"
 
 FAILFAST, PERMISSIVE, DROPMALFORMED = MODES = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
 MAX_PARTITION_BYTES = 512 << 20
-MAX_TASKS = 100_000  # of a query, that a driver bears: each is an object of Python's and of Java's
+MAX_TASKS = 100_000  # of a query: each is an object in Python and in the driver's JVM
 _INT64_MAX = 2**63 - 1
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SIZES = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30,
@@ -57,29 +57,29 @@ _SIZES = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 2
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Where reading begins or ends: offsets, or times, for all partitions or for each.
+    """The offsets or times at which reading begins or ends.
 
-    ``offsets`` has -2 for the earliest and -1 for the latest; ``whole`` is for partitions that
-    are not in it, None where all of them have to be.
+    ``common`` is the value for all partitions. If it is None, ``offsets`` has a value for each
+    partition. An offset of -2 is the earliest, -1 the latest.
     """
 
     offsets: Offsets
-    whole: int | None = None
+    common: int | None = None
     is_time: bool = False
     option: str = ""
 
-    def value_of(self, place: TopicPartition) -> int:
-        """The offset or time for a partition; KeyError if the bound does not name it."""
-        return self.offsets[place] if self.whole is None else self.whole
+    def value_of(self, tp: TopicPartition) -> int:
+        """The offset or time for a partition; KeyError if the bound has none."""
+        return self.offsets[tp] if self.common is None else self.common
 
-    def is_earliest(self, place: TopicPartition) -> bool:
-        """Whether it names the earliest offset of a partition, not a number or a time."""
-        return not self.is_time and self.value_of(place) == EARLIEST
+    def is_earliest(self, tp: TopicPartition) -> bool:
+        """Whether it is the earliest offset of a partition, not a number or a time."""
+        return not self.is_time and self.value_of(tp) == EARLIEST
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What a load asks for."""
+    """The parsed options of a load."""
 
     paths: tuple[str, ...]
     topics: tuple[str, ...]  # by subscribe
@@ -106,7 +106,7 @@ class SourceOptions:
 
 
 def parse_paths(options: Mapping[str, str]) -> tuple[str, ...]:
-    """The log directories of a ``load`` or ``save``; InvalidConfigError where there are none."""
+    """The log directories of a ``load`` or ``save``; InvalidConfigError without any."""
     paths: tuple[str, ...] = ()
     if "path" in options:
         paths = (options["path"],)
@@ -119,53 +119,53 @@ def parse_paths(options: Mapping[str, str]) -> tuple[str, ...]:
         )
     if any("\0" in path for path in paths):
         raise InvalidConfigError(f"no path has a NUL: {', '.join(map(repr, paths))[:200]}")
-    # Absolute here, in the driver's directory: an executor works in another one.
+    # Made absolute in the driver, because an executor has another working directory.
     return tuple(os.path.abspath(path.removeprefix("file://")) for path in paths)
 
 
 def _listed_paths(text: str) -> tuple[str, ...]:
-    """What Spark makes of ``load([...])``."""
+    """The paths of ``load([...])``, which Spark passes as JSON."""
     try:
-        found = json.loads(text)
+        parsed = json.loads(text)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        parsed = None
+    if not isinstance(parsed, list) or not all(isinstance(path, str) for path in parsed):
         raise InvalidConfigError(
             'paths takes a JSON list of log directories, as ["/data1", "/data2"], not '
             f"{text[:200]!r}; one directory alone is path"
         )
-    return tuple(found)
+    return tuple(parsed)
 
 
 def check_names(options: Mapping[str, str], known: tuple[str, ...]) -> None:
-    """Refuse what is no option, and tell once what is ignored."""
+    """Raise InvalidConfigError for an unknown option, and warn about ignored ones."""
     names = {name.lower(): name for name in (*known, *SPARKS_OWN)}
     ignored = {name.lower() for name in BROKERS_ONLY}
-    passed_over = []
+    ignored_given = []
     for name in options:
         lower = name.lower()
         if lower in ignored or (lower.startswith(_PREFIX) and lower != _ISOLATION):
-            passed_over.append(name)
+            ignored_given.append(name)
         elif lower not in names and lower != _ISOLATION:
             close = get_close_matches(lower, names, 1, 0.6)
             advice = f"is {names[close[0]]!r} meant?" if close else f"there are {', '.join(known)}"
             raise InvalidConfigError(f"{name!r} is no option of kstore; {advice}")
-    if passed_over:
+    if ignored_given:
         _LOGGER.warning(
-            "ignored, as they are for a broker's clients and here are only files: %s",
-            ", ".join(sorted(passed_over)),
+            "ignored options, which are for clients of a broker: %s",
+            ", ".join(sorted(ignored_given)),
         )
 
 
 def parse_source(options: Mapping[str, str], *, streaming: bool = False) -> SourceOptions:
-    """Everything a load asks for; InvalidConfigError says what is wrong and what to write."""
+    """Parse the options of a load; InvalidConfigError says what to write instead."""
     given = {name.lower(): value for name, value in options.items()}
     topics, pattern, partitions = _selection(given)
     isolation = given.get("isolation", given.get(_ISOLATION, UNCOMMITTED))
     check_isolation(isolation)
     strategy = _choice(given, "startingOffsetsByTimestampStrategy", ("error", "latest"), "error")
-    max_offsets = _whole(given, "maxOffsetsPerTrigger", None, 1)
-    min_offsets = _whole(given, "minOffsetsPerTrigger", None, 1)
+    max_offsets = _integer(given, "maxOffsetsPerTrigger", None, 1)
+    min_offsets = _integer(given, "minOffsetsPerTrigger", None, 1)
     if max_offsets is not None and min_offsets is not None and min_offsets > max_offsets:
         raise InvalidConfigError(
             f"minOffsetsPerTrigger, {min_offsets}, is above maxOffsetsPerTrigger, {max_offsets}"
@@ -174,7 +174,7 @@ def parse_source(options: Mapping[str, str], *, streaming: bool = False) -> Sour
     if mode == FAILFAST and "badrecordspath" in given:
         raise InvalidConfigError(
             "badRecordsPath has no effect with mode=FAILFAST (the default), where the first "
-            "damaged batch ends the query: set mode to PERMISSIVE, or leave badRecordsPath out"
+            "corrupt batch ends the query: set mode to PERMISSIVE, or omit badRecordsPath"
         )
     if streaming:
         for name in ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"):
@@ -189,8 +189,8 @@ def parse_source(options: Mapping[str, str], *, streaming: bool = False) -> Sour
         ending=_bound(given, "ending", LATEST, streaming),
         error_if_no_offset=strategy == "error",
         columns=select_columns(given.get("columns"), _flag(given, "includeHeaders", False)),
-        min_partitions=_whole(given, "minPartitions", 0, 1, MAX_TASKS) or 0,
-        max_records=_whole(given, "maxRecordsPerPartition", None, 1),
+        min_partitions=_integer(given, "minPartitions", 0, 1, MAX_TASKS) or 0,
+        max_records=_integer(given, "maxRecordsPerPartition", None, 1),
         max_partition_bytes=_size(given, "maxPartitionBytes", MAX_PARTITION_BYTES),
         max_offsets=max_offsets,
         min_offsets=min_offsets,
@@ -208,8 +208,8 @@ def _selection(
     chosen = [name for name in SELECTIONS if name.lower() in given]
     if len(chosen) != 1:
         raise InvalidConfigError(
-            f"give one of {', '.join(SELECTIONS)}"
-            + (f"; here are {' and '.join(chosen)}" if chosen else ": which topics to read")
+            f"set one of {', '.join(SELECTIONS)}"
+            + (f", not {' and '.join(chosen)}" if chosen else " to select topics")
         )
     text = given[chosen[0].lower()]
     if chosen[0] == "assign":
@@ -227,16 +227,18 @@ def _selection(
 
 
 def _bound(given: Mapping[str, str], side: str, default: int, streaming: bool) -> Bound:
-    """The connector's order: one time for all, times of partitions, offsets."""
-    single, each, plain = f"{side}Timestamp", f"{side}OffsetsByTimestamp", f"{side}Offsets"
-    if single.lower() in given:
-        return Bound({}, _whole(given, single, None, 0), True, single)
-    if each.lower() in given:
-        times = parse_offsets(given[each.lower()], each)
-        if any(when < 0 for when in times.values()):
-            raise InvalidConfigError(f"{each} takes milliseconds since 1970, none below 0")
-        return Bound(times, None, True, each)
-    text = given.get(plain.lower(), "").strip()
+    """The starting or ending bound. As in the connector, a time for all partitions takes precedence
+    over times by partition, and those over offsets."""
+    for_all, by_partition = f"{side}Timestamp", f"{side}OffsetsByTimestamp"
+    by_offset = f"{side}Offsets"
+    if for_all.lower() in given:
+        return Bound({}, _integer(given, for_all, None, 0), True, for_all)
+    if by_partition.lower() in given:
+        times = parse_offsets(given[by_partition.lower()], by_partition)
+        if any(time < 0 for time in times.values()):
+            raise InvalidConfigError(f"{by_partition} takes milliseconds since 1970, not below 0")
+        return Bound(times, None, True, by_partition)
+    text = given.get(by_offset.lower(), "").strip()
     names = {"earliest": EARLIEST, "latest": LATEST}
     excluded = None if streaming else LATEST if side == "starting" else EARLIEST
     if not text.startswith("{"):
@@ -244,22 +246,22 @@ def _bound(given: Mapping[str, str], side: str, default: int, streaming: bool) -
         if offset is None or offset == excluded:
             allowed = [f"'{name}'" for name, value in names.items() if value != excluded]
             raise InvalidConfigError(
-                f"{plain} is {' or '.join(allowed)} or JSON such as "
+                f"{by_offset} is {' or '.join(allowed)} or JSON such as "
                 f'{{"orders": {{"0": 23}}}}, not {text!r}'
             )
-        return Bound({}, offset, False, plain)
-    offsets = parse_offsets(text, plain)
+        return Bound({}, offset, False, by_offset)
+    offsets = parse_offsets(text, by_offset)
     for (topic, partition), offset in offsets.items():
         if offset == excluded:
             raise InvalidConfigError(
-                f"{plain} of a batch query: {offset} for {topic}-{partition} "
+                f"{by_offset} of a batch query: {offset} for {topic}-{partition} "
                 + ("(latest) leaves nothing to read" if offset == LATEST else "(earliest) is empty")
             )
-    return Bound(offsets, None, False, plain)
+    return Bound(offsets, None, False, by_offset)
 
 
-def _whole(
-    given: Mapping[str, str], name: str, default: int | None, least: int, most: int = _INT64_MAX
+def _integer(
+    given: Mapping[str, str], name: str, default: int | None, low: int, high: int = _INT64_MAX
 ) -> int | None:
     text = given.get(name.lower())
     if text is None:
@@ -267,9 +269,9 @@ def _whole(
     try:
         value = int(text)
     except ValueError:
-        value = least - 1
-    if not least <= value <= most:
-        limits = f"of at least {least}" if most == _INT64_MAX else f"from {least} to {most}"
+        value = low - 1
+    if not low <= value <= high:
+        limits = f"of at least {low}" if high == _INT64_MAX else f"from {low} to {high}"
         raise InvalidConfigError(f"{name} is a whole number {limits}, not {text[:80]!r}")
     return value
 
@@ -280,9 +282,9 @@ def _flag(given: Mapping[str, str], name: str, default: bool) -> bool:
 
 def _choice(given: Mapping[str, str], name: str, allowed: tuple[str, ...], default: str) -> str:
     text = given.get(name.lower(), default)
-    for each in allowed:
-        if each.lower() == text.strip().lower():
-            return each
+    for choice in allowed:
+        if choice.lower() == text.strip().lower():
+            return choice
     raise InvalidConfigError(f"{name} is one of {', '.join(allowed)}, not {text!r}")
 
 

@@ -1,10 +1,10 @@
-"""The task's side: the columns of an offset range, straight from the planned bytes of its files.
+"""Reads offset ranges as columns in a task, from the planned byte ranges of the segments.
 
-A piece whose file and first batch are still what planning saw is read from there, in buffers of
-about a megabyte that are used again and again: nothing is mapped, so that a file which its owner
-cuts, or which another machine serves, is an error at worst. Whatever is not as planned (replaced
-by a compaction, removed, cut, damaged) is left to the engine's own reader from that offset on,
-which finds the records where they are now, or says what is wrong and where.
+If the file and the first batch of a span are the planned ones, the span is read into a reused
+buffer of about a megabyte. Files are not mapped: reading a file that another process truncates, or
+that another machine serves, fails with an error instead of a SIGBUS. If a span is not as planned
+(replaced by a compaction, removed, truncated, corrupt), the log's own reader continues at that
+offset: it finds the records at their current position, or reports the corruption.
 """
 
 import gc
@@ -31,7 +31,6 @@ from kstore.partition_files import (
     AbortedRanges,
     Files,
     Outcomes,
-    TopicIdentity,
     batch_fields,
     check_isolation,
     filenames,
@@ -39,21 +38,21 @@ from kstore.partition_files import (
 )
 from kstore.record.columns import Columns, ColumnScan
 from kstore.spark.source.data_loss import LostOffsets, report_data_loss
-from kstore.spark.source.offset_ranges import HEAD_SIZE, OffsetRange, Piece, node_of
+from kstore.spark.source.offset_ranges import HEAD_SIZE, OffsetRange, SegmentSpan, node_of
 from kstore.store.store import Store
 
 _LOGGER = logging.getLogger("kstore")
 
-CHUNK = 1 << 20  # bytes read at a time: they are still in a core's cache when they are decoded
-_ROWS = 1 << 14  # of one run of columns
+CHUNK = 1 << 20  # bytes read at a time: decoding finds them in the CPU's cache
+_ROWS = 1 << 14  # of the columns that are returned at a time
 _LARGEST_BATCH = (1 << 31) + 11
 _UNMAPPED = StoreConfig(background=False, max_mapped_segments=0)
-_STORES = 4  # kept open by a worker, which Spark uses for one task after another
+_STORES = 4  # that a worker process keeps open between its tasks
 
 
 @dataclass(slots=True)
 class Damage:
-    """A batch that was left out."""
+    """A corrupt batch that was skipped."""
 
     topic: str
     partition: int
@@ -68,9 +67,9 @@ class Damage:
 class RangeReader:
     """Reads offset ranges of a store as columns.
 
-    ``found`` takes what was left out as damaged, where ``skip_damage`` says to go on, ``lost`` the
-    offsets that were gone where ``fail_on_data_loss`` is false. One thread at a time. Memory: the
-    buffer, and the decompressed bytes of about 8 MiB or one batch.
+    ``found`` collects the corrupt batches that ``skip_damage`` lets it skip, ``lost`` the lost
+    offsets that it skips if ``fail_on_data_loss`` is false. One thread at a time. Memory: the
+    buffer, and about 8 MiB or one batch of decompressed bytes.
     """
 
     paths: tuple[str, ...]
@@ -81,211 +80,231 @@ class RangeReader:
     found: list[Damage] = field(default_factory=list)
     lost: list[LostOffsets] = field(default_factory=list)
     _buffer: bytearray = field(default_factory=bytearray)
-    _confirmed: OffsetRange | None = None  # its directory was looked at
+    _confirmed: OffsetRange | None = None  # the last range whose directory was checked
 
     def read(self, ranges: Sequence[OffsetRange]) -> Iterator[tuple[OffsetRange, Columns]]:
-        """The columns of each range in order; control records never show.
+        """The columns of each range in order, without control records.
 
-        Columns are good until the next are asked for: the buffer behind them is used again.
+        Columns are valid until the next ones are requested, because they share a buffer.
         """
-        keep_imports_out_of_collections()
+        freeze_imports()
         check_visible(self.files, self.paths)
-        for each in ranges:
-            for piece in each.pieces:
-                for columns in self._read_piece(each, piece):
+        for planned in ranges:
+            for span in planned.spans:
+                for columns in self._read_span(planned, span):
                     if len(columns):
-                        yield each, columns
+                        yield planned, columns
 
-    def _read_piece(self, of: OffsetRange, piece: Piece) -> Iterator[Columns]:
-        at = piece.start
-        fd = self._confirm(of, piece)
+    def _read_span(self, planned: OffsetRange, span: SegmentSpan) -> Iterator[Columns]:
+        offset = span.start
+        fd = self._confirm(planned, span)
         if fd is not None:
             try:
-                scan = _PieceScan(self, of, piece, fd)
+                scan = _SpanScan(self, planned, span, fd)
                 yield from scan.run()
-                at = scan.at
+                offset = scan.offset
             finally:
                 self.files.close(fd)
-        if at < piece.stop:
-            yield from self._search(of, at, piece.stop)
+        if offset < span.stop:
+            yield from self._search(planned, offset, span.stop)
 
-    def _confirm(self, of: OffsetRange, piece: Piece) -> int | None:
-        """The file of a piece, opened, if it is the one that was planned; else None."""
-        if not piece.path:
+    def _confirm(self, planned: OffsetRange, span: SegmentSpan) -> int | None:
+        """Open the file of a span if it is the planned one, else return None."""
+        if not span.path:
             return None
         try:
-            fd = self.files.open(piece.path)
+            fd = self.files.open(span.path)
         except StorageError:
             return None
         try:
             inode, _, size = self.files.stamp(fd)
-            same = inode == piece.inode and size >= piece.end_position
-            same = same and self.files.pread(fd, len(piece.head), piece.position) == piece.head
-            # Behind the opening: of a directory that is made again later, this file is the old.
-            if same and (self._confirmed is of or self._is_planned(of, piece)):
-                self._confirmed = of
+            is_same = inode == span.inode and size >= span.end_position
+            is_same = is_same and self.files.pread(fd, len(span.head), span.position) == span.head
+            # Checked after opening: if the directory is recreated later, the open file is the old.
+            if is_same and (self._confirmed is planned or self._is_planned(planned, span)):
+                self._confirmed = planned
                 return fd
         except (StorageError, CorruptFileError):
             pass
         self.files.close(fd)
         return None
 
-    def _is_planned(self, of: OffsetRange, piece: Piece) -> bool:
-        """Whether the directory says of itself what it said when it was planned, if it did."""
-        directory = os.path.dirname(piece.path)
-        if of.identity is not None:
-            found = read_topic_id(self.files, directory)
-            is_known_by_id = found is not None and found == of.identity.topic_id
-            if not is_known_by_id and not _is_topic(open_store(self.paths), of.topic, of.identity):
+    def _is_planned(self, planned: OffsetRange, span: SegmentSpan) -> bool:
+        """Whether the directory's topic and node, as far as known, are the planned ones."""
+        directory = os.path.dirname(span.path)
+        if planned.identity is not None:
+            topic_id = read_topic_id(self.files, directory)
+            is_same_id = topic_id is not None and topic_id == planned.identity.topic_id
+            if not is_same_id and not self._has_planned_topic(planned):
                 return False
-        here = None if of.node is None else node_of(self.files, os.path.dirname(directory))
-        return here is None or here == of.node
+        current_node = (
+            None if planned.node is None else node_of(self.files, os.path.dirname(directory))
+        )
+        return current_node is None or current_node == planned.node
 
-    # --- where the plan does not hold any more --------------------------------------------------
+    # --- where the files are not as planned -----------------------------------------------------
 
-    def _search(self, of: OffsetRange, start: int, stop: int) -> Iterator[Columns]:
-        """The records of [start, stop) where they are now, by the log's own reader."""
-        at = start
-        while at < stop:
-            log = self._open(of, at, stop)
+    def _search(self, planned: OffsetRange, start: int, stop: int) -> Iterator[Columns]:
+        """The records of [start, stop), found by the log's own reader."""
+        offset = start
+        while offset < stop:
+            log = self._open(planned, offset, stop)
             if log is None:
                 return
-            at = self._within(of, log, at, stop)
+            offset = self._clip(planned, log, offset, stop)
             notes: list[tuple[str, int, int, int, str]] = []
-            # From the batch in front on: it contradicts one whose base offset was damaged.
-            view = log.view(max(at - 1, log.start_offset), stop, isolation=self.isolation)
+            # From the preceding batch on, which contradicts a batch with a corrupt base offset.
+            view = log.view(max(offset - 1, log.start_offset), stop, isolation=self.isolation)
             try:
                 for columns in view.scan(
                     on_damage="skip" if self.skip_damage else "raise", skipped=notes
                 ):
-                    wanted = columns if columns.offsets[0] >= at else columns[columns.offsets >= at]
-                    at = max(at, int(columns.offsets[-1]) + 1)
-                    yield wanted
-                at = stop
-            except OffsetOutOfRangeError as error:  # retention was here meanwhile
-                if log.start_offset <= at:
+                    selected = columns
+                    if columns.offsets[0] < offset:
+                        selected = columns[columns.offsets >= offset]
+                    offset = max(offset, int(columns.offsets[-1]) + 1)
+                    yield selected
+                offset = stop
+            except OffsetOutOfRangeError as error:  # retention deleted segments meanwhile
+                if log.start_offset <= offset:
                     raise
                 self._lose(error)
             finally:
-                self._note(of, notes)
+                self._note(planned, notes)
 
-    def _within(self, of: OffsetRange, log: Log, start: int, stop: int) -> int:
-        """Where to begin in a log as it is now; what is gone is an error, or told and passed."""
+    def _clip(self, planned: OffsetRange, log: Log, start: int, stop: int) -> int:
+        """The first offset to read of the range that the log still has; reports lost offsets."""
         low, high = log.start_offset, log.end_offset
         if start < low or stop > high:
             self._lose(
                 OffsetOutOfRangeError(
-                    f"offsets {start} to {stop} of {of.topic}-{of.partition} were planned, but now "
-                    f"the log has {low} to {high}: retention, a deletion or a truncation was "
-                    "faster",
+                    f"offsets {start} to {stop} of {planned.topic}-{planned.partition} were "
+                    f"planned, but now the log has {low} to {high}: retention, a deletion or a "
+                    "truncation removed records meanwhile",
                     path=log.path,
                     offset=start if start < low else high,
                 )
             )
-            self._note_lost(of, start, min(low, stop))
-            self._note_lost(of, max(high, start), stop)
+            self._note_lost(planned, start, min(low, stop))
+            self._note_lost(planned, max(high, start), stop)
         return max(start, min(low, stop))
 
-    def _open(self, of: OffsetRange, start: int, stop: int) -> Log | None:
+    def _open(self, planned: OffsetRange, start: int, stop: int) -> Log | None:
         try:
-            log = self._find_log(of)
-            here = node_of(self.files, os.path.dirname(log.path))
-            if of.node is not None and here is not None and here != of.node:
+            log = self._find_log(planned)
+            current_node = node_of(self.files, os.path.dirname(log.path))
+            if (
+                planned.node is not None
+                and current_node is not None
+                and current_node != planned.node
+            ):
                 raise StorageError(
-                    f"host {socket.gethostname()} has {of.topic}-{of.partition} of {here} here, "
-                    f"and that of {of.node} was planned: this host has a directory of its own "
-                    "under the path instead of the shared one; mount that",
+                    f"host {socket.gethostname()} has {planned.topic}-{planned.partition} of "
+                    f"{current_node}, but that of {planned.node} was planned: this host has a "
+                    "directory of its own under the path instead of the shared one; mount the "
+                    "shared one",
                     path=log.path,
                 )
             return log
         except UnknownTopicOrPartitionError as error:
             self._lose(
                 UnknownTopicOrPartitionError(
-                    f"{of.topic}-{of.partition} was deleted after its offsets {start} to {stop} "
-                    "were planned",
+                    f"{planned.topic}-{planned.partition} was deleted after its offsets {start} "
+                    f"to {stop} were planned",
                     path=error.path,
                 )
             )
-            self._note_lost(of, start, stop)
+            self._note_lost(planned, start, stop)
             return None
 
-    def _find_log(self, of: OffsetRange) -> Log:
+    def _find_log(self, planned: OffsetRange) -> Log:
         """The partition's log; StorageError for another topic than the planned one."""
         store = open_store(self.paths)
-        topic = store[of.topic]
-        if of.identity is not None and not _is_topic(store, of.topic, of.identity):
+        topic = store[planned.topic]
+        if planned.identity is not None and not self._has_planned_topic(planned):
             raise StorageError(
-                f"host {socket.gethostname()} has another topic {of.topic!r} here than the one "
-                f"that was planned ({of.identity.text or 'without an id'}): it was made again "
+                f"host {socket.gethostname()} has another topic {planned.topic!r} than the "
+                f"planned one ({planned.identity.text or 'without an id'}): it was recreated "
                 "meanwhile, or this host has a directory of its own under the path instead of "
                 "the shared one",
                 path=self.paths[0],
             )
-        return topic[of.partition]
+        return topic[planned.partition]
+
+    def _has_planned_topic(self, planned: OffsetRange) -> bool:
+        """Whether the topic exists with the planned topic id or creation stamp."""
+        store, identity = open_store(self.paths), planned.identity
+        assert identity is not None
+        is_same = store._manager.identities.is_same
+        return planned.topic in store and is_same(planned.topic, identity.text)
 
     def _lose(self, error: KStoreError) -> None:
         report_data_loss(error, self.fail_on_data_loss)
 
-    def _note_lost(self, of: OffsetRange, start: int, stop: int) -> None:
+    def _note_lost(self, planned: OffsetRange, start: int, stop: int) -> None:
         if start < stop:
-            self.lost.append(LostOffsets(of.topic, of.partition, start, stop))
+            self.lost.append(LostOffsets(planned.topic, planned.partition, start, stop))
 
-    def _note(self, of: OffsetRange, notes: list[tuple[str, int, int, int, str]]) -> None:
+    def _note(self, planned: OffsetRange, notes: list[tuple[str, int, int, int, str]]) -> None:
         for note in notes:
-            self.found.append(Damage(of.topic, of.partition, *note))
-            _LOGGER.warning("a damaged batch was left out: %s", self.found[-1])
+            self.found.append(Damage(planned.topic, planned.partition, *note))
+            _LOGGER.warning("a corrupt batch was skipped: %s", self.found[-1])
 
-    # --- for the pieces -------------------------------------------------------------------------
+    # --- for the spans --------------------------------------------------------------------------
 
-    def buffer(self, size: int, kept: int = 0) -> bytearray:
-        """At least size bytes, the same as long as they do; the first ``kept`` stay."""
+    def buffer(self, size: int, keep: int = 0) -> bytearray:
+        """The buffer, enlarged to ``size`` bytes if needed; its first ``keep`` bytes stay."""
         if len(self._buffer) < size:
             larger = bytearray(size)
-            larger[:kept] = memoryview(self._buffer)[:kept]
+            larger[:keep] = memoryview(self._buffer)[:keep]
             self._buffer = larger
         return self._buffer
 
-    def find_aborted(self, of: OffsetRange, piece: Piece) -> Callable[[], AbortedRanges] | None:
-        """What a scan calls when it meets a transaction; None where all records are shown."""
+    def find_aborted(
+        self, planned: OffsetRange, span: SegmentSpan
+    ) -> Callable[[], AbortedRanges] | None:
+        """The callback of a scan that meets a transaction; None with read_uncommitted."""
         if not check_isolation(self.isolation):
             return None
-        return partial(self._aborted, of, piece)
+        return partial(self._aborted, planned, span)
 
-    def _aborted(self, of: OffsetRange, piece: Piece) -> AbortedRanges:
-        return Outcomes(self._find_log(of)).aborted_within(piece.start, piece.stop)
+    def _aborted(self, planned: OffsetRange, span: SegmentSpan) -> AbortedRanges:
+        return Outcomes(self._find_log(planned)).aborted_within(span.start, span.stop)
 
 
-class _PieceScan:
-    """Reads a confirmed piece; ends early, with ``at`` behind what it gave, where it is damaged."""
+class _SpanScan:
+    """Reads a confirmed span. At corruption it ends early: ``offset`` is the next one to read."""
 
-    def __init__(self, reader: RangeReader, of: OffsetRange, piece: Piece, fd: int) -> None:
-        self.at = piece.start
+    def __init__(
+        self, reader: RangeReader, planned: OffsetRange, span: SegmentSpan, fd: int
+    ) -> None:
+        self.offset = span.start
         self._reader = reader
-        self._piece = piece
+        self._span = span
         self._fd = fd
-        self._find_aborted = reader.find_aborted(of, piece)
+        self._find_aborted = reader.find_aborted(planned, span)
 
     def run(self) -> Iterator[Columns]:
-        """Columns of the piece's offsets; ``at`` is the piece's stop where all of it was read."""
-        piece, files = self._piece, self._reader.files
-        position, wanted, seen = piece.position, CHUNK, _before(piece)
-        kept = 0  # bytes of a cut batch that are in the buffer already: none is read twice
-        while position < piece.end_position:
-            size = min(wanted, piece.end_position - position)
-            buffer = self._reader.buffer(size, kept)
-            with memoryview(buffer) as view, view[kept:size] as part:
-                size = kept + files.preadv_into(self._fd, part, position + kept)
-            if size == kept:
-                return  # the file was cut: the engine's reader tells
+        """The columns of the span's offsets; then ``offset`` is its stop if it was complete."""
+        span, files = self._span, self._reader.files
+        position, wanted, seen = span.position, CHUNK, _offset_before(span)
+        buffered = 0  # bytes of an incomplete batch in the buffer, so that none is read twice
+        while position < span.end_position:
+            size = min(wanted, span.end_position - position)
+            buffer = self._reader.buffer(size, buffered)
+            with memoryview(buffer) as view, view[buffered:size] as free:
+                size = buffered + files.preadv_into(self._fd, free, position + buffered)
+            if size == buffered:
+                return  # the file was truncated: the log's reader reports it
             scan = ColumnScan(
                 buffer,
                 0,
                 size,
-                start_offset=self.at,
-                stop_offset=piece.stop,
-                next_offset=piece.next_offset,
+                start_offset=self.offset,
+                stop_offset=span.stop,
+                next_offset=span.next_offset,
                 seen_offset=seen,
-                path=piece.path,
+                path=span.path,
                 position_base=position,
                 row_target=_ROWS,
                 find_aborted=self._find_aborted,
@@ -293,54 +312,49 @@ class _PieceScan:
             with suppress(CorruptRecordError):
                 for columns in scan:
                     yield columns
-                    self.at = int(columns.offsets[-1]) + 1
+                    self.offset = int(columns.offsets[-1]) + 1
                 if scan.position == 0:
                     wanted = self._larger(bytes(buffer[:HEAD_SIZE]), size, position)
                     if wanted:
-                        kept = size
+                        buffered = size
                         continue
                 else:
                     wanted = CHUNK
                     position += scan.position
-                    kept = size - scan.position
+                    buffered = size - scan.position
                     with memoryview(buffer) as view:
-                        view[:kept] = bytes(view[scan.position : size])
+                        view[:buffered] = bytes(view[scan.position : size])
                     seen = scan.seen_offset
-                    if seen < piece.stop - 1:
+                    if seen < span.stop - 1:
                         continue
-                    position = piece.end_position
+                    position = span.end_position
                     break
-            return  # damage: the engine's reader tells
-        self.at = piece.stop
+            return  # corruption: the log's reader reports it
+        self.offset = span.stop
 
     def _larger(self, head: bytes, size: int, position: int) -> int:
-        """Bytes to read for a batch that is larger than a chunk; 0 if there is no such batch."""
+        """The size of a batch that is larger than the chunk; 0 if the bytes are no such batch."""
         wanted = batch_fields.frame_size(head)
-        fits = size < wanted <= self._piece.end_position - position
+        fits = size < wanted <= self._span.end_position - position
         return wanted if fits and wanted <= _LARGEST_BATCH else 0
 
 
-def _is_topic(store: Store, topic: str, planned: TopicIdentity) -> bool:
-    """Whether a topic is the planned one, by its topic id or its creation stamp."""
-    return topic in store and store._manager.identities.is_same(topic, planned.text)
+def _offset_before(span: SegmentSpan) -> int:
+    """The offset before a span at the beginning of a segment; for others the least int64."""
+    name = filenames.parse(os.path.basename(span.path))
+    return name.base_offset - 1 if name is not None and span.position == 0 else -(2**63)
 
 
-def _before(piece: Piece) -> int:
-    """The last offset in front of a piece: known where it begins a segment, by the file's name."""
-    name = filenames.parse(os.path.basename(piece.path))
-    return name.base_offset - 1 if name is not None and piece.position == 0 else -(2**63)
-
-
-# --- what a worker keeps between tasks ------------------------------------------------------------
+# --- stores that a worker keeps open between tasks ------------------------------------------------
 
 _open_stores: dict[tuple[str, ...], Store] = {}
-_settled = False
+_imports_frozen = False
 
 
 def open_store(paths: tuple[str, ...]) -> Store:
-    """A store for reading, kept for the next task of this process.
+    """A store for reading, cached for the next task of this process.
 
-    Raises StorageError where the directories cannot be seen from here.
+    Raises StorageError if this host does not see the directories.
     """
     store = _open_stores.pop(paths, None)
     if store is None or store.closed:
@@ -353,9 +367,9 @@ def open_store(paths: tuple[str, ...]) -> Store:
 
 
 def check_visible(files: Files, paths: tuple[str, ...]) -> None:
-    """StorageError that names this host and what to do, where a log directory is not here.
+    """Raise StorageError, with this host's name, if a log directory is missing.
 
-    Never taken for deleted data: an executor without the mount would count as an empty store.
+    Without this check an executor without the mount would read an empty store.
     """
     for path in paths:
         if files.kind(path) != "directory":
@@ -366,10 +380,10 @@ def check_visible(files: Files, paths: tuple[str, ...]) -> None:
             )
 
 
-def keep_imports_out_of_collections() -> None:
-    """Spark's worker collects garbage between tasks: not what pyarrow and others brought."""
-    global _settled
-    if not _settled:
-        _settled = True
+def freeze_imports() -> None:
+    """Exclude the objects of imported modules from the garbage collections between tasks."""
+    global _imports_frozen
+    if not _imports_frozen:
+        _imports_frozen = True
         gc.collect()
         gc.freeze()

@@ -1,4 +1,4 @@
-"""What runs in a task of Spark, batch or streaming: ranges in, Arrow batches out."""
+"""The body of a Spark task, batch or streaming: reads offset ranges as Arrow batches."""
 
 import hashlib
 import json
@@ -22,27 +22,29 @@ if TYPE_CHECKING:
 def run_task(
     options: SourceOptions, columns: tuple[str, ...], ranges: Sequence[OffsetRange]
 ) -> Iterator[Any]:
-    """Arrow batches of the ranges; the first error names file, position and offset.
+    """The Arrow batches of the ranges; an error names file, position and offset.
 
-    Memory: a buffer of 1 MiB (or the largest batch), what is decompressed at a time (8 MiB or
-    one batch), and a copy of the keys and values of up to 16,384 records of it.
+    Memory: a buffer of 1 MiB (or the largest batch), 8 MiB or one batch of decompressed bytes, and
+    a copy of the keys and values of up to 16,384 records.
     """
     from kstore.spark.source.arrow_batches import BatchMaker  # pyarrow, after Spark's fork
 
-    made: OffsetRange | None = None
+    current: OffsetRange | None = None
     maker: BatchMaker | None = None
-    for of, found in read_ranges(options, ranges):
-        if maker is None or of is not made:
-            maker, made = BatchMaker(columns, of.topic, of.partition), of
+    for offset_range, found in read_ranges(options, ranges):
+        if maker is None or offset_range is not current:
+            current = offset_range
+            maker = BatchMaker(columns, offset_range.topic, offset_range.partition)
         yield maker.make(found)
 
 
 def read_ranges(
     options: SourceOptions, ranges: Sequence[OffsetRange], lost: list[LostOffsets] | None = None
 ) -> "Iterator[tuple[OffsetRange, Columns]]":
-    """Columns of each range, good until the next are asked for; what was left out is written.
+    """The columns of each range, valid until the next ones are requested.
 
-    ``lost`` takes the offsets that were gone, where ``failOnDataLoss`` is false.
+    Writes the skipped batches to ``badRecordsPath``, if that is set. ``lost`` collects the lost
+    offsets if ``failOnDataLoss`` is false.
     """
     reader = RangeReader(
         options.paths, options.isolation, options.fail_on_data_loss, options.skips_damage
@@ -54,10 +56,10 @@ def read_ranges(
 
 
 def write_bad_records(directory: str, found: Sequence[Damage]) -> None:
-    """A JSON line for each batch that was left out, each in a file that is named by its content.
+    """Write a JSON line for each skipped batch, each into a file named by the hash of its content.
 
-    So a task that is tried again, a copy of it and another query over the same frame leave the
-    same files, and a count over the directory counts each batch once.
+    So a retried task, a speculative copy and another query over the same frame write the same
+    files, and the directory has each batch once.
     """
     try:
         if DISK.kind(directory) is None:
@@ -65,9 +67,10 @@ def write_bad_records(directory: str, found: Sequence[Damage]) -> None:
     except StorageError:  # another task was faster
         if DISK.kind(directory) != "directory":
             raise
-    for each in found:
-        data = json.dumps(asdict(each)).encode() + b"\n"
+    for damage in found:
+        data = json.dumps(asdict(damage)).encode() + b"\n"
         name = f"part-{hashlib.sha256(data).hexdigest()[:32]}.json"
-        own = os.path.join(directory, f".{name}.{uuid.uuid4().hex}")  # two attempts may run at once
-        DISK.write_atomically(own, data)
-        DISK.rename(own, os.path.join(directory, name))
+        # A name of its own, because two attempts of the task may run at once.
+        temporary = os.path.join(directory, f".{name}.{uuid.uuid4().hex}")
+        DISK.write_atomically(temporary, data)
+        DISK.rename(temporary, os.path.join(directory, name))

@@ -1,7 +1,7 @@
 """The columns of Spark's Kafka connector: names, order and types (its KafkaRecordToRowConverter).
 
-Spark knows one way to read fewer columns from a Python source: a schema that has fewer. So a
-selection of these columns, in any order, is a schema too; anything else is refused by name.
+A Python source reads fewer columns only if its schema has fewer. So any selection of these columns,
+in any order, is a valid schema; other columns are refused by name.
 """
 
 from difflib import get_close_matches
@@ -26,9 +26,9 @@ TYPES = {
 
 
 def select_columns(wanted: str | None, include_headers: bool) -> tuple[str, ...]:
-    """The columns that a comma-separated list names; without a list, as the connector.
+    """The columns of a comma-separated list; without a list, those of the connector.
 
-    Raises InvalidConfigError for a name that is unknown or there twice.
+    Raises InvalidConfigError for an unknown name and for a name that is listed twice.
     """
     if wanted is None:
         return tuple(name for name in TYPES if include_headers or name != HEADERS)
@@ -47,27 +47,27 @@ def to_ddl(columns: tuple[str, ...]) -> str:
 
 
 def check_declared(schema: "StructType") -> tuple[str, ...]:
-    """The columns of a schema that a user declared, which Spark itself does not compare.
+    """The columns of a schema that the user declared; Spark itself does not check it.
 
-    Raises InvalidConfigError for names or types that a kstore frame does not have.
+    Raises InvalidConfigError for names or types that the source does not have.
     """
     names = select_columns(",".join(schema.fieldNames()), True)
     for field in schema.fields:
         declared, known = field.dataType.simpleString(), TYPES[field.name]
         if declared != known:
             raise InvalidConfigError(
-                f"column {field.name!r} is declared as {declared}, but it is {known}: declare it "
-                "so, and cast it behind the load"
+                f"column {field.name!r} is declared as {declared}, but its type is {known}: "
+                f"declare it as {known}, and cast it after the load"
             )
         if not field.nullable:
             raise InvalidConfigError(
-                f"column {field.name!r} is declared NOT NULL: leave that out, as Spark's Kafka "
-                "source does"
+                f"column {field.name!r} is declared NOT NULL: omit that, as Spark's Kafka source "
+                "does"
             )
     return names
 
 
 def _advice(name: str) -> str:
-    close = get_close_matches(name.lower(), [each.lower() for each in TYPES], 1, 0.6)
-    meant = next((each for each in TYPES if close and each.lower() == close[0]), None)
+    close = get_close_matches(name.lower(), [column.lower() for column in TYPES], 1, 0.6)
+    meant = next((column for column in TYPES if close and column.lower() == close[0]), None)
     return f"; is {meant!r} meant?" if meant else f"; there are {', '.join(TYPES)}"

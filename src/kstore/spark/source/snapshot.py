@@ -1,8 +1,8 @@
-"""What a load sees of a store: which partitions there are, and where each begins and ends.
+"""The snapshot of a load: its partitions, with the start and end offset of each.
 
-It is taken once, when ``load()`` is called, and travels with the DataFrame: however often Spark
-plans a query over the frame, records that come later do not show, and two halves of a join see
-the same. Offsets that options name by time or as "latest" are found within it.
+``load()`` takes it once, and the DataFrame keeps it: however often Spark plans a query over the
+frame, records that are appended later are not read, and both sides of a self-join read the same
+records. Bounds by time or "latest" are resolved within the snapshot.
 """
 
 from collections.abc import Iterable
@@ -23,12 +23,10 @@ from kstore.spark.source.offsets import EARLIEST, LATEST, Offsets, TopicPartitio
 from kstore.spark.source.options import Bound, SourceOptions
 from kstore.store.store import Store
 
-# No pattern finds them, as in Kafka.
-
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """First offset and end of each partition, and what was asked for but is not there."""
+    """The start and end offset of each partition, and the requested partitions that are missing."""
 
     extents: dict[TopicPartition, tuple[int, int]]
     missing: tuple[TopicPartition, ...] = ()
@@ -37,54 +35,57 @@ class Snapshot:
 
     @property
     def ends(self) -> Offsets:
-        return {place: end for place, (_, end) in self.extents.items()}
+        return {tp: end for tp, (_, end) in self.extents.items()}
 
     @property
     def starts(self) -> Offsets:
-        return {place: start for place, (start, _) in self.extents.items()}
+        return {tp: start for tp, (start, _) in self.extents.items()}
 
     def raise_if_missing(self, paths: tuple[str, ...]) -> None:
-        """UnknownTopicOrPartitionError for what a batch query names and the store lacks."""
+        """Raise UnknownTopicOrPartitionError if a partition of a batch query is missing."""
         names = [*self.missing_topics, *(f"{topic}-{number}" for topic, number in self.missing)]
         if names:
             raise UnknownTopicOrPartitionError(
-                f"not in this store: {', '.join(names[:8])}; `kstore topics --list` names what is",
+                f"not in this store: {', '.join(names[:8])}; `kstore topics --list` lists topics",
                 path=paths[0],
             )
 
 
 def find_partitions(store: Store, options: SourceOptions) -> Snapshot:
-    """Which partitions are meant, without a look into them (both offsets are 0)."""
+    """The selected partitions, without their offsets (both are 0)."""
     if options.pattern is not None:
         pattern = compile_topic_pattern(options.pattern)
+        # As in Kafka, no pattern matches internal topics.
         names: Iterable[str] = [
             name for name in store if name not in filenames.INTERNAL_TOPICS and pattern.search(name)
         ]
     else:
         names = options.topics or sorted({topic for topic, _ in options.partitions})
-    there: set[TopicPartition] = set()
+    existing: set[TopicPartition] = set()
     unknown: list[str] = []
     for name in names:
         if name in store:
-            there.update((name, number) for number in store[name].partitions)
+            existing.update((name, number) for number in store[name].partitions)
         else:
             unknown.append(name)
-    wanted = set(options.partitions) or there
+    selected = set(options.partitions) or existing
     return Snapshot(
-        dict.fromkeys(sorted(wanted & there), (0, 0)),
-        tuple(sorted(place for place in wanted - there if place[0] not in unknown)),
+        dict.fromkeys(sorted(selected & existing), (0, 0)),
+        tuple(sorted(tp for tp in selected - existing if tp[0] not in unknown)),
         tuple(unknown),
     )
 
 
 def take_snapshot(store: Store, options: SourceOptions) -> Snapshot:
-    """The partitions that are meant, with the offsets at which they begin and end now.
+    """The selected partitions with their current start and end offsets.
 
-    The end is the log's, or with read_committed its last stable offset, as for Kafka's clients.
+    The end is the log end offset, or with read_committed the last stable offset, as for Kafka's
+    clients.
     """
     found = find_partitions(store, options)
     committed = check_isolation(options.isolation)
-    # Before the offsets: of a topic that is made again meanwhile these are not taken for its own.
+    # Before the offsets: if a topic is recreated meanwhile, its offsets get the old identity, and
+    # later checks detect it.
     identities = {
         topic: find_identity(store, topic)
         for topic in dict.fromkeys(topic for topic, _ in found.extents)
@@ -99,80 +100,81 @@ def take_snapshot(store: Store, options: SourceOptions) -> Snapshot:
 
 
 def find_identity(store: Store, topic: str) -> TopicIdentity:
-    """What a topic is known by, by the last look at the directories."""
+    """A topic's identity as of the last listing of the directories."""
     return store._manager.identities.find(topic)
 
 
 def resolve(store: Store, snapshot: Snapshot, bound: Bound, options: SourceOptions) -> Offsets:
-    """The offset of each partition that a bound names; the end where a time has none behind it.
+    """The offset of a bound in each partition; the end if no record is as late as a time.
 
-    Raises InvalidConfigError where a bound that names partitions does not name just these, or
-    where no record is as late as a starting time (unless told to take the latest).
+    Raises InvalidConfigError if a bound by partition does not have exactly the snapshot's
+    partitions, or if no record is as late as a starting time (unless the option
+    ``startingOffsetsByTimestampStrategy`` is ``latest``).
     """
-    places = snapshot.extents
-    if bound.whole is None and set(bound.offsets) != set(places):
-        lacking = set(places) - set(bound.offsets)
-        surplus = set(bound.offsets) - set(places)
+    partitions = snapshot.extents
+    if bound.common is None and set(bound.offsets) != set(partitions):
+        lacking = set(partitions) - set(bound.offsets)
+        surplus = set(bound.offsets) - set(partitions)
         raise InvalidConfigError(
-            f"{bound.option} has to name just the partitions that are read"
+            f"{bound.option} must name exactly the partitions that are read"
             + (f"; it lacks {format_names(lacking)}" if lacking else "")
-            + (f"; it has {format_names(surplus)} beside them" if surplus else "")
+            + (f"; it also has {format_names(surplus)}" if surplus else "")
             + ("; write -2 for the earliest, -1 for the latest" if not bound.is_time else "")
         )
     resolved = {}
-    for place, (start, end) in places.items():
-        value = bound.value_of(place)
+    for tp, (start, end) in partitions.items():
+        value = bound.value_of(tp)
         if bound.is_time:
-            value = _at_time(store, place, value, end, bound, options)
-        resolved[place] = start if value == EARLIEST else end if value == LATEST else value
+            value = _at_time(store, tp, value, end, bound, options)
+        resolved[tp] = start if value == EARLIEST else end if value == LATEST else value
     return resolved
 
 
 def _at_time(
-    store: Store, place: TopicPartition, when: int, end: int, bound: Bound, options: SourceOptions
+    store: Store, tp: TopicPartition, time_ms: int, end: int, bound: Bound, options: SourceOptions
 ) -> int:
-    log = _log(store, place)
+    log = _log(store, tp)
     try:
-        offset = log.offset_at(when)
+        offset = log.offset_at(time_ms)
     except CorruptRecordError:
-        found, lost = find_offset_for_time(log, when)
+        found, lost = find_offset_for_time(log, time_ms)
         report_data_loss(lost, options.fail_on_data_loss)
         offset = end if found is None else found
     if offset < end:
         return offset
     if bound.option.startswith("starting") and options.error_if_no_offset:
         raise InvalidConfigError(
-            f"{bound.option}: no record of {place[0]}-{place[1]} is as late as {when}; take an "
+            f"{bound.option}: no record of {tp[0]}-{tp[1]} is as late as {time_ms}; use an "
             "earlier time, or set startingOffsetsByTimestampStrategy to latest"
         )
     return end
 
 
-def _log(store: Store, place: TopicPartition) -> Log:
-    return store[place[0]][place[1]]
+def _log(store: Store, tp: TopicPartition) -> Log:
+    return store[tp[0]][tp[1]]
 
 
-def check_identity(topic: str, known: str | None, now: TopicIdentity) -> KStoreError | None:
-    """The error for a topic that is not the one that it was; None for the same topic."""
-    if now.is_same(known):
+def check_identity(topic: str, known: str | None, current: TopicIdentity) -> KStoreError | None:
+    """The error for a recreated topic; None if the topic still has the known identity."""
+    if current.is_same(known):
         return None
     return UnknownTopicOrPartitionError(
-        f"topic {topic!r} was deleted and made again (it was {known or 'without an id'} and is "
-        f"{now.text or 'without an id'}): the records that are wanted are gone, and others have "
-        "their offsets"
+        f"topic {topic!r} was deleted and recreated (its id was {known or 'unset'} and is "
+        f"{current.text or 'unset'}): the requested records are lost, and other records have their "
+        "offsets"
     )
 
 
 def check_extent(
-    place: TopicPartition, start: int, stop: int, extent: tuple[int, int]
+    tp: TopicPartition, start: int, stop: int, extent: tuple[int, int]
 ) -> tuple[int, int, KStoreError | None]:
-    """A range cut to what is there, and what to say of the rest (None: nothing is lost)."""
+    """A range clipped to the existing offsets, and the error for the others; None without any."""
     low, high = extent
     if low <= start <= high and stop <= high:
         return start, stop, None
     lost = OffsetOutOfRangeError(
-        f"offsets {start} to {stop} of {place[0]}-{place[1]} are wanted, but there are {low} to "
-        f"{high}: retention, a deletion or a truncation was faster, or the offsets are wrong",
+        f"offsets {start} to {stop} of {tp[0]}-{tp[1]} are requested, but the log has {low} to "
+        f"{high}: retention, a deletion or a truncation removed records, or the offsets are wrong",
         offset=start if start < low else high,
     )
     return min(max(start, low), high), max(min(stop, high), low), lost
