@@ -82,7 +82,7 @@ def test_a_master_that_is_none_is_told_in_a_line(tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
-    told = [line for line in done.stderr.splitlines() if "no session of Spark's" in line]
+    told = [line for line in done.stderr.splitlines() if "Spark did not start a session" in line]
     assert len(told) == 1
     assert "bogus" in told[0]
     assert "local[N]" in told[0]

@@ -184,7 +184,7 @@ def test_dry_run_locks_and_mistakes(place: Path, tmp_path: Path, capsys: Any) ->
     other = tmp_path / "other.json"
     other.write_text('{"job": {"name": "compact"}, "done": {}}')
     assert main(["spark", "reindex", "--resume", str(other), "--log-dir", str(place)]) == 1
-    assert "of another job" in capsys.readouterr().err
+    assert "belongs to another job" in capsys.readouterr().err
     assert {name: data for name, (data, _) in snapshot(place).items()} == {
         name: data for name, (data, _) in before.items()
     }

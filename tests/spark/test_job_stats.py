@@ -131,7 +131,7 @@ def test_resume_does_not_walk_again(
     assert not state.exists()
     state.write_text('{"job": {"name": "verify"}, "done": {}}')
     assert main(words) == 1
-    assert "of another job" in capsys.readouterr().err
+    assert "belongs to another job" in capsys.readouterr().err
 
 
 def test_a_partition_that_goes_while_it_is_walked(
@@ -422,7 +422,7 @@ def test_a_broken_file_to_resume_from(
     words = ["spark", "stats", "--dry-run", "--resume", str(state), "--log-dir", str(alone)]
     assert main(words) == 1
     told = capsys.readouterr().err
-    assert f"{state} is no file to resume from" in told
+    assert f"{state} is not a resume file" in told
     assert "remove it" in told
 
 

@@ -114,7 +114,7 @@ def test_resume_does_not_look_again(
     assert not state.exists()  # everything is done
     state.write_bytes(b"{}")
     assert main(words) == 1
-    assert "is no file to resume from" in capsys.readouterr().err
+    assert "is not a resume file" in capsys.readouterr().err
 
 
 def test_what_differs_from_the_file_is_looked_at_again(

@@ -1,23 +1,23 @@
-"""Records to a Kafka cluster, by kafka-python's producer; the only place here that knows it."""
+"""Sends records to a Kafka cluster; the only module here that imports kafka-python."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from kstore.errors import KStoreError, SourceError
 
-_MOST_WAITING = 10_000  # sends whose answer is not looked at yet
+_MAX_WAITING = 10_000  # sends whose acknowledgement is not checked yet
 
 
 class MissingClientError(KStoreError, ImportError):
-    """A cluster was asked for where kafka-python is not installed."""
+    """Sending to a cluster needs kafka-python, which is not installed."""
 
 
 class Sender:
-    """Sends records in order; ``close``, or the end of the context, waits for every answer.
+    """Sends records in order; ``close``, or the end of the context, waits for all acknowledgements.
 
-    One request is under way for each broker, so what is tried again keeps its place. A record
-    may come twice, where its answer was lost (at least once); the client's idempotence, where
-    the brokers have it, keeps that from happening within one Sender. Used by one thread.
+    Each broker has one request in flight, so that a retry keeps the order. If an acknowledgement
+    is lost, the retry may write the record twice (at least once); the client's idempotence, if the
+    brokers support it, prevents that within one Sender. Used by one thread.
     """
 
     def __init__(self, servers: str, settings: dict[str, Any], compression: str) -> None:
@@ -51,12 +51,12 @@ class Sender:
         headers: Sequence[tuple[str, bytes]],
         timestamp: int,
     ) -> None:
-        """Send one record; a timestamp of -1 becomes the client's now, as Kafka's clients do.
+        """Send one record; a timestamp of -1 becomes the current time, as in Kafka's clients.
 
-        Raises SourceError for what the client or the cluster does not take.
+        Raises SourceError if the client or the cluster rejects the record.
         """
         try:
-            answer = self._producer.send(
+            future = self._producer.send(
                 topic,
                 value=value,
                 key=key,
@@ -65,20 +65,20 @@ class Sender:
                 timestamp_ms=timestamp if timestamp >= 0 else None,
             )
         except Exception as error:  # no such topic or partition, too large, no metadata in time
-            raise SourceError(f"{topic}-{partition} took no record: {error!r}") from error
-        self._waiting.append(answer)
-        if len(self._waiting) >= _MOST_WAITING:
+            raise SourceError(f"{topic}-{partition} rejected a record: {error!r}") from error
+        self._waiting.append(future)
+        if len(self._waiting) >= _MAX_WAITING:
             self.wait()
 
     def wait(self) -> None:
-        """Return when everything sent so far is acknowledged; SourceError for what is refused."""
+        """Wait until all records are acknowledged; raises SourceError for a rejected one."""
         self._producer.flush()
         waiting, self._waiting = self._waiting, []
-        for each in waiting:
+        for future in waiting:
             try:
-                each.get(timeout=60)
+                future.get(timeout=60)
             except Exception as error:
-                raise SourceError(f"a record was not taken: {error!r}") from error
+                raise SourceError(f"a record was rejected: {error!r}") from error
 
     def close(self) -> None:
         self._producer.close()

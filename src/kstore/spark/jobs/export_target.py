@@ -1,11 +1,11 @@
-"""What an export has done, kept in its target: nothing twice, nothing lost, wherever it stops.
+"""The progress of an export, saved in its target: each record is exported once, after any crash.
 
-Everything of the export's own is in one folder that readers pass over, ``_kstore_export``:
-``progress.json`` (which offsets of which partitions are exported, which files are about to be put
-in place, and the topics' settings), ``staged/`` (files of tasks, under names of their attempts) and
-``lock``. A task's files are finished and on disk before the progress file names them; that replaces
-the old one atomically, and only then are they renamed. Whoever opens the target next finishes the
-renaming.
+The export keeps its own files in the folder ``_kstore_export``, which readers ignore:
+``progress.json`` (the exported offsets of each partition, the files about to be renamed, and the
+topics' settings), ``staged/`` (files of tasks, named by their attempts) and ``lock``. A task's
+files are finished and synced before the progress file names them. The progress file is replaced
+atomically, and only then are the staged files renamed. The next export to the target finishes an
+interrupted renaming.
 """
 
 import json
@@ -20,11 +20,11 @@ from kstore.spark.jobs.parquet_files import Written
 FOLDER = "_kstore_export"
 VERSION = 1
 Interval = tuple[int, int]
-Place = tuple[str, int]
+PartitionKey = tuple[str, int]
 
 
 def add_interval(done: Sequence[Interval], start: int, stop: int) -> list[Interval]:
-    """Disjoint [start, stop) in order, with one more of them; neighbours become one."""
+    """Add an interval [start, stop) to disjoint, ordered ones; adjacent intervals are merged."""
     merged: list[Interval] = []
     for low, high in sorted([*done, (start, stop)]):
         if merged and low <= merged[-1][1]:
@@ -35,19 +35,19 @@ def add_interval(done: Sequence[Interval], start: int, stop: int) -> list[Interv
 
 
 def subtract(start: int, stop: int, done: Iterable[Interval]) -> list[Interval]:
-    """What of [start, stop) is in none of the disjoint, ordered intervals."""
-    left: list[Interval] = []
+    """The intervals of [start, stop) that are in none of the disjoint, ordered ones."""
+    remaining: list[Interval] = []
     for low, high in done:
         if start < min(low, stop):
-            left.append((start, min(low, stop)))
+            remaining.append((start, min(low, stop)))
         start = max(start, high)
     if start < stop:
-        left.append((start, stop))
-    return left
+        remaining.append((start, stop))
+    return remaining
 
 
 class Exported:
-    """What a target has already, as its progress file tells; changes nothing."""
+    """The content of a target, read from its progress file; changes nothing."""
 
     def __init__(
         self, path: str, files: Files = DISK, *, isolation: str = "read_uncommitted"
@@ -57,7 +57,7 @@ class Exported:
         self._isolation = isolation
         self._folder = os.path.join(path, FOLDER)
         self._progress = os.path.join(self._folder, "progress.json")
-        self._done: dict[Place, list[Interval]] = {}
+        self._done: dict[PartitionKey, list[Interval]] = {}
         self._ids: dict[str, str | None] = {}
         self._settings: dict[str, dict[str, str]] = {}
         self._pending: list[tuple[str, str]] = []  # staged, name below the target
@@ -67,22 +67,22 @@ class Exported:
     def left(
         self, topic: str, identity: TopicIdentity, partition: int, wanted: Interval, end: int
     ) -> list[Interval]:
-        """What of the wanted offsets is not exported yet.
+        """The wanted offsets that are not exported yet.
 
-        Raises InvalidConfigError where what was exported is of another log than this one.
+        Raises InvalidConfigError if the target has records of another log.
         """
         done = self._done.get((topic, partition), [])
         known = self._ids.get(topic)
         if done and not identity.is_same(known):
             raise InvalidConfigError(
-                f"{self.path} has records of another topic {topic!r} (it was "
-                f"{known or 'without an id'} and is {identity.text or 'without an id'}): it was "
-                "made again; export it into another directory"
+                f"{self.path} has records of another topic {topic!r} (its id was "
+                f"{known or 'unset'} and is {identity.text or 'unset'}): it was recreated; export "
+                "it into another directory"
             )
         if done and done[-1][1] > end:
             raise InvalidConfigError(
                 f"{self.path} has {topic}-{partition} up to offset {done[-1][1]}, but the log ends "
-                f"at {end}: it was made again or truncated; export it into another directory"
+                f"at {end}: it was recreated or truncated; export it into another directory"
             )
         return subtract(*wanted, done)
 
@@ -92,7 +92,7 @@ class Exported:
             if tree["version"] != VERSION:
                 raise ValueError(f"version {tree['version']}")
             isolation = str(tree["isolation"])
-            self._ids = {str(topic): each for topic, each in tree["topics"].items()}
+            self._ids = {str(topic): identity for topic, identity in tree["topics"].items()}
             self._settings = _settings_in(tree)
             self._done = {
                 (topic, int(partition)): [(int(low), int(high)) for low, high in intervals]
@@ -102,7 +102,7 @@ class Exported:
             self._pending = [(str(staged), str(name)) for staged, name in tree["pending"]]
             for staged, name in self._pending:
                 if os.path.basename(staged) != staged or not _is_below(name):
-                    raise ValueError(f"{name!r} is no place below the target")
+                    raise ValueError(f"{name!r} is not a path below the target")
         except (
             ValueError,
             KeyError,
@@ -112,8 +112,8 @@ class Exported:
             RecursionError,
         ) as error:
             raise InvalidConfigError(
-                f"{self._progress} is not of an export that this version knows ({error}): "
-                "export into another directory"
+                f"{self._progress} is not the progress of an export that this version supports "
+                f"({error}): export into another directory"
             ) from None
         if self._done and isolation != self._isolation:
             raise InvalidConfigError(
@@ -128,16 +128,16 @@ class Target(Exported):
     def __init__(
         self, path: str, files: Files = DISK, *, isolation: str = "read_uncommitted"
     ) -> None:
-        self._has_news = False  # that is not in the progress file
+        self._is_changed = False  # since the progress file was written
         self.staged = os.path.join(path, FOLDER, "staged")
         _make_directories(files, self.staged)
         try:
             self._lock = files.lock(os.path.join(path, FOLDER, "lock"))
         except StoreLockedError:
-            raise StorageError("another export writes here now", path=path) from None
+            raise StorageError("another export is writing to this directory", path=path) from None
         try:
             super().__init__(path, files, isolation=isolation)
-            self._put_in_place()
+            self._rename_pending()
             self._clean()
         except BaseException:
             self._lock.release()
@@ -152,9 +152,9 @@ class Target(Exported):
     def publish(
         self, ranges: Iterable[tuple[str, str | None, int, int, int]], written: Sequence[Written]
     ) -> None:
-        """A task's work becomes visible: (topic, its identity, partition, start, stop), its files.
+        """Publish a task's ranges (topic, its identity, partition, start, stop) and its files.
 
-        Raises StorageError, and notes nothing, where a file is not here as the task wrote it.
+        Raises StorageError, and changes nothing, if a file is missing or has another size.
         """
         self._check(written)
         for topic, identity, partition, start, stop in ranges:
@@ -162,34 +162,37 @@ class Target(Exported):
             self._done[topic, partition] = add_interval(done, start, stop)
             if identity is not None:
                 self._ids[topic] = identity
-        self._pending = [(os.path.basename(each.staged), each.name) for each in written]
+        self._pending = [(os.path.basename(file.staged), file.name) for file in written]
         self._files.sync_directory(self.staged)
         self._save()
-        self._put_in_place()
+        self._rename_pending()
 
     def note_settings(self, topic: str, settings: dict[str, str]) -> None:
-        """Keep a topic's settings, for a restore; on disk with the next work or the end."""
+        """Save a topic's settings for a restore, with the next publication or at the end."""
         if self._settings.get(topic) != settings:
             self._settings[topic] = settings
-            self._has_news = True
+            self._is_changed = True
 
     def finish(self) -> None:
-        """Write down that nothing is left to be put in place."""
-        if self._pending or self._has_news:
+        """Save that no file must be renamed any more."""
+        if self._pending or self._is_changed:
             self._pending = []
             self._save()
 
     def _check(self, written: Iterable[Written]) -> None:
-        """An executor's path may be another host's own directory, which nobody sees from here."""
-        for each in written:
-            path = os.path.join(self.staged, os.path.basename(each.staged))
+        """Raise StorageError if a file is not as the task wrote it.
+
+        An executor may have written into a directory of its own host under the same path.
+        """
+        for file in written:
+            path = os.path.join(self.staged, os.path.basename(file.staged))
             size = self._files.size_of(path) if self._files.exists(path) else None
-            if size != each.size:
-                found = "is not here" if size is None else f"has {size} bytes here"
+            if size != file.size:
+                found = "is missing" if size is None else f"has {size} bytes"
                 raise StorageError(
-                    f"{each.name}, written as {each.size} bytes by a task on host "
-                    f"{each.host or 'unknown'}, {found}: the target is one directory that the "
-                    "driver and all executors share",
+                    f"{file.name}, written as {file.size} bytes by a task on host "
+                    f"{file.host or 'unknown'}, {found} on the driver: the target must be one "
+                    "directory that the driver and all executors share",
                     path=path,
                 )
 
@@ -207,8 +210,8 @@ class Target(Exported):
         }
         self._files.write_atomically(self._progress, json.dumps(tree).encode())
 
-    def _put_in_place(self) -> None:
-        """Rename what the progress file names; what is not staged any more is there already."""
+    def _rename_pending(self) -> None:
+        """Rename the files that the progress file names; a missing one was renamed before."""
         folders = set()
         for staged, name in self._pending:
             source, target = os.path.join(self.staged, staged), os.path.join(self.path, name)
@@ -220,15 +223,15 @@ class Target(Exported):
             self._files.sync_directory(folder)
 
     def _clean(self) -> None:
-        """Remove what tasks of earlier runs have left, which no progress names."""
+        """Remove the staged files of earlier runs, which the progress file does not name."""
         for name in self._files.listdir(self.staged):
             self._files.remove(os.path.join(self.staged, name))
 
 
 def read_settings(files: Files, path: str) -> dict[str, dict[str, str]]:
-    """The topics' settings that a target keeps; none where no export was made there.
+    """The topics' settings in a target; empty without an export.
 
-    Raises InvalidConfigError for a progress file that is none.
+    Raises InvalidConfigError for an invalid progress file.
     """
     progress = os.path.join(path, FOLDER, "progress.json")
     if not files.exists(progress):
@@ -236,14 +239,14 @@ def read_settings(files: Files, path: str) -> dict[str, dict[str, str]]:
     try:
         return _settings_in(json.loads(files.read(progress)))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise InvalidConfigError(f"{progress} is not of an export ({error})") from None
+        raise InvalidConfigError(f"{progress} is not the progress of an export ({error})") from None
 
 
 def _settings_in(tree: dict[str, Any]) -> dict[str, dict[str, str]]:
-    """The settings in a progress file; an older kstore kept none."""
+    """The settings in a progress file; an older kstore saved none."""
     return {
-        str(topic): {str(name): str(value) for name, value in each.items()}
-        for topic, each in tree.get("settings", {}).items()
+        str(topic): {str(name): str(value) for name, value in settings.items()}
+        for topic, settings in tree.get("settings", {}).items()
     }
 
 

@@ -1,4 +1,4 @@
-"""What a job reports of each partition: as lines, and as JSON."""
+"""The report of a job on each partition: as lines, and as JSON."""
 
 import argparse
 import json
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 
 class PartitionResult(Protocol):
-    """A dataclass that a job has for each partition; fields of a ``report`` are reported too."""
+    """A job's dataclass for a partition; the fields of its ``report`` are reported like its own."""
 
     @property
     def ok(self) -> bool: ...
@@ -19,7 +19,7 @@ def add_reporting(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resume",
         metavar="FILE",
-        help="keep what is done in this file until all is, and go on from it",
+        help="save finished partitions in this file until the job is done, and resume from it",
     )
     parser.add_argument(
         "--dry-run", action="store_true", help="show what would be done, change nothing"
@@ -35,18 +35,18 @@ def as_tree(reports: Sequence[PartitionResult]) -> dict[str, Any]:
 
 
 def from_file(reports: Sequence[PartitionResult]) -> dict[str, Any]:
-    """How many reports are of an earlier run, and of when the oldest is; nothing of none."""
-    times = [when for each in reports if (when := getattr(each, "from_file", None))]
+    """How many reports are of an earlier run, and the time of the oldest; empty without any."""
+    times = [time for report in reports if (time := getattr(report, "from_file", None))]
     return {"from_file": len(times), "from_file_since": min(times)} if times else {}
 
 
 def from_file_lines(tree: dict[str, Any]) -> list[str]:
-    """A line on them, where there are some."""
+    """A line on the reports of earlier runs, if any."""
     if "from_file" not in tree:
         return []
     return [
         f"{tree['from_file']} of them were done by an earlier run, since {tree['from_file_since']},"
-        " and are as they were: taken from the file"
+        " and are unchanged: their reports are from the file"
     ]
 
 

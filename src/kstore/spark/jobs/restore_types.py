@@ -1,4 +1,4 @@
-"""What the driver and the executors of a restore tell each other."""
+"""The messages between the driver and the executors of a restore."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from kstore.partition_files import StagedRange
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which records are restored. Times in ms, ``until`` and ``stop`` exclusive."""
+    """The records to restore. Times in ms; ``until`` and ``stop`` are exclusive."""
 
     since: int | None = None
     until: int | None = None
@@ -19,7 +19,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Offsets [start, stop) of one partition of the source, and where they go."""
+    """Offsets [start, stop) of one partition of the source, and their target."""
 
     topic: str
     partition: int
@@ -36,7 +36,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """How batches are made. ``leader_epoch`` is -1 where offsets are given by who appends."""
+    """How batches are encoded. ``leader_epoch`` is -1 if the commit assigns the offsets."""
 
     log_dirs: tuple[str, ...]
     job: str
@@ -52,7 +52,7 @@ class Encoding:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of a chunk: staged pieces, or records sent; ``last_offset`` is the source's."""
+    """The result of a chunk: staged ranges, or records sent; ``last_offset`` is the source's."""
 
     pieces: tuple[StagedRange, ...]
     count: int
@@ -64,7 +64,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class RestoredPartition:
-    """What was restored of one partition. ``next_offset`` is the source's, up to which it is."""
+    """The restore of one partition; ``next_offset`` is the first source offset not restored."""
 
     topic: str
     partition: int
@@ -72,7 +72,7 @@ class RestoredPartition:
     records: int
     next_offset: int
     done: bool = True
-    planned: int = 0  # 0, or up to where what is about to be published goes
+    planned: int = 0  # 0, or the source's end offset of the records about to be published
     topic_id: str | None = None  # of the target's topic, or its creation stamp
 
     @property

@@ -1,4 +1,4 @@
-"""A file to resume from: reports of partitions that are done, and what each was made from."""
+"""The file of ``--resume``: reports of finished partitions, and a fingerprint of each."""
 
 import errno
 import json
@@ -14,17 +14,17 @@ from kstore.errors import InvalidConfigError, StorageError
 from kstore.log.log import Log
 from kstore.partition_files import DISK, Files, filenames, read_topic_id
 
-_LARGEST = 1 << 40  # bytes of a file to resume from
-_INTERVAL = 1.0  # seconds between two writes of what is done
+_LARGEST = 1 << 40  # bytes of a resume file
+_INTERVAL = 1.0  # seconds between two writes
 
 Report = TypeVar("Report")
 
 
 def fingerprint_segments(files: Files, log: Log) -> dict[str, Any]:
-    """What ``--resume`` compares where only log files count: topic id, log start, segments.
+    """The fingerprint of a partition by its log files: topic id, log start, segments.
 
-    A file that was changed in place has another modification time, or at least another ctime,
-    which no program can set.
+    A file that was modified has another modification time, or at least another ctime, which no
+    program can set.
     """
     names = [filenames.log_name(view.base_offset) for view in log.segments.views]
     sizes = [view.size for view in log.segments.views]
@@ -38,12 +38,12 @@ def fingerprint_segments(files: Files, log: Log) -> dict[str, Any]:
 
 
 def fingerprint_folder(files: Files, path: str) -> list[list[Any]]:
-    """What ``--resume`` compares where every file of a partition's folder counts."""
+    """The fingerprint of a partition by all files of its directory."""
     return [_stamp(files, path, name) for name in sorted(files.listdir(path))]
 
 
 def _stamp(files: Files, folder: str, name: str) -> list[Any]:
-    """Name, size, inode and times of a file; the name alone where it was removed meanwhile."""
+    """Name, size, inode and times of a file; only the name if it was removed meanwhile."""
     try:
         about = files.about(os.path.join(folder, name))
     except StorageError as error:
@@ -54,12 +54,11 @@ def _stamp(files: Files, folder: str, name: str) -> list[Any]:
 
 
 class ResumeFile(Generic[Report]):
-    """Reports of what is done, by path; those of an earlier run too, where a file keeps them.
+    """The reports of finished partitions by path, also those of earlier runs that the file has.
 
-    ``what`` names job and options: a file of another job, or of other options, is refused. So is
-    one that cannot be read, but for a last line that was not written whole. Its first line names
-    the job, each other one is what was done since the one before it: the file grows, and is not
-    written anew.
+    ``what`` describes job and options: a file of another job, or of other options, is refused, and
+    so is a corrupt file, except for an incomplete last line. The first line of the file describes
+    the job. Each other line has the reports since the line before: the file is only appended to.
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class ResumeFile(Generic[Report]):
         self._dump = dump
         self._what = json.loads(json.dumps(what))
         self._next = 0.0
-        self._size: int | None = None  # of the whole lines; None: there is no file
+        self._size: int | None = None  # of the complete lines; None: the file does not exist
         self._waiting: dict[str, dict[str, Any]] = {}  # not in the file
         self._reports: dict[str, Report] = {}
         self._of: dict[str, Any] = {}
@@ -90,14 +89,14 @@ class ResumeFile(Generic[Report]):
             if what == self._what:
                 for line in rest[:-1]:
                     self._take(json.loads(line), load)
-        except _BROKEN as error:
+        except _UNREADABLE as error:
             raise InvalidConfigError(
-                f"{path} is no file to resume from ({error!r}): remove it, or name another file"
+                f"{path} is not a resume file ({error!r}): remove it, or name another file"
             ) from None
         if what != self._what:
             raise InvalidConfigError(
-                f"{path} is of another job, {what}, and this one is {self._what}: remove it, or "
-                "name another file"
+                f"{path} belongs to another job, {what}, and this one is {self._what}: remove it, "
+                "or name another file"
             )
         self._size = len(first) + 1 + sum(len(line) + 1 for line in rest[:-1]) if rest else None
 
@@ -108,17 +107,17 @@ class ResumeFile(Generic[Report]):
             self._at[key] = str(entry["at"])
 
     def forget_changed(self, of: dict[str, Any]) -> None:
-        """Leave out each report that was made of something else than there is now, by key."""
-        for key, now in of.items():
-            if key in self._reports and self._of[key] != json.loads(json.dumps(now)):
+        """Drop the reports of partitions whose current fingerprint, by key, is another one."""
+        for key, fingerprint in of.items():
+            if key in self._reports and self._of[key] != json.loads(json.dumps(fingerprint)):
                 del self._reports[key]
 
     def forget(self, key: str) -> None:
-        """Leave out one report: its partition is to be done again."""
+        """Drop a report: its partition is processed again."""
         self._reports.pop(key, None)
 
     def taken_at(self, key: str) -> str | None:
-        """When an earlier run noted a report, ISO 8601; None for one of this run."""
+        """When an earlier run saved a report, ISO 8601; None for a report of this run."""
         return self._at.get(key) if key in self._reports else None
 
     def get(self, key: str) -> Report | None:
@@ -134,13 +133,13 @@ class ResumeFile(Generic[Report]):
         return list(self._reports.items())
 
     def add_all(self, reports: dict[str, Report]) -> None:
-        """Note some reports: the file gets all of them at once."""
+        """Add some reports and write them at once."""
         for key, report in reports.items():
             self._note(key, report, None)
         self.close()
 
     def add(self, key: str, report: Report, *, final: bool = True, of: Any = None) -> None:
-        """Note a report, and what it was made of; one that is not final is done again."""
+        """Add a report with its fingerprint; one that is not final is not written to the file."""
         if not final:
             self._reports[key] = report
             self._at.pop(key, None)
@@ -157,13 +156,13 @@ class ResumeFile(Generic[Report]):
             self._waiting[key] = {"report": self._dump(report), "of": of}
 
     def end(self) -> None:
-        """Everything is done: the file goes, lest a later run takes it for its own."""
+        """The job is finished: remove the file, so that a later run does not resume from it."""
         self._waiting, self._size = {}, None
         if self._path is not None and self._files.exists(self._path):
             self._files.remove(self._path)
 
     def close(self) -> None:
-        """Write down what is done."""
+        """Write the new reports."""
         if self._path is None or not self._waiting:
             return
         if self._size is None:
@@ -172,13 +171,13 @@ class ResumeFile(Generic[Report]):
             self._size = len(line)
         entry = {
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "done": {key: each["report"] for key, each in self._waiting.items()},
-            "of": {key: each["of"] for key, each in self._waiting.items() if each["of"]},
+            "done": {key: entry["report"] for key, entry in self._waiting.items()},
+            "of": {key: entry["of"] for key, entry in self._waiting.items() if entry["of"]},
         }
         line = json.dumps(entry).encode() + b"\n"
         fd = self._files.open(self._path, os.O_WRONLY | os.O_APPEND)
         try:
-            self._files.truncate(fd, self._size)  # behind it: a line that was not written whole
+            self._files.truncate(fd, self._size)  # cuts off an incomplete line
             self._files.write(fd, line)
             self._files.fdatasync(fd)
         finally:
@@ -187,8 +186,8 @@ class ResumeFile(Generic[Report]):
         self._waiting = {}
 
 
-# What a file that is damaged, or was never of this kind, may raise where it is read.
-_BROKEN = (
+# Errors of reading a corrupt file, or one that is no resume file.
+_UNREADABLE = (
     ValueError,
     LookupError,
     TypeError,

@@ -1,4 +1,4 @@
-"""The report of ``kstore spark stats`` as one page: tables, and pictures where matplotlib is."""
+"""The report of ``kstore spark stats`` as an HTML page: tables, and plots if matplotlib exists."""
 
 from collections.abc import Iterator
 from html import escape
@@ -8,8 +8,8 @@ from kstore.partition_files import DAY_MS, HOUR_MS
 from kstore.pictures import STYLE, Pictures
 from kstore.spark.jobs.stats_report import Tree, skew, when
 
-_MOST_BARS = 400  # hours that are drawn one by one; more are drawn as days
-_MOST_PARTITIONS = 60
+_MAX_BARS = 400  # more hours than these are drawn as days
+_MAX_PARTITIONS = 60
 _BLUE, _RED = "#2a6fb0", "#b3261e"
 
 
@@ -20,7 +20,7 @@ def html(tree: Tree) -> str:
     except ImportError:
         pictures = None
     total = tree["total"]
-    parts = [
+    sections = [
         "<!doctype html><html lang='en'><meta charset='utf-8'>",
         f"<title>kstore stats</title><style>{STYLE}.bad {{ color: {_RED} }}</style>",
         f"<h1>kstore stats</h1><p>{len(tree['topics'])} topics, {tree['partitions']} partitions, "
@@ -30,16 +30,16 @@ def html(tree: Tree) -> str:
         f"{total['distinct_keys']['standard_error']:.1%}). Times are UTC.</p>",
     ]
     if pictures is None:
-        parts.append("<p>Without pictures: matplotlib is not installed.</p>")
-    parts += _damages(tree)
+        sections.append("<p>Without pictures: matplotlib is not installed.</p>")
+    sections += _damages(tree)
     for topic in tree["topics"]:
-        parts.append(f"<h2>{escape(topic['topic'])}</h2>")
-        parts.append(_facts(topic))
+        sections.append(f"<h2>{escape(topic['topic'])}</h2>")
+        sections.append(_facts(topic))
         if pictures is not None and topic["records"]:
-            parts += [pictures.rate(topic), pictures.sizes(topic)]
-            parts += [pictures.codecs(topic), pictures.skew(topic)]
-        parts.append(_partitions(topic))
-    return "\n".join(part for part in parts if part) + "\n"
+            sections += [pictures.rate(topic), pictures.sizes(topic)]
+            sections += [pictures.codecs(topic), pictures.skew(topic)]
+        sections.append(_partitions(topic))
+    return "\n".join(section for section in sections if section) + "\n"
 
 
 def _damages(tree: Tree) -> Iterator[str]:
@@ -49,11 +49,11 @@ def _damages(tree: Tree) -> Iterator[str]:
             if "error" in each:
                 yield f"<p class='bad'>{escape(name)}: {escape(each['error'])}</p>"
             for damage in each["damages"]:
-                told = (
+                text = (
                     f"{damage['path']} position {damage['position']} offset {damage['offset']}: "
                     f"{damage['reason']}"
                 )
-                yield f"<p class='bad'>damaged: {escape(told)}</p>"
+                yield f"<p class='bad'>damaged: {escape(text)}</p>"
             more = each["damage_count"] - len(each["damages"])
             if more > 0:
                 yield f"<p class='bad'>{escape(name)}: {more:,} more damaged</p>"
@@ -61,7 +61,7 @@ def _damages(tree: Tree) -> Iterator[str]:
 
 def _facts(topic: Tree) -> str:
     keys, records, values = topic["distinct_keys"], topic["record_sizes"], topic["value_sizes"]
-    most, mean = skew(topic)
+    largest, mean = skew(topic)
     codecs = ", ".join(
         f"{name} {of['bytes']:,} bytes ({of['compression_ratio']:.2f} to 1)"
         for name, of in topic["codecs"].items()
@@ -81,9 +81,10 @@ def _facts(topic: Tree) -> str:
         "offsets without a record": f"{topic['missing_offsets']:,} in {topic['gaps']:,} gaps",
         "transactions": f"{topic['transactional_records']:,} records, "
         f"{topic['commit_markers']:,} commits, {topic['abort_markers']:,} aborts",
-        "largest partition": f"{most:,} bytes, {most / mean if mean else 1:.2f} times the mean",
+        "largest partition": f"{largest:,} bytes, {largest / mean if mean else 1:.2f} times the "
+        "mean",
     }
-    rows = [f"<tr><th>{name}</th><td>{escape(told)}</td></tr>" for name, told in facts.items()]
+    rows = [f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in facts.items()]
     return f"<table>{''.join(rows)}</table>"
 
 
@@ -116,7 +117,7 @@ def _partitions(topic: Tree) -> str:
 
 
 class _Pictures(Pictures):
-    """What the page shows; ImportError where matplotlib is not installed."""
+    """The plots of the page; ImportError if matplotlib is not installed."""
 
     def rate(self, topic: Tree) -> str:
         """Bytes of keys and values by time."""
@@ -124,7 +125,7 @@ class _Pictures(Pictures):
         windows, width = rates["windows"], rates["window_ms"]
         if not windows:
             return ""
-        if rates["days"] is not None and len(windows) > _MOST_BARS:
+        if rates["days"] is not None and len(windows) > _MAX_BARS:
             windows, width = rates["days"], DAY_MS
         figure, axes = self.axes(2.8)
         first = windows[0]["start"]
@@ -143,7 +144,7 @@ class _Pictures(Pictures):
         return self.svg(figure)
 
     def sizes(self, topic: Tree) -> str:
-        """How many records of which size."""
+        """The number of records by size."""
         buckets = topic["record_sizes"]["buckets"]
         figure, axes = self.axes(2.8)
         axes.bar(range(len(buckets)), [each["count"] for each in buckets], color=_BLUE)
@@ -156,7 +157,7 @@ class _Pictures(Pictures):
         return self.svg(figure)
 
     def codecs(self, topic: Tree) -> str:
-        """What each codec's batches take, and would take without it."""
+        """The stored and the uncompressed bytes of each codec's batches."""
         found = topic["codecs"]
         figure, axes = self.axes(0.9 + 0.4 * len(found))
         rows = range(len(found))
@@ -169,17 +170,19 @@ class _Pictures(Pictures):
         return self.svg(figure)
 
     def skew(self, topic: Tree) -> str:
-        """Bytes of each partition beside the mean."""
-        some: list[Any] = topic["partitions"][:_MOST_PARTITIONS]
-        if len(some) < 2:
+        """The bytes of each partition, and the mean."""
+        drawn: list[Any] = topic["partitions"][:_MAX_PARTITIONS]
+        if len(drawn) < 2:
             return ""
         figure, axes = self.axes(2.4)
         axes.bar(
-            [str(each["partition"]) for each in some], [each["bytes"] for each in some], color=_BLUE
+            [str(each["partition"]) for each in drawn],
+            [each["bytes"] for each in drawn],
+            color=_BLUE,
         )
         axes.axhline(skew(topic)[1], color=_RED, linewidth=1)
-        left = len(topic["partitions"]) - len(some)
-        axes.set_xlabel("partition" + (f" ({left} more are not drawn)" if left else ""))
+        omitted = len(topic["partitions"]) - len(drawn)
+        axes.set_xlabel("partition" + (f" ({omitted} more are not drawn)" if omitted else ""))
         axes.set_ylabel("bytes (red: mean)")
         return self.svg(figure)
 

@@ -1,9 +1,10 @@
-"""What ``kstore spark stats`` tells: a tree for JSON and the page, and lines for a person."""
+"""The report of ``kstore spark stats``: a tree for JSON and the page, and lines of text."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from kstore.partition_files import DAY_MS, SPREADS, STANDARD_ERROR, BatchKind, Rates, Spread, Stats
@@ -16,7 +17,7 @@ Tree = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PartitionStats:
-    """What one partition is made of; ``error`` says why a part is missing, where one is."""
+    """The statistics of one partition; ``error`` says why they are incomplete, if they are."""
 
     topic: str
     partition: int
@@ -32,22 +33,22 @@ class PartitionStats:
 
 
 def as_tree(reports: Sequence[PartitionStats]) -> Tree:
-    """The store, its topics and their partitions; of the first two what adds up."""
+    """The store, its topics and their partitions; store and topics have sums only."""
     topics = []
-    whole = Stats()
-    for topic, some in groupby(reports, key=lambda report: report.topic):
-        found, partitions = Stats(), []
-        for each in some:
-            found.add_log(each.stats)
-            partitions.append(_partition(each))
-        whole.add_log(found)
-        topics.append({"topic": topic, **_sum(found), "partitions": partitions})
-    ok = all(each.ok for each in reports)
+    total = Stats()
+    for topic, reports_of_topic in groupby(reports, key=attrgetter("topic")):
+        topic_total, partitions = Stats(), []
+        for report in reports_of_topic:
+            topic_total.add_log(report.stats)
+            partitions.append(_partition(report))
+        total.add_log(topic_total)
+        topics.append({"topic": topic, **_sum(topic_total), "partitions": partitions})
+    ok = all(report.ok for report in reports)
     return {
         "ok": ok,
         "partitions": len(reports),
         **from_file(reports),
-        "total": _sum(whole),
+        "total": _sum(total),
         "topics": topics,
     }
 
@@ -64,7 +65,7 @@ def _partition(report: PartitionStats) -> Tree:
 
 
 def _sum(stats: Stats) -> Tree:
-    """Without what only one log has."""
+    """The tree without the offsets, which have no sum."""
     own = ("first_offset", "end_offset", "first_record", "last_record")
     return {name: value for name, value in _tree(stats).items() if name not in own}
 
@@ -121,39 +122,39 @@ def _windows(rates: Rates, width: int | None) -> list[Tree]:
     ]
 
 
-# --- for a person ---------------------------------------------------------------------------------
+# --- lines of text --------------------------------------------------------------------------------
 
 
 def when(milliseconds: int | None) -> str:
-    """A timestamp as ISO 8601 has it, in UTC; the number where no calendar has it."""
+    """A timestamp in ISO 8601, UTC; the number if it is outside the calendar's range."""
     if milliseconds is None:
         return "none"
     try:
-        told = _EPOCH + timedelta(milliseconds=milliseconds)
+        time = _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:
         return f"{milliseconds} ms"
-    return told.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def tell(tree: Tree) -> list[str]:
-    """Some lines for each partition, each topic of several, and one for the store."""
+    """Some lines for each partition and each topic with several, and one for the store."""
     lines: list[str] = []
     for topic in tree["topics"]:
         for each in topic["partitions"]:
             offsets = f", offsets {each['first_offset']} to {each['end_offset']}"
             error = f": {each['error']}" if "error" in each else ""
             name = f"{topic['topic']}-{each['partition']}"
-            has_some = each["first_offset"] is not None
-            lines.append(f"{name}: {_size_line(each)}{offsets if has_some else ''}{error}")
+            has_offsets = each["first_offset"] is not None
+            lines.append(f"{name}: {_size_line(each)}{offsets if has_offsets else ''}{error}")
             lines += [f"  {line}" for line in _details(each)]
             lines += _damages(each)
         if len(topic["partitions"]) > 1:
-            most, mean = skew(topic)
+            largest, mean = skew(topic)
             lines.append(
                 f"{topic['topic']}, {len(topic['partitions'])} partitions: {_size_line(topic)}"
             )
             lines.append(
-                f"  keys: {_keys(topic)}; largest partition {most:,} bytes, mean {mean:,.0f}"
+                f"  keys: {_keys(topic)}; largest partition {largest:,} bytes, mean {mean:,.0f}"
             )
     bad = sum(not each["ok"] for topic in tree["topics"] for each in topic["partitions"])
     verdict = f"{bad} not ok" if bad else "all ok"
@@ -162,7 +163,7 @@ def tell(tree: Tree) -> list[str]:
 
 
 def skew(topic: Tree) -> tuple[int, float]:
-    """Bytes of the largest partition, and of all on average."""
+    """Bytes of the largest partition, and the mean of all."""
     sizes = [each["bytes"] for each in topic["partitions"]]
     return max(sizes), sum(sizes) / len(sizes)
 
@@ -180,10 +181,10 @@ def _keys(tree: Tree) -> str:
 
 
 def _details(tree: Tree) -> Iterator[str]:
-    """Lines on a partition that has batches; each only where there is something to tell."""
+    """Lines on a partition with batches; omits those without a value."""
     if tree["segments_gone"]:
-        some = "segment was" if tree["segments_gone"] == 1 else "segments were"
-        yield f"{tree['segments_gone']} {some} removed before they were read"
+        segments = "segment was" if tree["segments_gone"] == 1 else "segments were"
+        yield f"{tree['segments_gone']} {segments} removed before they were read"
     if not tree["batches"]:
         return
     if tree["min_timestamp"] is not None:

@@ -1,8 +1,8 @@
-"""What jobs that change a store share: their options, the store to themselves.
+"""Options and clean-up of the jobs that change a store.
 
-The driver holds the store's one-writer lock from before it plans until the last task's work is in
-place. Tasks change nothing that anybody reads: they stage files (``StagedFiles``), which
-the driver puts in place, one partition or one group of segments after the other.
+The driver holds the store's one-writer lock from before it plans until the work of the last task
+is published. Tasks change no file that readers use: they stage files (``StagingArea``), which the
+driver renames, one partition or one group of segments after the other.
 """
 
 import argparse
@@ -17,8 +17,8 @@ from kstore.spark.jobs.reports import add_reporting
 
 LOCK_TIMEOUT_MS = 60_000
 LOCK_REASON = (
-    "this job changes it and needs it for itself. Close it there (a Kafka broker holds it as "
-    "long as it runs), or raise --lock-timeout"
+    "this job must be the only writer. Close the store in the other process (a Kafka broker holds "
+    "the lock as long as it runs), or raise --lock-timeout"
 )
 
 
@@ -34,13 +34,13 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         type=number(0, 1_000_000_000),
         default=LOCK_TIMEOUT_MS / 1000,
         metavar="SECONDS",
-        help="how long to wait where another process writes the store (default: 60)",
+        help="how long to wait if another process writes the store (default: 60)",
     )
 
 
 @contextmanager
 def remove_staged_on_failure(files: Files, folders: Sequence[str]) -> Iterator[None]:
-    """Remove what executors have staged in these folders where the work fails."""
+    """If the work fails, remove the files that executors have staged in these directories."""
     try:
         yield
     except Exception:

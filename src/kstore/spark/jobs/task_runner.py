@@ -1,7 +1,7 @@
-"""Tasks of a job on Spark: each one a job of Spark's own, so that results come as they are ready.
+"""Runs the tasks of a job, each as a Spark job of its own, so that results arrive one by one.
 
-The driver keeps a few times as many of them under way as there are cores. So it can show what is
-done, write it down, and stop at any moment; an executor that is busy does not hold up the others.
+The driver keeps twice as many tasks running as there are cores. So it can show and save progress
+and stop at any moment, and a slow executor does not delay the others.
 """
 
 import base64
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
-Piece = TypeVar("Piece")
-LEAST_TASK = 32 << 20  # bytes of a store that are worth a task
+Item = TypeVar("Item")
+LEAST_TASK = 32 << 20  # bytes; the smallest task, unless a store is smaller
 MOST_TASK = 1 << 30
-_WAVES = 4  # tasks a core, so that the last ones end together
-_TOLD = re.compile(r"<kstore:([A-Za-z0-9+/=]+)>")  # in what Spark tells of a failed task
-_PLACES = ("path", "position", "offset")
-Progress = Callable[[int, int, str], None]  # bytes done, bytes in all, what is done
+_WAVES = 4  # tasks for each core, so that the last ones end at about the same time
+_ENCODED_ERROR = re.compile(r"<kstore:([A-Za-z0-9+/=]+)>")  # in Spark's text of a failed task
+_POSITION_FIELDS = ("path", "position", "offset")
+Progress = Callable[[int, int, str], None]  # bytes done, bytes in total, the current partition
 
 
 class MissingSparkError(KStoreError, ImportError):
-    """A job was asked for where pyspark is not installed."""
+    """A job needs pyspark, which is not installed."""
 
 
 def silent(done: int, total: int, name: str) -> None:
-    """Progress where nobody looks."""
+    """A progress callback that does nothing."""
 
 
 @contextmanager
 def open_session(master: str | None = None, name: str = "kstore") -> "Iterator[SparkSession]":
-    """The running session, which stays, else a new one, which is stopped at the end.
+    """The active session, which stays open, else a new one, which is stopped at the end.
 
-    Without a master: what spark-submit says, else all cores of this machine. Raises
-    MissingSparkError, which names what to install, and KStoreError where Spark does not start.
+    Without a master: that of spark-submit, else all cores of this machine. Raises
+    MissingSparkError, which says what to install, and KStoreError if Spark does not start.
     """
     try:
         from pyspark.sql import SparkSession
@@ -54,9 +54,9 @@ def open_session(master: str | None = None, name: str = "kstore") -> "Iterator[S
         raise MissingSparkError(
             f"this needs Apache Spark ({error}): pip install 'kstore[spark]', and Java 17 or newer"
         ) from None
-    found = SparkSession.getActiveSession()
-    if found is not None:
-        yield found
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        yield active
         return
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
@@ -65,17 +65,17 @@ def open_session(master: str | None = None, name: str = "kstore") -> "Iterator[S
         builder = builder.config("spark.ui.showConsoleProgress", "false")
         builder = builder.config("spark.ui.enabled", "false")
     try:
-        made = builder.getOrCreate()
-    except Exception as error:  # of py4j, of Java's processes, of Spark: each has its own kinds
+        session = builder.getOrCreate()
+    except Exception as error:  # py4j, Java's processes and Spark have different classes
         raise KStoreError(
-            f"no session of Spark's came up at {master or 'its default master'}: "
+            f"Spark did not start a session at {master or 'its default master'}: "
             f"{_first_line(error)}. --master is local[N], spark://HOST:PORT, yarn or k8s://...; "
-            "is Java 17 or newer there (JAVA_HOME), and the cluster?"
+            "check that Java 17 or newer is installed (JAVA_HOME), and that the cluster runs"
         ) from error
     try:
-        yield made
+        yield session
     finally:
-        made.stop()
+        session.stop()
 
 
 def cores(spark: "SparkSession") -> int:
@@ -84,9 +84,9 @@ def cores(spark: "SparkSession") -> int:
 
 
 def cores_of(master: str | None) -> int:
-    """How many tasks it would run at a time, as far as its name tells; else this machine's."""
-    told = re.fullmatch(r"local\[(\d+)(,\d+)?\]", master or "")
-    return int(told[1]) if told is not None else os.cpu_count() or 1
+    """How many tasks ``local[N]`` runs at a time; for another master the cores of this machine."""
+    local = re.fullmatch(r"local\[(\d+)(,\d+)?\]", master or "")
+    return int(local[1]) if local is not None else os.cpu_count() or 1
 
 
 def run_tasks(
@@ -95,14 +95,14 @@ def run_tasks(
     work: Callable[[Task], Result],
     description: str,
 ) -> Generator[tuple[int, Result], None, None]:
-    """The number of each task with its result, as they are done.
+    """Yields the number and the result of each task when it is done.
 
-    ``work`` is a function of a module, tasks and results are pickled. A task that raises is tried
-    again as Spark is set to, then its error is raised here and the others are cancelled; so they
-    are when the caller stops asking. Two tasks a core are under way at a time.
+    ``work`` is a function of a module; tasks and results are pickled. Spark retries a task that
+    raises; after the last attempt its error is raised here and the other tasks are cancelled. They
+    are also cancelled when the caller closes the generator. Two tasks run for each core.
 
-    Raises an error of kstore's as the task raised it, and KStoreError with the first line of any
-    other (Spark's own among them), which names the task; what Spark told is its cause.
+    Raises kstore's errors as the task raised them. For any other error, Spark's own included, it
+    raises KStoreError with the task and the error's first line; the cause is Spark's exception.
     """
     context = spark.sparkContext
     group = f"kstore-{uuid.uuid4().hex}"
@@ -111,19 +111,19 @@ def run_tasks(
         name = f"{description} ({number + 1} of {len(tasks)})"
         context.setJobGroup(group, name, True)
         try:
-            telling = context.parallelize([tasks[number]], 1).map(partial(_told, work))
-            found: list[Result] = telling.collect()
+            job = context.parallelize([tasks[number]], 1).map(partial(_run_encoding_errors, work))
+            results: list[Result] = job.collect()
         except Exception as error:
-            raise _as_raised(error, name) from error
-        return found[0]
+            raise _decode_error(error, name) from error
+        return results[0]
 
     waiting = iter(range(len(tasks)))
     running: dict[Future[Any], int] = {}
-    most = 2 * cores(spark)
-    pool = ThreadPoolExecutor(most, "kstore-job")
+    max_running = 2 * cores(spark)
+    pool = ThreadPoolExecutor(max_running, "kstore-job")
     try:
         while True:
-            while len(running) < most and (number := next(waiting, None)) is not None:
+            while len(running) < max_running and (number := next(waiting, None)) is not None:
                 running[pool.submit(run, number)] = number
             if not running:
                 return
@@ -136,65 +136,65 @@ def run_tasks(
         pool.shutdown(cancel_futures=True)
 
 
-def _told(work: Callable[[Task], Result], task: Task) -> Result:
-    """Do a task; of an error Spark carries nothing but its text, so that holds the error.
+def _run_encoding_errors(work: Callable[[Task], Result], task: Task) -> Result:
+    """Run a task; encode an error in the text of its exception, which is all that Spark transmits.
 
-    As JSON: names of files and what a damaged record says stand in that text, too, and must not
-    be able to do more than to be read.
+    Encoded as JSON, not pickled: the text also contains file names and bytes of corrupt records,
+    which must not be able to execute code.
     """
     try:
         return work(task)
     except KStoreError as error:
-        told = {name: getattr(error, name) for name in ("reason", *_PLACES)}
-        told |= {"class": type(error).__name__, "errno": getattr(error, "errno", None)}
-        text = base64.b64encode(json.dumps(told).encode()).decode()
+        fields = {name: getattr(error, name) for name in ("reason", *_POSITION_FIELDS)}
+        fields |= {"class": type(error).__name__, "errno": getattr(error, "errno", None)}
+        text = base64.b64encode(json.dumps(fields).encode()).decode()
         raise RuntimeError(f"{error} <kstore:{text}>") from error
     except Exception as error:
         text = base64.b64encode(json.dumps({"other": _first_line(error)}).encode()).decode()
         raise RuntimeError(f"{error} <kstore:{text}>") from error
 
 
-def _as_raised(error: Exception, name: str) -> KStoreError:
-    """The error of a task, from what Spark tells of it: ours comes last there."""
-    found = _TOLD.findall(str(error))
+def _decode_error(error: Exception, name: str) -> KStoreError:
+    """The error of a task, decoded from the last match in Spark's text."""
+    found = _ENCODED_ERROR.findall(str(error))
     if not found:  # an executor that died, a job that was cancelled
         return KStoreError(f"{name} failed: {_first_line(error)}")
-    told = json.loads(base64.b64decode(found[-1]))
-    if "other" in told:
-        return KStoreError(f"{name} failed: {told['other']}")
-    kind = getattr(errors, told["class"], KStoreError)
-    places = {place: told[place] for place in _PLACES}
+    fields = json.loads(base64.b64decode(found[-1]))
+    if "other" in fields:
+        return KStoreError(f"{name} failed: {fields['other']}")
+    kind = getattr(errors, fields["class"], KStoreError)
+    position = {field: fields[field] for field in _POSITION_FIELDS}
     if not (isinstance(kind, type) and issubclass(kind, KStoreError)):
         kind = KStoreError
-    raised = kind(told["reason"], **places)
-    if isinstance(raised, StorageError):
-        raised.errno = told["errno"]
-    return raised
+    decoded = kind(fields["reason"], **position)
+    if isinstance(decoded, StorageError):
+        decoded.errno = fields["errno"]
+    return decoded
 
 
 def _first_line(error: Exception) -> str:
-    java = getattr(error, "java_exception", None)  # py4j's own first line tells only the call
+    java = getattr(error, "java_exception", None)  # py4j's own first line has only the call
     text = str(error if java is None else java.getMessage())
     kind = "" if java is not None else f"{type(error).__name__}: "
     return kind + (text.strip().splitlines() or [""])[0]
 
 
 def task_size(total: int, parallelism: int, most: int | None = None) -> int:
-    """How many of so many bytes a task is to have: at least LEAST_TASK, some for each core."""
+    """The bytes of a task, for so many in total: a few tasks for each core, but not too small."""
     return min(max(total // (_WAVES * parallelism), LEAST_TASK), most or MOST_TASK)
 
 
 def plan_tasks(
-    pieces: Sequence[tuple[Piece, int]], parallelism: int, most: int | None = None
-) -> list[list[Piece]]:
-    """Pieces of a store, each with its bytes, as tasks: neighbours are put together."""
-    target = task_size(sum(size for _, size in pieces), parallelism, most)
-    groups: list[list[Piece]] = []
+    items: Sequence[tuple[Item, int]], parallelism: int, most: int | None = None
+) -> list[list[Item]]:
+    """Group consecutive items of work, given with their bytes, into tasks."""
+    target = task_size(sum(size for _, size in items), parallelism, most)
+    groups: list[list[Item]] = []
     filled = 0
-    for piece, size in pieces:
+    for item, size in items:
         if not groups or filled + size > target:
             groups.append([])
             filled = 0
-        groups[-1].append(piece)
+        groups[-1].append(item)
         filled += size
     return groups
