@@ -62,6 +62,8 @@ class LogReader:
     condition
         Whether the log directory is "owned" by a writer, or was left "clean" or "unclean"; called
         only where the log ends below the recovery point.
+    was_compacted
+        Whether the policy or the cleaner's checkpoint says so; called only for empty segments.
     moved
         Where the directory is after its owner moved it; called where it does not exist any more.
     """
@@ -76,6 +78,7 @@ class LogReader:
         log_start_offset: Callable[[], int] = lambda: 0,
         recovery_point: Callable[[], int] = lambda: 0,
         condition: Callable[[], str] = lambda: "owned",
+        was_compacted: Callable[[], bool] = lambda: False,
         moved: Callable[[], str] | None = None,
     ) -> None:
         self.directory = directory
@@ -92,7 +95,7 @@ class LogReader:
         self._lock = ReentrantLock()
         self._segments: SegmentList | None = None
         self._sealed = RolledSegments(files, maps, self._map)
-        self._outside = LostOutside(files, condition)
+        self._outside = LostOutside(files, condition, recovery_point, was_compacted)
         self.lost = LostRecords(directory)
         self._listed_at = -1  # the directory's modification time when it was listed
         self._fd = -1  # the active log file

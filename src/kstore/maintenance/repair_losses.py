@@ -7,13 +7,16 @@ file of another name are not lost; the damage of a damaged file already covers i
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 from kstore._native.recovery.batch_audit import BatchAudit
 from kstore.checkpoint.known_gaps import Range, read_known_gaps
 from kstore.errors import CorruptFileError, NewerFormatError, StorageError
 from kstore.files.files import Files
-from kstore.recovery.gap_reasons import find_cut
+from kstore.recovery.cut_bytes import find_cut
+from kstore.recovery.emptied_segments import find_signs
 from kstore.recovery.lost_segments import LostRange, read_lost
 from kstore.segment import header_checksums
 from kstore.segment.salvage import LIVE, SWAP, Source, ValidRange
@@ -52,10 +55,15 @@ def find_missing(
         known_gaps = read_known_gaps(files, path)
     with suppress(CorruptFileError, NewerFormatError, StorageError):
         lost = read_lost(files, path)
+    ends = [_end_of(files, base, source) for base, source in live]
+    for slot, (one, two) in enumerate(pairwise(ends)):
+        if not one.size:
+            signs = find_signs(files, path, one.base_offset, two.base_offset, names)
+            ends[slot] = replace(one, signs=signs)
     layout = Layout(
         str(path),
         state,
-        tuple(_end_of(files, base, source) for base, source in live),
+        tuple(ends),
         find_orphans(names),
         find_cut(names),
         tuple(known_gaps),

@@ -3,6 +3,9 @@
 Modules:
 
 - apply: The changes of a recovery on disk: truncates, quarantines, rewrites indexes and epochs
+- cut_bytes: Which bytes recovery cut from the segments of a log, by the files ``kstore.cut.*``
+- emptied_segments: Empty segments that had records: what their side files say, and whether the loss
+  is certain
 - gap_reasons: Reasons for offsets between two segments that no record has; recovery reports other
   gaps
 - loader: Loads a partition directory for a writer: segments, epochs, recovery point

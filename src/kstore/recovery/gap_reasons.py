@@ -6,7 +6,6 @@ records that are missing within segments, for which recovery would have to read 
 
 import logging
 import os
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
@@ -14,35 +13,11 @@ from kstore.checkpoint.known_gaps import Range, is_known, merge_ranges, read_kno
 from kstore.errors import CorruptFileError, NewerFormatError, StorageError
 from kstore.files import filenames
 from kstore.files.files import Files
+from kstore.recovery.cut_bytes import CutBytes, find_cut
 from kstore.recovery.lost_segments import LostRange
 from kstore.segment import header_checksums
 
 _LOGGER = logging.getLogger("kstore")
-
-Cut = tuple[int, int]  # a segment's base offset, and the position from which its bytes were cut
-
-
-def find_cut(names: Iterable[str]) -> frozenset[Cut]:
-    """The bytes that recovery cut from segments and kept; position 0: an entire segment."""
-    parsed = map(filenames.parse_cut_name, names)
-    return frozenset(found[:2] for found in parsed if found is not None)
-
-
-class CutBytes:
-    """Gaps that are explained by the bytes that recovery cut. Immutable."""
-
-    def __init__(self, cut: Iterable[Cut]) -> None:
-        self._last = dict(sorted(cut))  # base offset: position of the last cut
-        self._entire = sorted(base for base, position in cut if position == 0)
-
-    def explains(self, base: int, size: int, end: int) -> bool:
-        """Whether offsets behind a segment, up to the base ``end`` of the next one, were cut.
-
-        A cut before bytes that the segment has does not count: the segment continued there.
-        """
-        slot = bisect_right(self._entire, base)
-        is_entire = slot < len(self._entire) and self._entire[slot] < end
-        return is_entire or self._last.get(base, -1) >= size
 
 
 class GapReasons:

@@ -15,13 +15,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from kstore._native.index.index_files import OffsetIndex, TimeIndex
+from kstore._native.index.index_files import TimeIndex
 from kstore._native.read.segment_view import SegmentView
 from kstore.checkpoint.known_gaps import Range, is_known, merge_ranges, read_known_gaps
 from kstore.errors import CorruptFileError, CorruptRecordError, NewerFormatError, StorageError
 from kstore.files import filenames
 from kstore.files.filenames import LOST_SEGMENTS
 from kstore.files.files import Files
+from kstore.recovery.cut_bytes import CutBytes, find_cut
+from kstore.recovery.emptied_segments import StopState, find_signs
 from kstore.segment import header_checksums
 from kstore.segment.index_sanity import used_size
 
@@ -30,7 +32,7 @@ FORMAT = 1
 _MOST = 1 << 26  # bytes
 _LOG_SUFFIX = f".{filenames.LOG}"
 _INDEX_SUFFIXES = tuple(f".{kind}" for kind in filenames.SEGMENT_KINDS if kind != filenames.LOG)
-_ENTRY, _TIME_ENTRY = 8, 12
+_TIME_ENTRY = 12
 _BASE = 20  # digits of a base offset in a file name
 
 
@@ -40,14 +42,19 @@ class LostRange(NamedTuple):
     first: int
     end: int  # the offset after the last
     largest: int | None = None
-    is_certain: bool = True  # False: a broker that was killed may have deleted the segment
+    is_certain: bool = True  # False: the deletion of the segment, or a power cut, explains it too
 
     def describe(self) -> str:
         """A sentence with the offsets."""
-        doubt = "" if self.is_certain else ", unless a broker was killed while it deleted it"
+        doubt = (
+            ""
+            if self.is_certain
+            else ", unless a broker was killed while it deleted it, or compaction or a power cut "
+            "emptied it"
+        )
         return (
             f"the records at offsets {self.first} to {self.end - 1} are lost: "
-            f"their segment is gone{doubt}"
+            f"their segment is gone or empty{doubt}"
         )
 
 
@@ -112,7 +119,7 @@ def find_lost_segments(
     sizes: Mapping[int, int],
     *,
     log_start: int,
-    is_clean: bool,
+    stop: StopState,
 ) -> list[LostRange]:
     """Segments that are lost according to the files of a partition, by offset.
 
@@ -126,35 +133,57 @@ def find_lost_segments(
         Of the log files of the live segments, by base offset.
     log_start
         The log start by the checkpoint; 0 without an entry.
-    is_clean
-        Whether the log directory was closed cleanly. If not, an index without its log proves
-        nothing, and a power cut may have left an empty log.
+    stop
+        How the log directory was left. If it was not closed cleanly, an index without its log
+        proves nothing, and a power cut may have left an empty log.
     """
     bases = sorted(sizes)
     if not bases:
         return []
     existing = set(names)
     missing = {base for base in find_indexes_without_log(names) if base < bases[-1]}
-    certain = set(missing) if is_clean else set()
+    emptied = find_emptied(files, directory, names, sizes, stop)
+    certain = {base for base, is_certain in emptied.items() if is_certain}
+    if stop.is_clean:
+        certain |= missing
+    missing |= emptied.keys()
     for base, end in pairwise(bases):
         following = _read_following(files, directory, base, existing, is_checked=True)
         # Else a broker truncated the log between the two, and appended there.
         if following is not None and base < following < end:
             certain.add(following)
-        if is_clean and not sizes[base] and _has_entries(files, directory, base, end):
-            certain.add(base)
     ends = sorted(missing.union(certain, bases))
     ranges = []
     for base in sorted(missing | certain):
         end = ends[bisect_right(ends, base)]
         largest = _largest_timestamp(files, directory, base, end, existing)
         ranges.append(LostRange(base, end, largest, base in certain))
-    if is_clean and 0 < log_start < bases[0]:
+    if stop.is_clean and 0 < log_start < bases[0]:
         ranges = merge_lost(ranges, [LostRange(log_start, bases[0])])
     gaps = merge_ranges(_read_known_gaps(files, directory)) if ranges else []
     return [
         each for each in clip(ranges, log_start, sizes) if not is_known(gaps, each.first, each.end)
     ]
+
+
+def find_emptied(
+    files: Files, directory: str, names: Sequence[str], sizes: Mapping[int, int], stop: StopState
+) -> dict[int, bool]:
+    """Empty segments that had records, by base offset, and whether their loss is certain.
+
+    Not those that recovery emptied: it kept their bytes.
+    """
+    filled = max((base for base, size in sizes.items() if size), default=-1)
+    existing, cut = set(names), CutBytes(find_cut(names))
+    found = {}
+    for base, end in pairwise(sorted(sizes)):
+        if sizes[base] or cut.explains(base, 0, end):
+            continue
+        signs = find_signs(files, directory, base, end, existing)
+        certainty = signs.find_certainty(base, stop, is_end=base > filled)
+        if certainty is not None:
+            found[base] = certainty
+    return found
 
 
 def _read_known_gaps(files: Files, directory: str) -> list[Range]:
@@ -189,24 +218,14 @@ def find_indexes_without_log(names: Iterable[str]) -> dict[int, str]:
     return found
 
 
-def _has_entries(files: Files, directory: str, base: int, end: int) -> bool:
-    """Whether a valid index of an empty log has entries below end: then the log had batches."""
-    path = os.path.join(directory, filenames.index_name(base))
-    if files.exists(path) and (size := used_size(files, path, _ENTRY)):
-        index = OffsetIndex(files.read(path, limit=_MOST)[:size], base)
-        if index.find_fault() is None and index[index.count - 1][0] < end:
-            return True
-    path = os.path.join(directory, filenames.time_index_name(base))
-    if files.exists(path) and (size := used_size(files, path, _TIME_ENTRY)):
-        times = TimeIndex(files.read(path, limit=_MOST)[:size], base)
-        return times.count > 0 and times.find_fault(end) is None
-    return False
-
-
 def drop_from_seals(
-    files: Files, directory: str, names: Sequence[str], sizes: Mapping[int, int]
+    files: Files,
+    directory: str,
+    names: Sequence[str],
+    sizes: Mapping[int, int],
+    lost: Sequence[LostRange],
 ) -> None:
-    """Take lost segments out of their neighbours' seals, once ``kstore.lost`` names them.
+    """Remove the signs of lost segments from seals, once ``kstore.lost`` names the ranges.
 
     Else the loss would be found again after the file is removed, which is how it is accepted.
     """
@@ -215,6 +234,8 @@ def drop_from_seals(
         following = _read_following(files, directory, base, there, is_checked=True)
         if following is not None and following < last and following not in sizes:
             header_checksums.drop_following(files, directory, base)
+        if not sizes[base] and any(each.first <= base < each.end for each in lost):
+            header_checksums.remove(files, directory, base)
 
 
 def _read_following(
@@ -333,9 +354,17 @@ class LostOutside:
     writer has opened it since the loss, the files show it.
     """
 
-    def __init__(self, files: Files, condition: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        files: Files,
+        condition: Callable[[], str],
+        recovery_point: Callable[[], int],
+        was_compacted: Callable[[], bool],
+    ) -> None:
         self._files = files
         self._condition = condition
+        self._recovery_point = recovery_point
+        self._was_compacted = was_compacted
         self._reported: set[str] = set()
 
     def find(
@@ -359,7 +388,7 @@ class LostOutside:
                 names,
                 sizes,
                 log_start=log_start,
-                is_clean=condition == "clean",
+                stop=StopState(condition == "clean", self._recovery_point, self._was_compacted),
             )
             ranges = merge_lost(ranges, found)
         ranges = clip(ranges, log_start, sizes) if ranges else []

@@ -26,6 +26,7 @@ from kstore.files.filenames import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX
 from kstore.files.files import Files
 from kstore.recovery import apply
 from kstore.recovery.apply import Plan
+from kstore.recovery.emptied_segments import StopState
 from kstore.recovery.gap_reasons import GapReasons
 from kstore.recovery.lost_segments import (
     LostRange,
@@ -91,7 +92,12 @@ def recover_partition(
     removed, swapped = finish_swaps(files, directory, config)
     plan, orphans = _find_segments(files, directory)
     plan.sync = sync
-    lost = _note_lost(files, plan, log_start, is_clean=recovery_point is None)
+    stop = StopState(
+        is_clean=recovery_point is None,
+        recovery_point=lambda: recovery_point or 0,
+        was_compacted=lambda: "compact" in config.cleanup_policy or cleaned_below() > 0,
+    )
+    lost = _note_lost(files, plan, log_start, stop)
     gaps = GapReasons(
         files,
         directory,
@@ -331,7 +337,7 @@ def _check_overlap(path: Path, scan: SegmentScan, following: int) -> None:
         )
 
 
-def _note_lost(files: Files, plan: Plan, log_start: int, *, is_clean: bool) -> list[LostRange]:
+def _note_lost(files: Files, plan: Plan, log_start: int, stop: StopState) -> list[LostRange]:
     """Find lost segments, and record them on disk before their last signs are removed.
 
     The report names them at every opening, until retention passes them or the file is removed.
@@ -343,13 +349,13 @@ def _note_lost(files: Files, plan: Plan, log_start: int, *, is_clean: bool) -> l
     except CorruptFileError as error:
         plan.notes.append(str(error))
     found = find_lost_segments(
-        files, directory, sorted(plan.names), plan.sizes, log_start=log_start, is_clean=is_clean
+        files, directory, sorted(plan.names), plan.sizes, log_start=log_start, stop=stop
     )
     lost = clip(merge_lost(known, found), log_start, plan.sizes)
     if lost != known:
         write_lost(files, directory, lost)
     if lost:  # each time: a crash may have come in between
-        drop_from_seals(files, directory, sorted(plan.names), plan.sizes)
+        drop_from_seals(files, directory, sorted(plan.names), plan.sizes, lost)
     plan.notes += [each.describe() for each in lost]
     return lost
 

@@ -195,6 +195,19 @@ def read_following(
     return None if found is None or stamp not in (None, found) else _following_of(data)
 
 
+def read_stamp(
+    files: Files, directory: str | os.PathLike[str], base: int
+) -> tuple[int, int, int] | None:
+    """Inode, change time and size of the log file that a checksum file is of; None if torn.
+
+    Raises StorageError, and NewerFormatError for a file of a newer kstore.
+    """
+    path = path_of(directory, base)
+    data = files.read(path, limit=_MOST)
+    _check_format(data, path)
+    return _stamp_of(data)
+
+
 def boundaries(files: Files, directory: str | os.PathLike[str], base: int, fd: int) -> list[int]:
     """Positions of every 64th batch in an open segment, by its checksum file; raises as load."""
     path = path_of(directory, base)

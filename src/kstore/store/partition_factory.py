@@ -94,6 +94,9 @@ def open_for_reading(
         log_start_offset=lambda: resolve_log_dir().current_log_start(key),
         recovery_point=lambda: resolve_log_dir().current_recovery_point(key),
         condition=lambda: resolve_log_dir().condition,
+        was_compacted=lambda: (
+            "compact" in log.config.cleanup_policy or resolve_log_dir().first_dirty_offset(key) > 0
+        ),
         moved=moved,
     )
     log = ReadOnlyLog(topic, partition, path=path, config=config, files=files, reader=reader)

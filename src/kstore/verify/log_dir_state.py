@@ -41,6 +41,11 @@ class PartitionState:
     is_compacted: bool  # by the topic's settings, where kstore keeps them
     unreadable: tuple[tuple[str, str], ...] = ()  # checkpoints that do not parse: path and reason
 
+    @property
+    def was_compacted(self) -> bool:
+        """Whether the topic's policy or the cleaner's checkpoint says so."""
+        return self.is_compacted or self.first_dirty > 0
+
 
 class StateReader:
     """Reads the states of partitions; a checkpoint is parsed again only when its file changed.

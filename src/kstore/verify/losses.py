@@ -21,7 +21,8 @@ from typing import NamedTuple
 from kstore.checkpoint.known_gaps import Range, is_known, merge_ranges
 from kstore.files import filenames
 from kstore.files.filenames import LOST_SEGMENTS
-from kstore.recovery.gap_reasons import Cut, CutBytes
+from kstore.recovery.cut_bytes import Cut, CutBytes
+from kstore.recovery.emptied_segments import Signs, StopState
 from kstore.recovery.lost_segments import LostRange, clip, find_indexes_without_log
 from kstore.verify.log_dir_state import PartitionState
 
@@ -40,6 +41,7 @@ class SegmentEnd:
     has_gaps: bool = False  # some offsets within it have no record
     following: int | None = None  # base offset of the next segment, by its header checksums
     inode: int = 0
+    signs: Signs | None = None  # of an empty segment that is not the last
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,8 @@ def find_losses(layout: Layout) -> list[Loss]:
         )
         for base, name in layout.orphans
     ]
-    losses += _gaps(layout)
+    losses += _emptied(layout)
+    losses += _gaps(layout, {loss.base_offset for loss in losses})
     noted = _noted(layout)
     losses = [loss for loss in losses if loss.is_certain or not _is_noted(loss, noted)]
     named = [loss.offset for loss in losses]
@@ -140,14 +143,55 @@ def _loss(layout: Layout, lost: LostRange) -> Loss:
     )
 
 
-def _gaps(layout: Layout) -> list[Loss]:
+def _emptied(layout: Layout) -> list[Loss]:
+    """Empty segments that had records."""
+    state = layout.state
+    stop = StopState(
+        is_clean=state is None or state.is_clean,
+        recovery_point=lambda: 0 if state is None else state.recovery_point,
+        was_compacted=lambda: state is not None and state.was_compacted,
+    )
+    filled = _last_filled(layout.segments)
+    cut = CutBytes(layout.cut)
+    known_gaps = merge_ranges(layout.known_gaps)
+    log_start = 0 if state is None else state.log_start
+    losses = []
+    for one, two in pairwise(layout.segments):
+        base, end = one.base_offset, two.base_offset
+        if one.signs is None or end <= log_start or cut.explains(base, 0, end):
+            continue
+        is_certain = one.signs.find_certainty(base, stop, is_end=base > filled)
+        if is_certain is None or is_known(known_gaps, max(base, log_start), end):
+            continue
+        how = "its indexes have entries" if one.signs.has_entries else "its checksum file has bytes"
+        doubt = "" if is_certain else ", unless compaction or a power cut emptied it"
+        losses.append(
+            Loss(
+                is_certain,
+                base,
+                _log_path(layout, one),
+                0,
+                max(base, log_start),
+                f"the segment's log file is empty, though {how}: its records are lost{doubt}",
+            )
+        )
+    return losses
+
+
+def _last_filled(segments: Sequence[SegmentEnd]) -> int:
+    """Base offset of the last segment that is not empty; -1 if none."""
+    return max((one.base_offset for one in segments if one.size), default=-1)
+
+
+def _gaps(layout: Layout, emptied: set[int]) -> list[Loss]:
+    """Gaps between segments without a reason; ``emptied`` segments are reported already."""
     losses = []
     bases = {segment.base_offset for segment in layout.segments}
     orphans = [base for base, _ in layout.orphans]  # ascending
     cut = CutBytes(layout.cut)
     known_gaps = merge_ranges(layout.known_gaps)
     known_bases = bases.union(orphans)
-    last_thinned = _last_thinned(layout.segments)
+    last_thinned, filled = _last_thinned(layout), _last_filled(layout.segments)
     log_start = 0 if layout.state is None else layout.state.log_start
     ascending = sorted(bases)
     for one in layout.segments:
@@ -171,12 +215,14 @@ def _gaps(layout: Layout) -> list[Loss]:
                 "replaced is missing: its records are lost",
             )
         )
-    certain = {loss.base_offset for loss in losses}
+    reported = emptied.union(loss.base_offset for loss in losses)
     for one, two in pairwise(layout.segments):
         first, end = one.next_offset, two.base_offset
-        if not one.is_sound or first >= end or one.base_offset in certain:
+        if not one.is_sound or first >= end or one.base_offset in reported:
             continue
         if last_thinned >= one.base_offset or _is_explained(layout, one, end):
+            continue
+        if not one.size and one.base_offset > filled and _may_be_unsynced(layout, one):
             continue
         if is_known(known_gaps, max(first, log_start), end):
             continue
@@ -196,19 +242,28 @@ def _gaps(layout: Layout) -> list[Loss]:
     return losses
 
 
-def _last_thinned(segments: Sequence[SegmentEnd]) -> int:
+def _last_thinned(layout: Layout) -> int:
     """Base offset of the last segment that was compacted, as records are missing; -1 if none.
 
-    Only compaction leaves an empty segment that is not the last.
+    Compaction leaves empty segments, too; but so does any program that empties a file. So an empty
+    segment counts only if something else shows that the log was compacted, or that it was empty
+    when its header checksums were written.
     """
-    return max(
-        (
-            one.base_offset
-            for one in segments
-            if one.has_gaps or (one.size == 0 and one is not segments[-1])
-        ),
-        default=-1,
-    )
+    state, segments = layout.state, layout.segments
+    thinned = [one.base_offset for one in segments if one.has_gaps]
+    was_compacted = bool(thinned) or (state is not None and state.was_compacted)
+    thinned += [
+        one.base_offset
+        for one in segments[:-1]
+        if not one.size and (was_compacted or (one.signs is not None and one.signs.is_sealed_empty))
+    ]
+    return max(thinned, default=-1)
+
+
+def _may_be_unsynced(layout: Layout, one: SegmentEnd) -> bool:
+    """Whether a power cut may have emptied a segment, as it was not synced."""
+    state = layout.state
+    return state is not None and not state.is_clean and one.base_offset >= state.recovery_point
 
 
 def _has_any(ascending: Sequence[int], first: int, end: int) -> bool:

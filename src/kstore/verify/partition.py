@@ -23,7 +23,7 @@ from kstore.files.filenames import FENCE, LEADER_EPOCHS, LOG, SEGMENT_KINDS
 from kstore.files.files import Files
 from kstore.files.publish_barrier import read_barrier
 from kstore.integers import INT32_MAX, check_integer
-from kstore.recovery.gap_reasons import find_cut
+from kstore.recovery.cut_bytes import find_cut
 from kstore.recovery.lost_segments import LostRange, read_lost
 from kstore.recovery.plan import unflushed_from
 from kstore.verify.log_dir_state import StateReader

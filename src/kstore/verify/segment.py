@@ -2,6 +2,7 @@
 
 import errno
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,6 +16,7 @@ from kstore.errors import NewerFormatError, StorageError
 from kstore.files import filenames
 from kstore.files.filenames import LEADER_EPOCHS
 from kstore.files.files import Files
+from kstore.recovery.emptied_segments import Signs, find_signs
 from kstore.segment import header_checksums
 from kstore.verify.losses import SegmentEnd
 from kstore.verify.segment_walk import Bad, SegmentWalk, chunks_of
@@ -44,6 +46,7 @@ class SegmentAudit(ABC):
     files: Files
     directory: Path
     names: list[str]  # in the directory, when it was listed
+    bases: list[int]  # of the segments in that listing, ascending
     threads: int
     map_sealed: bool
     window: int  # bytes
@@ -136,7 +139,15 @@ class SegmentAudit(ABC):
             audit.has_gaps,
             None if found is None else found.following,
             inode,
+            self._find_signs(base, size),
         )
+
+    def _find_signs(self, base: int, size: int) -> Signs | None:
+        """What shows that an empty segment, which is not the last one, had records."""
+        slot = bisect_right(self.bases, base)
+        if size or slot == len(self.bases):
+            return None
+        return find_signs(self.files, self.directory, base, self.bases[slot], self.names)
 
     def _load_checksums(
         self, base: int, fd: int, last: bool
