@@ -26,7 +26,7 @@ def job(monkeypatch: pytest.MonkeyPatch) -> Any:
     from kstore.spark.jobs import restore, restore_plan
 
     monkeypatch.setattr(restore, "run_tasks", run_here)
-    monkeypatch.setattr(restore, "check_executors", lambda spark, paths: None)
+    monkeypatch.setattr(restore, "check_executors", lambda *_: None)
     monkeypatch.setattr(restore_plan, "_CHUNK", 3000)
     return restore
 

@@ -212,7 +212,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             log.append(b"value %d" % n * 3, key=b"%d" % n)
     monkeypatch.setattr(task_runner, "LEAST_TASK", 1)
     monkeypatch.setattr(task_runner, "MOST_TASK", 1)
-    monkeypatch.setattr(partition_job, "check_executors", lambda spark, paths: None)
+    monkeypatch.setattr(partition_job, "check_executors", lambda *_: None)
     monkeypatch.setattr(partition_job, "cores", lambda spark: 2)
     return tmp_path / "data"
 

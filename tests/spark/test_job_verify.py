@@ -120,7 +120,7 @@ def test_resume_does_not_look_again(
 def test_what_differs_from_the_file_is_looked_at_again(
     place: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(partition_job, "check_executors", lambda spark, paths: None)
+    monkeypatch.setattr(partition_job, "check_executors", lambda *_: None)
     for module in (job, partition_job):
         monkeypatch.setattr(module, "cores", lambda spark: 2)
     monkeypatch.setattr(

@@ -343,6 +343,44 @@ def test_the_disk_is_reached_through_one_module() -> None:
     assert problems == []
 
 
+def global_disks(tree: ast.AST) -> list[int]:
+    """Lines that name the real disk, but for the default of a parameter ``files``."""
+    defaults = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arguments):
+            named = [*node.posonlyargs, *node.args]
+            pairs = [*zip(reversed(named), reversed(node.defaults), strict=False)]
+            pairs += [
+                (name, value)
+                for name, value in zip(node.kwonlyargs, node.kw_defaults, strict=True)
+                if value is not None
+            ]
+            defaults |= {id(value) for name, value in pairs if name.arg == "files"}
+    return sorted(
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and node.id == "DISK" and id(node) not in defaults
+    )
+
+
+def test_spark_reaches_the_disk_that_is_passed_in() -> None:
+    """Processes that Spark starts take theirs from ``kstore.spark.local_disk``."""
+    home = PACKAGE / "spark" / "local_disk.py"
+    problems = [
+        f"{path.relative_to(ROOT)}:{line}: take `files` from the caller, or local_disk()"
+        for path in python_files()
+        if within(module_name(path), ("kstore.spark",)) and path != home
+        for line in global_disks(ast.parse(path.read_text()))
+    ]
+    assert problems == []
+
+
+def test_the_global_disk_check_sees() -> None:
+    allowed = "def f(a, files=DISK, *, b=1): pass\ndef g(*, files=DISK): pass"
+    assert global_disks(ast.parse(allowed)) == []
+    assert global_disks(ast.parse("DISK.open(p)\ndef f(disk=DISK):\n    g(DISK)")) == [1, 2, 3]
+
+
 def test_native_code_makes_system_calls_in_one_place() -> None:
     problems = []
     for path in cython_files():

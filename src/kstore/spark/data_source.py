@@ -15,7 +15,7 @@ from pyspark.sql.datasource import (
 )
 
 from kstore.errors import InvalidConfigError
-from kstore.partition_files import DISK
+from kstore.spark.local_disk import local_disk
 from kstore.spark.sink.options import prepare_sink
 from kstore.spark.source.options import SELECTIONS, SOURCE_OPTIONS, check_names, parse_source
 from kstore.spark.source.range_reader import (
@@ -50,7 +50,7 @@ class KStoreDataSource(DataSource):
         if any(name.lower() in options for name in SELECTIONS):
             check_names(options, SOURCE_OPTIONS)
             parsed = parse_source(_without_bounds(options), streaming=True)
-            check_visible(DISK, parsed.paths)
+            check_visible(local_disk(), parsed.paths)
             self._snapshot = take_snapshot(open_store(parsed.paths), parsed)
 
     def schema(self) -> str:

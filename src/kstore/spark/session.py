@@ -10,8 +10,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from kstore.errors import StorageError
-from kstore.partition_files import DISK, absolute_paths
+from kstore.partition_files import DISK, Files, absolute_paths
 from kstore.record.timestamp import to_milliseconds
+from kstore.spark.local_disk import local_disk
 from kstore.spark.source.batch_plan import plan_batch
 from kstore.spark.source.offset_ranges import Plan
 from kstore.spark.source.options import SOURCE_OPTIONS, check_names, parse_source
@@ -165,12 +166,12 @@ def default_parallelism(spark: "SparkSession") -> int:
     return 0 if context is None else int(context.defaultParallelism)
 
 
-def check_executors(spark: "SparkSession", paths: tuple[str, ...]) -> None:
+def check_executors(spark: "SparkSession", paths: tuple[str, ...], files: Files = DISK) -> None:
     """Raise StorageError, with the hosts, if an executor does not see the directories.
 
     Runs a small job with two tasks for each core.
     """
-    check_visible(DISK, paths)
+    check_visible(files, paths)
     context = getattr(spark, "sparkContext", None)
     if context is None or context.master.split("[")[0] == "local":
         return
@@ -178,7 +179,7 @@ def check_executors(spark: "SparkSession", paths: tuple[str, ...]) -> None:
 
     def find_missing(_: Iterable[int]) -> list[tuple[str, str]]:
         host = socket.gethostname()
-        return [(host, path) for path in paths if DISK.kind(path) != "directory"]
+        return [(host, path) for path in paths if local_disk().kind(path) != "directory"]
 
     tasks = context.parallelize(range(count), count)
     missing = sorted(set(tasks.mapPartitions(find_missing).collect()))

@@ -13,6 +13,7 @@ from pyarrow import parquet as pq
 import kstore
 from kstore.cli import main
 from kstore.errors import InvalidConfigError, InvalidRecordError, MessageTooLargeError
+from kstore.files.files import Files
 from kstore.spark.jobs import restore as job
 from kstore.spark.jobs import restore_plan
 from kstore.spark.jobs.restore_types import Filter
@@ -34,7 +35,7 @@ def run_here(spark: Any, tasks: Any, work: Any, description: str) -> Iterator[An
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (job, restore_plan):
         monkeypatch.setattr(module, "run_tasks", run_here)
-    monkeypatch.setattr(job, "check_executors", lambda spark, paths: None)
+    monkeypatch.setattr(job, "check_executors", lambda *_: None)
     monkeypatch.setattr(restore_plan, "_CHUNK", 6000)
 
 
@@ -175,6 +176,23 @@ def test_parquet_without_what_is_needed(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InvalidConfigError, match="no Parquet files"):
         restore(tmp_path / "to", parquet=str(tmp_path / "empty"))
+
+
+def test_a_restore_uses_the_disk_that_is_passed_in(source: Path, tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    class Noting(Files):
+        def make_directory(self, path: str) -> None:
+            seen.append(path)
+            super().make_directory(path)
+
+        def remove(self, path: str) -> None:
+            seen.append(path)
+            super().remove(path)
+
+    restore(tmp_path / "to", log_dirs=source, keep_offsets=True, files=Noting())
+    assert seen[0] == str(tmp_path / "to")
+    assert any("kstore.staged." in path for path in seen)
 
 
 class Dead(BaseException):

@@ -23,7 +23,7 @@ from kstore.files.files import Files
 from kstore.spark.jobs import restore as job, restore_tasks
 
 job.run_tasks = lambda spark, tasks, work, what: ((n, work(task)) for n, task in enumerate(tasks))
-job.check_executors = lambda spark, paths: None
+job.check_executors = lambda *_: None
 
 def child(work):
     pid = os.fork()
@@ -121,7 +121,7 @@ def test_what_cannot_be_undone_now_keeps_what_it_is_undone_by(
         "run_tasks",
         lambda spark, tasks, work, what: (each for each in enumerate(map(work, tasks))),
     )
-    monkeypatch.setattr(job, "check_executors", lambda spark, paths: None)
+    monkeypatch.setattr(job, "check_executors", lambda *_: None)
     full = False
     with monkeypatch.context() as patched:
 

@@ -41,7 +41,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (partition_job, job):
         monkeypatch.setattr(module, "run_tasks", run_here)
         monkeypatch.setattr(module, "cores", lambda spark: 2)
-    monkeypatch.setattr(partition_job, "check_executors", lambda spark, paths: None)
+    monkeypatch.setattr(partition_job, "check_executors", lambda *_: None)
 
 
 def fill(path: Path, undecodable: int = 1) -> Path:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from kstore.errors import InvalidConfigError, KStoreError
-from kstore.partition_files import DISK, filenames
+from kstore.partition_files import DISK, Files, filenames
 from kstore.spark.java_pattern import TopicPattern, compile_topic_pattern
 from kstore.spark.jobs import JOBS
 from kstore.spark.jobs.task_runner import Progress
@@ -37,10 +37,10 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def paths_of(arguments: argparse.Namespace) -> tuple[str, ...]:
+def paths_of(arguments: argparse.Namespace, files: Files = DISK) -> tuple[str, ...]:
     """The directories of --log-dir, absolute, each once; StorageError for one that is not there."""
     paths = absolute_of(arguments.log_dir)
-    check_visible(DISK, paths)
+    check_visible(files, paths)
     return paths
 
 

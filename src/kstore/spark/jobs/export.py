@@ -14,12 +14,13 @@ from kstore.arguments import whole_number
 from kstore.config import parse_whole_number
 from kstore.errors import InvalidConfigError
 from kstore.log.log import Log
-from kstore.partition_files import DISK, absolute_paths
+from kstore.partition_files import DISK, Files, absolute_paths
 from kstore.spark.jobs.command import add_common, main, matching, paths_of
 from kstore.spark.jobs.export_target import Exported, Target, subtract
 from kstore.spark.jobs.parquet_files import COMPRESSIONS, Written, write_ranges
 from kstore.spark.jobs.restore_settings import Settings, settings_of_log_dirs
 from kstore.spark.jobs.task_runner import Progress, cores, cores_of, open_session, run_tasks, silent
+from kstore.spark.local_disk import local_disk
 from kstore.spark.session import Paths, check_executors, to_options
 from kstore.spark.source.batch_plan import report_lost_segments
 from kstore.spark.source.data_loss import LostOffsets
@@ -99,6 +100,7 @@ def export(
     isolation: str = "read_uncommitted",
     fail_on_data_loss: bool = True,
     progress: Progress = silent,
+    files: Files = DISK,
 ) -> ExportReport:
     """Write what is not in the target yet as Parquet files; the tasks write them, without the JVM.
 
@@ -135,12 +137,12 @@ def export(
     directory = absolute_paths([target])[0]
     if compression not in COMPRESSIONS:
         raise InvalidConfigError(f"compression is one of {', '.join(COMPRESSIONS)}")
-    check_executors(spark, paths)
+    check_executors(spark, paths, files)
     source = _source(paths, topic, since, until, isolation, fail_on_data_loss)
     report = ExportReport(directory)
-    with Target(directory, isolation=isolation) as store:
-        check_executors(spark, (store.staged,))
-        for name, settings in _settings(source).items():
+    with Target(directory, files, isolation=isolation) as store:
+        check_executors(spark, (store.staged,), files)
+        for name, settings in _settings(files, source).items():
             store.note_settings(name, dict(settings))
         plan, report.lost = _plan(source, store, cores(spark), file_size)
         tag = uuid.uuid4().hex
@@ -186,9 +188,9 @@ def _source(
     return parse_source(to_options(list(paths), topics=names, since=since, until=until, **options))
 
 
-def _settings(source: SourceOptions) -> dict[str, Settings]:
+def _settings(files: Files, source: SourceOptions) -> dict[str, Settings]:
     """What a restore makes the topics with."""
-    return settings_of_log_dirs(open_store(source.paths), source.paths, source.topics)
+    return settings_of_log_dirs(files, open_store(source.paths), source.paths, source.topics)
 
 
 def _plan(
@@ -219,7 +221,7 @@ def _plan(
 
 def _work(task: _Task) -> tuple[list[Written], list[LostOffsets]]:
     """In an executor: the finished files of a task's ranges, and the offsets that were gone."""
-    check_visible(DISK, (task.folder,))
+    check_visible(local_disk(), (task.folder,))
     lost: list[LostOffsets] = []
     found = read_ranges(task.source, task.ranges, lost)
     return write_ranges(found, task.folder, task.tag, task.compression), lost

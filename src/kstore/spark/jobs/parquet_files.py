@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from kstore.partition_files import DISK
 from kstore.record.columns import Columns
+from kstore.spark.local_disk import local_disk
 from kstore.spark.source.arrow_batches import BatchMaker, within_spark
 from kstore.spark.source.offset_ranges import OffsetRange
 from kstore.spark.source.schema import HEADERS
@@ -221,12 +221,13 @@ class _File:
         """The file's size, once it is on disk."""
         self.write_group()
         self._writer.close()
-        fd = DISK.open(self.path)
+        files = local_disk()
+        fd = files.open(self.path)
         try:
-            DISK.fsync(fd)
-            return DISK.size(fd)
+            files.fsync(fd)
+            return files.size(fd)
         finally:
-            DISK.close(fd)
+            files.close(fd)
 
     def abandon(self) -> None:
         self._batches = []

@@ -167,7 +167,7 @@ class PartitionJob(ABC, Generic[Partition, Report]):
 
     def run(self) -> list[Report]:
         """Do what is left, and report all partitions, by topic and number."""
-        check_executors(self.spark, self.paths)
+        check_executors(self.spark, self.paths, self.files)
         known = self._load_resume_file()
         with self.open_store() as store, closing(known):
             partitions = self.list_partitions(store)

@@ -17,7 +17,7 @@ from kstore.arguments import partition_numbers, whole_number
 from kstore.config import CODECS
 from kstore.errors import InvalidConfigError
 from kstore.integers import INT32_MAX
-from kstore.partition_files import DISK, Paths, TopicIdentities, absolute_paths
+from kstore.partition_files import DISK, Files, Paths, TopicIdentities, absolute_paths
 from kstore.record import codec
 from kstore.spark.exclusive_lock import open_alone
 from kstore.spark.jobs.command import absolute_of, main, parse_pairs, topic_pattern
@@ -84,6 +84,7 @@ def restore(
     progress: Progress = silent,
     resume: str | None = None,
     lock_timeout_ms: int = LOCK_TIMEOUT_MS,
+    files: Files = DISK,
 ) -> list[RestoredPartition]:
     """Restore records into log directories, or a cluster, on Spark's executors.
 
@@ -130,15 +131,18 @@ def restore(
         raise InvalidConfigError("a cluster gives offsets itself: they cannot be kept")
     targets = () if to is None else absolute_paths(to)
     for path in targets:
-        if DISK.kind(path) is None:
-            DISK.make_directory(path)
+        if files.kind(path) is None:
+            files.make_directory(path)
     seen = (*targets, *(source.log_dirs or ()))
     if seen:
-        check_executors(spark, seen)
+        check_executors(spark, seen, files)
     _check_pattern(source.chosen.key_pattern)
-    known = _known(resume, source, bootstrap_server or list(targets), keep_offsets)
-    plan = plan_segments(source) if source.log_dirs is not None else plan_parquet(spark, source)
-    work = _Work(spark, plan, known, progress, config or {})
+    known = _known(resume, source, bootstrap_server or list(targets), keep_offsets, files)
+    if source.log_dirs is not None:
+        plan = plan_segments(files, source)
+    else:
+        plan = plan_parquet(files, spark, source)
+    work = _Work(spark, plan, known, progress, config or {}, files)
     with closing(known):
         if bootstrap_server is not None:
             task = (bootstrap_server, tuple((client or {}).items()), compression)
@@ -171,11 +175,11 @@ def _job_of(resume: str) -> str:
 
 
 def _known(
-    resume: str | None, source: Source, to: str | list[str], keep_offsets: bool
+    resume: str | None, source: Source, to: str | list[str], keep_offsets: bool, files: Files
 ) -> ResumeFile[RestoredPartition]:
     what = {"name": "restore", **asdict(source), "to": to, "exact": keep_offsets}
     what["chosen"] = repr(source.chosen)
-    return ResumeFile(resume, what, _load)
+    return ResumeFile(resume, what, _load, files=files)
 
 
 def _check_pattern(pattern: str | None) -> None:
@@ -199,7 +203,9 @@ class _Work:
         known: ResumeFile[RestoredPartition],
         progress: Progress,
         config: Mapping[str, str],
+        files: Files,
     ) -> None:
+        self._files = files
         self._config = config
         self._spark = spark
         self._plan = plan
@@ -258,8 +264,10 @@ class _Work:
 
     def put(self, encoding: Encoding, lock_timeout_ms: int) -> list[RestoredPartition]:
         """Append what executors have staged, partition by partition in order, as it comes."""
-        with open_alone(encoding.log_dirs, lock_timeout_ms, LOCK_REASON) as store:
-            remove_staged_of(encoding.log_dirs[0], encoding.job)  # of a run that was stopped
+        with open_alone(encoding.log_dirs, lock_timeout_ms, LOCK_REASON, self._files) as store:
+            remove_staged_of(
+                self._files, encoding.log_dirs[0], encoding.job
+            )  # of a run that was stopped
             create_topics(store, self._plan.counts, self._plan.settings, self._config)
             tasks = []
             for chunk in self._begin(store):
@@ -269,9 +277,11 @@ class _Work:
             try:
                 self._put(store, encoding, tasks)
             except Exception:
-                remove_staged_of(encoding.log_dirs[0], encoding.job)
+                remove_staged_of(self._files, encoding.log_dirs[0], encoding.job)
                 raise
-            remove_staged_of(encoding.log_dirs[0], encoding.job)  # of attempts that failed
+            remove_staged_of(
+                self._files, encoding.log_dirs[0], encoding.job
+            )  # of attempts that failed
         return self._reports()
 
     def _put(
@@ -290,7 +300,7 @@ class _Work:
                 while (ready := parts.pop(following[place], None)) is not None:
                     chunk = by_place[(*place, following[place])]
                     log = store[chunk.target][chunk.partition]
-                    append_staged(log, encoding, ready)
+                    append_staged(self._files, log, encoding, ready)
                     self._note(chunk, ready.count, final=chunk.number == last[place])
                     following[place] += 1
 
@@ -334,8 +344,10 @@ class _Work:
     ) -> list[RestoredPartition]:
         """Stage everything, then publish it as Spark's sink does; once more where partitions
         have come since an earlier run with the same file was stopped."""
-        with open_alone(encoding.log_dirs, lock_timeout_ms, LOCK_REASON) as store:
-            remove_staged_of(encoding.log_dirs[0], encoding.job)  # of a run that was stopped
+        with open_alone(encoding.log_dirs, lock_timeout_ms, LOCK_REASON, self._files) as store:
+            remove_staged_of(
+                self._files, encoding.log_dirs[0], encoding.job
+            )  # of a run that was stopped
             create_topics(store, self._plan.counts, self._plan.settings, self._config)
             encodings = {
                 place: encoding_for(store[chunks[0].target][place[1]], encoding, exact=False)
@@ -361,9 +373,16 @@ class _Work:
                 identity = Identity(f"{name} {_fingerprint(fixed)}", rebind=True)
             try:
                 staged = self._stage(tasks, ids)
-                publish(options, encoding.job, staged, identity, keep_timestamps=True)
+                publish(
+                    options,
+                    encoding.job,
+                    staged,
+                    identity,
+                    keep_timestamps=True,
+                    files=self._files,
+                )
             finally:
-                remove_staged_of(encoding.log_dirs[0], encoding.job)
+                remove_staged_of(self._files, encoding.log_dirs[0], encoding.job)
             counts = dict.fromkeys(fixed, 0)
             for (chunk, _), each in zip(tasks, staged, strict=True):
                 counts[f"{chunk.topic}-{chunk.partition}"] += sum(p.count for p in each.partitions)
@@ -533,10 +552,10 @@ def run(arguments: argparse.Namespace, progress: Progress) -> int:
     return show(arguments.json, reports, tell(reports))
 
 
-def _would_restore(arguments: argparse.Namespace, source: Source) -> str:
+def _would_restore(arguments: argparse.Namespace, source: Source, files: Files = DISK) -> str:
     to = arguments.bootstrap_server or list(absolute_of(arguments.log_dir))
-    known = _known(arguments.resume, source, to, arguments.keep_offsets)
-    plan = plan_segments(source) if source.log_dirs else plan_parquet(None, source)
+    known = _known(arguments.resume, source, to, arguments.keep_offsets, files)
+    plan = plan_segments(files, source) if source.log_dirs else plan_parquet(files, None, source)
     chunks, places = 0, 0
     size = 0
     for (topic, partition), planned in plan.chunks.items():
@@ -582,11 +601,11 @@ def _source(options: dict[str, Any]) -> Source:
     )
 
 
-def _client(path: str | None) -> dict[str, str]:
+def _client(path: str | None, files: Files = DISK) -> dict[str, str]:
     """Settings of a properties file, under kafka-python's names."""
     if path is None:
         return {}
-    text = DISK.read(path).decode()
+    text = files.read(path).decode()
     lines = [line.strip() for line in text.splitlines()]
     pairs = [line.partition("=") for line in lines if line and line[0] not in "#!"]
     return {name.strip().replace(".", "_"): value.strip() for name, _, value in pairs}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kstore.errors import InvalidConfigError
 from kstore.log.log import Log
-from kstore.partition_files import DISK
+from kstore.partition_files import Files
 from kstore.spark.jobs.command import matching, topics_matching
 from kstore.spark.jobs.restore_settings import (
     Settings,
@@ -75,7 +75,7 @@ def chunks_behind(chunks: Sequence[Chunk], offset: int) -> list[Chunk]:
     ]
 
 
-def plan_segments(source: Source) -> Plan:
+def plan_segments(files: Files, source: Source) -> Plan:
     """Chunks of log directories, cut where segments begin."""
     assert source.log_dirs is not None
     plan = Plan(source)
@@ -87,7 +87,7 @@ def plan_segments(source: Source) -> Plan:
     if not plan.chunks:
         raise InvalidConfigError("none of the topics has a partition that is wanted")
     topics = dict.fromkeys(topic for topic, _ in plan.chunks)
-    plan.add_settings(settings_of_log_dirs(store, source.log_dirs, topics))
+    plan.add_settings(settings_of_log_dirs(files, store, source.log_dirs, topics))
     return plan
 
 
@@ -129,26 +129,26 @@ def _chunk(log: Log, source: Source, number: int, start: int, stop: int, size: i
 # --- Parquet --------------------------------------------------------------------------------------
 
 
-def plan_parquet(spark: "SparkSession | None", source: Source) -> Plan:
+def plan_parquet(files: Files, spark: "SparkSession | None", source: Source) -> Plan:
     """Chunks of Parquet files; executors (or, without Spark, this process) look first which
     offsets each file has.
 
     Files of one partition that do not overlap are put together until they make a chunk; such as
     do are cut by offsets.
     """
-    files = [each for path in source.parquet or () for each in _files(path)]
-    if not files:
+    found_files = [each for path in source.parquet or () for each in _files(files, path)]
+    if not found_files:
         raise InvalidConfigError(f"there are no Parquet files in {', '.join(source.parquet or ())}")
-    named = sorted({topic for _, topic in files if topic})
-    if named and all(topic for _, topic in files):
+    named = sorted({topic for _, topic in found_files if topic})
+    if named and all(topic for _, topic in found_files):
         wanted = topics_matching(named, source.topic)
-        files = [each for each in files if each[1] in wanted]
-    tasks = [tuple(files[at : at + 16]) for at in range(0, len(files), 16)]
+        found_files = [each for each in found_files if each[1] in wanted]
+    tasks = [tuple(found_files[at : at + 16]) for at in range(0, len(found_files), 16)]
     found: dict[Place, list[tuple[int, int, str, int]]] = {}
     for path, places in _scan(spark, tasks):
         total = sum(rows for *_, rows in places)
         for topic, partition, low, high, rows in places:
-            size = DISK.size_of(path) * rows // max(total, 1)
+            size = files.size_of(path) * rows // max(total, 1)
             found.setdefault((topic, partition), []).append((low, high + 1, path, size))
     plan = Plan(source)
     names = topics_matching(sorted({topic for topic, _ in found}), source.topic)
@@ -159,7 +159,7 @@ def plan_parquet(spark: "SparkSession | None", source: Source) -> Plan:
             plan.add(topic, partition, count, chunks)
     if not plan.chunks:
         raise InvalidConfigError("no topic and partition in the Parquet files is wanted")
-    plan.add_settings(settings_of_exports(source.parquet or ()))
+    plan.add_settings(settings_of_exports(files, source.parquet or ()))
     return plan
 
 
@@ -180,17 +180,17 @@ def _scan(spark: "SparkSession | None", tasks: Sequence[Any]) -> Iterator[Any]:
             yield from results
 
 
-def _files(path: str) -> Iterator[tuple[str, str | None]]:
+def _files(files: Files, path: str) -> Iterator[tuple[str, str | None]]:
     """Parquet files of a folder, with the topic that a folder topic=NAME says."""
-    if DISK.kind(path) != "directory":
+    if files.kind(path) != "directory":
         yield path, _topic_of(path)
         return
-    for name in DISK.listdir(path):
+    for name in files.listdir(path):
         each = os.path.join(path, name)
         if name.startswith(("_", ".")):
             continue
-        if DISK.kind(each) == "directory":
-            yield from _files(each)
+        if files.kind(each) == "directory":
+            yield from _files(files, each)
         elif name.endswith(".parquet"):
             yield each, _topic_of(each)
 

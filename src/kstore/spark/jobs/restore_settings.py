@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 
 from kstore.config import LogConfig
 from kstore.errors import CorruptRecordError, InvalidConfigError
-from kstore.partition_files import DISK, filenames, read_cluster_metadata
+from kstore.partition_files import Files, filenames, read_cluster_metadata
 from kstore.spark.jobs.export_target import FOLDER, read_settings
 from kstore.store.store import Store
 
@@ -18,7 +18,7 @@ Settings = Mapping[str, str]  # Kafka's names
 
 
 def settings_of_log_dirs(
-    store: Store, paths: Sequence[str], topics: Iterable[str]
+    files: Files, store: Store, paths: Sequence[str], topics: Iterable[str]
 ) -> dict[str, Settings]:
     """The settings of topics as ``kstore.topics`` has them, or the cluster's metadata log.
 
@@ -33,10 +33,10 @@ def settings_of_log_dirs(
             missing.append(name)
     for path in paths if missing else ():
         folder = os.path.join(path, filenames.CLUSTER_METADATA)
-        if DISK.kind(folder) != "directory":
+        if files.kind(folder) != "directory":
             continue
         try:
-            metadata = read_cluster_metadata(DISK, folder)
+            metadata = read_cluster_metadata(files, folder)
         except CorruptRecordError as error:
             _LOGGER.warning("the settings of topics cannot be read: %s", error)
             continue
@@ -46,17 +46,17 @@ def settings_of_log_dirs(
     return found
 
 
-def settings_of_exports(paths: Sequence[str]) -> dict[str, Settings]:
+def settings_of_exports(files: Files, paths: Sequence[str]) -> dict[str, Settings]:
     """The settings that exports have kept beside their Parquet files, by topic."""
     found: dict[str, Settings] = {}
     for path in paths:
         place = path
         # One folder of an export, or one file, may be named, too.
-        while DISK.kind(os.path.join(place, FOLDER)) is None and os.path.dirname(place) != place:
+        while files.kind(os.path.join(place, FOLDER)) is None and os.path.dirname(place) != place:
             if not (place == path or "=" in os.path.basename(place)):
                 break
             place = os.path.dirname(place)
-        for name, settings in read_settings(DISK, place).items():
+        for name, settings in read_settings(files, place).items():
             found.setdefault(name, settings)
     return found
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from kstore.errors import CorruptRecordError, InvalidConfigError, StorageError
 from kstore.log.log import Log
-from kstore.partition_files import DISK, StagedRange, batch_fields, batch_table, filenames
+from kstore.partition_files import Files, StagedRange, batch_fields, batch_table, filenames
 from kstore.spark.jobs.restore_types import Encoding, Written
 
 
@@ -30,12 +30,12 @@ def encoding_for(log: Log, encoding: Encoding, *, exact: bool = True) -> Encodin
     return replace(encoding, batch_size=size, most=most, leader_epoch=epoch)
 
 
-def append_staged(log: Log, encoding: Encoding, written: Written) -> None:
+def append_staged(files: Files, log: Log, encoding: Encoding, written: Written) -> None:
     """Append a chunk's batches with the offsets they have; on disk when it returns."""
     directory = encoding.log_dirs[0]
     most = min(1 << 20, log.config.segment_bytes)
     for piece in written.pieces:
-        data = _read(directory, piece)
+        data = _read(files, directory, piece)
         starts = [*memoryview(batch_table.walk_frames(data)).tolist(), len(data)]
         first = batch_fields.base_offset(data)
         if log.end_offset == log.start_offset and log.end_offset < first:
@@ -48,16 +48,16 @@ def append_staged(log: Log, encoding: Encoding, written: Written) -> None:
         log.append_as_follower(data[begin:])
     if written.pieces:
         log.flush()
-        DISK.remove(os.path.join(directory, written.file))
+        files.remove(os.path.join(directory, written.file))
 
 
-def _read(directory: str, piece: StagedRange) -> bytes:
+def _read(files: Files, directory: str, piece: StagedRange) -> bytes:
     path = os.path.join(directory, piece.file)
-    fd = DISK.open(path)
+    fd = files.open(path)
     try:
-        data = DISK.pread(fd, piece.size, piece.position)
+        data = files.pread(fd, piece.size, piece.position)
     finally:
-        DISK.close(fd)
+        files.close(fd)
     if len(data) != piece.size or zlib.crc32(data) != piece.crc:
         raise CorruptRecordError(
             f"{piece.size} bytes were staged here, and are cut or damaged: run the job again",
@@ -67,14 +67,14 @@ def _read(directory: str, piece: StagedRange) -> bytes:
     return data
 
 
-def remove_staged_of(directory: str, job: str) -> None:
+def remove_staged_of(files: Files, directory: str, job: str) -> None:
     """Remove what a job staged, or an earlier run of it.
 
     What an unfinished publication names is kept: undoing compares with it. So the store is to be
     opened first, which undoes.
     """
     with suppress(StorageError):
-        names = DISK.listdir(directory)
+        names = files.listdir(directory)
         for name in names if filenames.PUBLISHING_PREFIX + job not in names else ():
             if name.startswith(f"{filenames.STAGED_PREFIX}{job}."):
-                DISK.remove(os.path.join(directory, name))
+                files.remove(os.path.join(directory, name))

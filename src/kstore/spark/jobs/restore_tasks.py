@@ -23,11 +23,12 @@ import pyarrow.parquet as pq
 from kstore._native.append.encode import BatchBuffer
 from kstore._native.spark.arrow_batches import put_rows, sum_row_hashes
 from kstore.errors import InvalidRecordError, KStoreError, MessageTooLargeError
-from kstore.partition_files import DISK, StagedRange, absolute_paths, batch_fields, filenames
+from kstore.partition_files import StagedRange, absolute_paths, batch_fields, filenames
 from kstore.record import codec
 from kstore.record.split import split_to_fit
 from kstore.spark.jobs.cluster_sender import Sender
 from kstore.spark.jobs.restore_types import Chunk, Encoding, Filter, Written
+from kstore.spark.local_disk import local_disk
 from kstore.spark.sink.arrow_columns import binary_column, header_column
 from kstore.spark.source.arrow_batches import BatchMaker
 from kstore.spark.source.range_reader import check_visible, open_store
@@ -79,7 +80,7 @@ def read_chunk(chunk: Chunk) -> Iterator[Any]:
     if chunk.parquet:
         yield from _read_parquet(chunk)
         return
-    check_visible(DISK, chunk.paths)
+    check_visible(local_disk(), chunk.paths)
     log = open_store(absolute_paths(list(chunk.paths)))[chunk.topic][chunk.partition]
     maker = BatchMaker(_COLUMNS[:-1], chunk.topic, chunk.partition)
     for columns in log.view(chunk.start, chunk.stop, isolation=chunk.isolation).scan():
@@ -257,6 +258,7 @@ class _Staged:
         self._buffer = BatchBuffer()
         self._base = -1  # offset of the batch's first record
         self._waiting = bytearray()
+        self._files = local_disk()
         self._fd = -1
         self._size = 0
         self.pieces: list[StagedRange] = []
@@ -322,8 +324,8 @@ class _Staged:
         if not data:
             return
         if self._fd < 0:
-            self._fd = DISK.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-        DISK.write(self._fd, data)
+            self._fd = self._files.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        self._files.write(self._fd, data)
         self.pieces.append(StagedRange(self.file, self._size, len(data), zlib.crc32(data)))
         self._size += len(data)
 
@@ -339,12 +341,12 @@ class _Staged:
     def discard(self) -> None:
         if self._fd >= 0:
             self._close()
-            DISK.remove(self.path)
+            self._files.remove(self.path)
 
     def _close(self) -> None:
         fd, self._fd = self._fd, -1
         if fd >= 0:
-            DISK.close(fd)
+            self._files.close(fd)
 
 
 def milliseconds(batch: Any) -> Any:
@@ -356,7 +358,7 @@ def milliseconds(batch: Any) -> Any:
 def encode(task: tuple[Chunk, Encoding]) -> Written:
     """In an executor: stage the batches of a chunk."""
     chunk, encoding = task
-    check_visible(DISK, encoding.log_dirs)
+    check_visible(local_disk(), encoding.log_dirs)
     staged = _Staged(chunk, encoding)
     try:
         for batch in read_chunk(chunk):

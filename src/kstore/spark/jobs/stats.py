@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from kstore.errors import KStoreError
 from kstore.partition_files import (
-    DISK,
     REGISTERS,
     SPREADS,
     WIDTHS,
@@ -104,7 +103,7 @@ def stats(
     return _StatsJob(spark, path, topic=topic, progress=progress, resume=resume).run()
 
 
-def _partitions(paths: tuple[str, ...], topic: str | None, files: Files = DISK) -> list[_Partition]:
+def _partitions(files: Files, paths: tuple[str, ...], topic: str | None) -> list[_Partition]:
     store = open_store(paths)
     return [
         _Partition(
@@ -161,7 +160,7 @@ class _StatsJob(PartitionJob[_Partition, PartitionStats]):
     name = "stats"
 
     def list_partitions(self, store: Store) -> list[_Partition]:
-        return _partitions(self.paths, self.topic, self.files)
+        return _partitions(self.files, self.paths, self.topic)
 
     def fingerprint(self, partition: _Partition) -> Any:
         """As planned: what changes during the walk is walked again."""

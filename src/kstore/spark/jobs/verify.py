@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from kstore.errors import KStoreError
 from kstore.partition_files import (
-    DISK,
     MAX_FINDINGS,
     OFFSETS_TOPIC,
     Files,
@@ -144,7 +143,7 @@ class _Partition:
     inode: int | None = None  # of its folder
 
 
-def _partitions(paths: tuple[str, ...], topic: str | None, files: Files = DISK) -> list[_Partition]:
+def _partitions(files: Files, paths: tuple[str, ...], topic: str | None) -> list[_Partition]:
     """Those that are there; a topic that is deleted meanwhile is left out."""
     store = open_store(paths)
     partitions = []
@@ -188,7 +187,7 @@ class _Verify(PartitionJob[_Partition, PartitionReport]):
     format_lines = staticmethod(tell)
 
     def list_partitions(self, store: Store) -> list[_Partition]:
-        return _partitions(self.paths, self.topic, self.files)
+        return _partitions(self.files, self.paths, self.topic)
 
     def fingerprint(self, partition: _Partition) -> Any:
         """As planned: what changes during the audit is audited again."""

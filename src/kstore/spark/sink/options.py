@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from kstore.config import CODECS, StoreConfig, warn_of_codec
 from kstore.errors import InvalidConfigError, InvalidTopicError
-from kstore.partition_files import DISK, StagedRange, absolute_paths, filenames
+from kstore.partition_files import StagedRange, absolute_paths, filenames
+from kstore.spark.local_disk import local_disk
 from kstore.spark.source.options import (
     _choice,
     _duration,
@@ -150,7 +151,7 @@ def prepare_sink(
             "writeBatch is for batch jobs: Spark numbers the micro-batches of a stream"
         )
     check_columns(schema, parsed)
-    check_visible(DISK, parsed.paths)
+    check_visible(local_disk(), parsed.paths)
     if parsed.compression is not None:
         _warn_of_codec(parsed)
     return parsed
@@ -161,7 +162,8 @@ def _warn_of_codec(options: SinkOptions) -> None:
 
     Without the option ``topic`` that is any existing topic.
     """
-    with Store(options.paths, "r", config=StoreConfig(max_mapped_segments=0)) as store:
+    config = StoreConfig(max_mapped_segments=0)
+    with Store(options.paths, "r", config=config, files=local_disk()) as store:
         for name in [options.topic] if options.topic is not None else store:
             if name in store and name not in filenames.INTERNAL_TOPICS:
                 warn_of_codec(store[name].config, options.compression, name)

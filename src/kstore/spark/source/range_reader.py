@@ -27,7 +27,6 @@ from kstore.errors import (
 )
 from kstore.log.log import Log
 from kstore.partition_files import (
-    DISK,
     AbortedRanges,
     Files,
     Outcomes,
@@ -37,6 +36,7 @@ from kstore.partition_files import (
     read_topic_id,
 )
 from kstore.record.columns import Columns, ColumnScan
+from kstore.spark.local_disk import local_disk
 from kstore.spark.source.data_loss import LostOffsets, report_data_loss
 from kstore.spark.source.offset_ranges import HEAD_SIZE, OffsetRange, SegmentSpan, node_of
 from kstore.store.store import Store
@@ -76,7 +76,7 @@ class RangeReader:
     isolation: str
     fail_on_data_loss: bool
     skip_damage: bool
-    files: Files = DISK
+    files: Files = field(default_factory=local_disk)
     found: list[Damage] = field(default_factory=list)
     lost: list[LostOffsets] = field(default_factory=list)
     _buffer: bytearray = field(default_factory=bytearray)
@@ -358,8 +358,9 @@ def open_store(paths: tuple[str, ...]) -> Store:
     """
     store = _open_stores.pop(paths, None)
     if store is None or store.closed:
-        check_visible(DISK, paths)
-        store = Store(paths, "r", config=_UNMAPPED)
+        files = local_disk()
+        check_visible(files, paths)
+        store = Store(paths, "r", config=_UNMAPPED, files=files)
     _open_stores[paths] = store
     while len(_open_stores) > _STORES:
         _open_stores.pop(next(iter(_open_stores))).close()

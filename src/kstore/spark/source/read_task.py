@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from kstore.errors import StorageError
-from kstore.partition_files import DISK
+from kstore.spark.local_disk import local_disk
 from kstore.spark.source.data_loss import LostOffsets
 from kstore.spark.source.offset_ranges import OffsetRange
 from kstore.spark.source.options import SourceOptions
@@ -61,16 +61,17 @@ def write_bad_records(directory: str, found: Sequence[Damage]) -> None:
     So a retried task, a speculative copy and another query over the same frame write the same
     files, and the directory has each batch once.
     """
+    files = local_disk()
     try:
-        if DISK.kind(directory) is None:
-            DISK.make_directory(directory)
+        if files.kind(directory) is None:
+            files.make_directory(directory)
     except StorageError:  # another task was faster
-        if DISK.kind(directory) != "directory":
+        if files.kind(directory) != "directory":
             raise
     for damage in found:
         data = json.dumps(asdict(damage)).encode() + b"\n"
         name = f"part-{hashlib.sha256(data).hexdigest()[:32]}.json"
         # A name of its own, because two attempts of the task may run at once.
         temporary = os.path.join(directory, f".{name}.{uuid.uuid4().hex}")
-        DISK.write_atomically(temporary, data)
-        DISK.rename(temporary, os.path.join(directory, name))
+        files.write_atomically(temporary, data)
+        files.rename(temporary, os.path.join(directory, name))
