@@ -1,9 +1,9 @@
-"""Parses numbers on a command line and checks their limits."""
+"""Numbers of a command line, within limits, and options that several programs have."""
 
-from argparse import ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
 
-from kstore.config import parse_whole_number
+from kstore.config import CODECS, parse_whole_number
 from kstore.errors import InvalidConfigError
 from kstore.integers import INT32_MAX, INT64_MAX
 
@@ -42,3 +42,32 @@ def partition_numbers(text: str) -> list[int]:
     except InvalidConfigError:
         shown = text if len(text) <= 40 else f"{text[:40]}..."
         raise InvalidConfigError(f"--partitions takes numbers and commas, not {shown!r}") from None
+
+
+def add_rewriting(parser: ArgumentParser, *, codec_required: bool) -> None:
+    """The options of programs that rewrite segments with another codec or message format."""
+    parser.add_argument(
+        "--compression",
+        choices=CODECS,
+        required=codec_required,
+        help="the codec of every batch"
+        + ("" if codec_required else " (default: each batch keeps its own)"),
+    )
+    parser.add_argument(
+        "--level",
+        type=whole_number(1, 22),
+        metavar="N",
+        help="of gzip (1 to 9) or zstd (1 to 22); batches that have the codec already stay as they "
+        "are (default: Kafka's)",
+    )
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="use the codec also for batches that it makes larger; without it they stay as they "
+        "are",
+    )
+    parser.add_argument(
+        "--roll",
+        action="store_true",
+        help="roll the active segments first, so that every batch is rewritten",
+    )

@@ -52,6 +52,7 @@ ORDER = (
     "kstore.handover",
     "kstore.pictures",
     "kstore.arguments",
+    "kstore.report_lines",
     "kstore.signals",
     "kstore.spark",
     "kstore.bench",

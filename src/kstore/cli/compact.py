@@ -15,6 +15,7 @@ from kstore.cli.common import (
     open_store,
 )
 from kstore.cli.progress import Progress
+from kstore.report_lines import compaction_line
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
@@ -80,7 +81,9 @@ def run(arguments: argparse.Namespace) -> int:
             for partition in store[name].partitions:
                 if wanted is None or partition in wanted:
                     report = compact(store[name][partition], arguments)
-                    print(line(f"{name}-{partition}", report))
+                    print(
+                        f"{name}-{partition}: {compaction_line(report)} in {report.seconds:.1f} s"
+                    )
                     done += 1
     if not done:
         complain("no topic here has cleanup.policy=compact")
@@ -101,15 +104,3 @@ def compact(log: "Log", arguments: argparse.Namespace) -> "CompactionReport":
             max_bytes_per_second=arguments.max_bytes_per_second,
             progress=lambda done, total: bar.show(done, total, f"{log.topic}-{log.partition}"),
         )
-
-
-def line(name: str, report: "CompactionReport") -> str:
-    """The result, in one line."""
-    if not report.passes:
-        return f"{name}: nothing to compact; the first dirty offset is {report.end_offset}"
-    return (
-        f"{name}: {report.records_read} records to {report.records_kept}, "
-        f"{report.bytes_before} bytes to {report.bytes_after}, "
-        f"{report.segments_before} segments to {report.segments_after}, "
-        f"compacted up to offset {report.end_offset} in {report.seconds:.1f} s"
-    )

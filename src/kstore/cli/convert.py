@@ -2,6 +2,7 @@
 
 import argparse
 
+from kstore.arguments import add_rewriting
 from kstore.cli import each_partition
 from kstore.cli.common import ToolParser
 
@@ -27,7 +28,7 @@ exit status: 0 done; 1 an error, or a segment with damage
 def describe(parser: ToolParser) -> None:
     parser.epilog = EPILOG
     each_partition.add_options(parser)
-    each_partition.add_rewriting(parser, codec_required=False)
+    add_rewriting(parser, codec_required=False)
     parser.add_argument(
         "--message-format-version",
         default="3.0",

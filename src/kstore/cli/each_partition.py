@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kstore.arguments import partition_numbers, whole_number
+from kstore.arguments import partition_numbers
 from kstore.cli.common import ToolParser, add_log_dir, matching_topics, named_topic, open_store
 from kstore.cli.progress import OnProgress, Progress
-from kstore.config import CODECS
 from kstore.errors import KStoreError, UnknownTopicOrPartitionError
+from kstore.report_lines import damage_lines, rewrite_line
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
-    from kstore.partition_files import RewritePlan, RewriteReport, RewriteTarget, SegmentDamage
+    from kstore.partition_files import RewritePlan, RewriteReport, RewriteTarget
     from kstore.store.store import Store
 
 
@@ -40,34 +40,6 @@ def add_options(parser: ToolParser) -> None:
     parser.add_argument("--json", action="store_true", help="the report as JSON on stdout")
 
 
-def add_rewriting(parser: ToolParser, *, codec_required: bool) -> None:
-    parser.add_argument(
-        "--compression",
-        choices=CODECS,
-        required=codec_required,
-        help="the codec of every batch"
-        + ("" if codec_required else " (default: each batch keeps its own)"),
-    )
-    parser.add_argument(
-        "--level",
-        type=whole_number(1, 22),
-        metavar="N",
-        help="of gzip (1 to 9) or zstd (1 to 22); batches that have the codec already stay as they "
-        "are (default: Kafka's)",
-    )
-    parser.add_argument(
-        "--force",
-        action="store_true",
-        help="use the codec also for batches that it makes larger; without it they stay as they "
-        "are",
-    )
-    parser.add_argument(
-        "--roll",
-        action="store_true",
-        help="roll the active segments first, so that every batch is rewritten",
-    )
-
-
 def run(arguments: argparse.Namespace, tool: Tool) -> int:
     """Do the work on each chosen partition; an error of one is in the report, others follow."""
     reports: list[Any] = []
@@ -85,10 +57,10 @@ def run(arguments: argparse.Namespace, tool: Tool) -> int:
                 reports.append(report)
                 tree |= {"path": log.path, "ok": getattr(report, "ok", True), **asdict(report)}
                 lines = [(tool.plan_line if arguments.dry_run else tool.line)(report)]
-                lines += _damage_lines(getattr(report, "damages", ()))
+                lines += damage_lines(getattr(report, "damages", ()))
             trees.append(tree)
             if not arguments.json:
-                print(f"{topic}-{partition}: " + "\n  ".join(lines), flush=True)
+                print(f"{topic}-{partition}: " + "\n".join(lines), flush=True)
         # Before the store is closed: if that fails, the work is done nevertheless.
         return _print_report(arguments, tool, reports, trees)
 
@@ -132,13 +104,6 @@ def _work(log: "Log", tool: Tool) -> Any:
         )
 
 
-def _damage_lines(damages: "tuple[SegmentDamage, ...] | list[SegmentDamage]") -> list[str]:
-    return [
-        f"unchanged: {each.path} position {each.position} offset {each.offset}: {each.reason}"
-        for each in damages
-    ]
-
-
 # --- what recompress and convert report -----------------------------------------------------------
 
 
@@ -160,12 +125,7 @@ def _plan_line(plan: "RewritePlan") -> str:
 
 
 def _line(report: "RewriteReport") -> str:
-    merged = f"; {report.merged_batches} batches merged" if report.merged_batches else ""
-    kept = f"; {report.kept_batches} batches kept, which would grow" if report.kept_batches else ""
-    return (
-        f"{report.rewritten} of {report.segments + len(report.damages)} segments rewritten, "
-        f"{report.bytes_before} bytes to {report.bytes_after}{merged}{kept}"
-    )
+    return rewrite_line(report, report.segments + len(report.damages))
 
 
 def _sum(reports: "list[RewriteReport]") -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kstore.cli import each_partition
 from kstore.cli.common import ToolParser
+from kstore.report_lines import reindex_line
 
 if TYPE_CHECKING:
     from kstore.log.log import Log
@@ -45,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         plan=_plan,
         work=lambda log, progress: log.reindex(progress=progress),
         plan_line=lambda plan: f"would read {plan.segments} segments, {plan.bytes} bytes",
-        line=_line,
+        line=reindex_line,
         sum_line=_sum,
     )
     return each_partition.run(arguments, tool)
@@ -53,13 +54,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _plan(log: "Log") -> _Plan:
     return _Plan(len(log.segments.views), log.size)
-
-
-def _line(report: "ReindexReport") -> str:
-    return (
-        f"{len(report.written)} files written, {len(report.removed)} removed "
-        f"({report.segments} segments, {report.bytes} bytes)"
-    )
 
 
 def _sum(reports: "list[ReindexReport]") -> str:

@@ -27,7 +27,7 @@ from support.transactions import WHEN
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    modules = (partition_job, compaction, reindexing, rewrite, verifying, surveying)
+    modules = (partition_job, compaction, reindexing, verifying, surveying)
     use_tasks_here(monkeypatch, *modules)
 
 

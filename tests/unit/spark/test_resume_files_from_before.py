@@ -15,7 +15,6 @@ from kstore.spark.jobs import (
     reindex,
     restore,
     restore_plan,
-    rewrite,
     stats,
     verify,
 )
@@ -38,7 +37,7 @@ JOBS: dict[str, Callable[..., Any]] = {
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    modules = (partition_job, compact, reindex, restore, restore_plan, rewrite, stats, verify)
+    modules = (partition_job, compact, reindex, restore, restore_plan, stats, verify)
     use_tasks_here(monkeypatch, *modules)
     return unpack_spark_state(tmp_path)
 

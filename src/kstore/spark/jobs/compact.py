@@ -21,10 +21,10 @@ from kstore.partition_files import (
     RoundPlan,
     StagingArea,
     cleaner,
-    header_checksums,
     remove_staged,
     write_cleaner_offset,
 )
+from kstore.report_lines import compaction_line
 from kstore.spark.jobs.command import main, matching
 from kstore.spark.jobs.partition_job import ChangingJob
 from kstore.spark.jobs.reports import as_tree, from_file_lines, verdict
@@ -148,21 +148,12 @@ def _plan(log: Log, files: Files) -> RoundPlan:
 
 def tell(reports: Sequence[CompactedPartition]) -> list[str]:
     """A line for each partition, and the sum."""
-    lines = []
-    for each in reports:
-        report = each.report
-        lines.append(
-            f"{each.topic}-{each.partition}: "
-            + (f"{each.error}; " if each.error is not None else "")
-            + (
-                f"{report.records_read} records to {report.records_kept}, {report.bytes_before} "
-                f"bytes to {report.bytes_after}, {report.segments_before} segments to "
-                f"{report.segments_after}"
-                if report.passes
-                else "nothing to compact"
-            )
-            + f"; compacted up to offset {report.end_offset}"
-        )
+    lines = [
+        f"{each.topic}-{each.partition}: "
+        + (f"{each.error}; " if each.error is not None else "")
+        + compaction_line(each.report)
+        for each in reports
+    ]
     return [*lines, *from_file_lines(as_tree(reports)), verdict(reports)]
 
 
@@ -274,12 +265,7 @@ class _Compact(ChangingJob[Log, CompactedPartition]):
                     (log.topic, log.partition),
                     self._reports[log.path].end_offset,
                 )
-        bases = tuple(group.finished.base_offset for group in done.groups)
-        for _ in run_tasks(
-            self.spark, [(self.paths, log.path, bases, self.files)], _seal, "kstore seals"
-        ):
-            pass
-        writer.flusher.name_following(bases)
+        self.write_checksums([(log, group.finished.base_offset) for group in done.groups])
 
     def _report(self, log: Log, error: str | None) -> CompactedPartition:
         return CompactedPartition(
@@ -333,12 +319,6 @@ def _work(task: _Task) -> _Done:
         output.files.discard()
         raise
     return _Done(output.files.token, tuple(output.groups), report, error)
-
-
-def _seal(task: tuple[tuple[str, ...], str, tuple[int, ...], Files]) -> int:
-    paths, path, base_offsets, files = task
-    check_visible(files, paths)
-    return sum(header_checksums.write(files, path, base_offset) for base_offset in base_offsets)
 
 
 # --- the command ----------------------------------------------------------------------------------

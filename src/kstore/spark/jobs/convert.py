@@ -3,9 +3,11 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from kstore.arguments import add_rewriting
 from kstore.partition_files import RewriteTarget
 from kstore.spark.jobs.command import main
-from kstore.spark.jobs.rewrite import RewriteJob, RewrittenPartition, add_rewriting
+from kstore.spark.jobs.rewrite import RewriteJob, RewrittenPartition
+from kstore.spark.jobs.store_changes import add_changing
 from kstore.spark.jobs.task_runner import Progress
 from kstore.spark.session import Paths
 
@@ -65,6 +67,7 @@ def convert(
 
 def describe(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
+    add_changing(parser)
     add_rewriting(parser, codec_required=False)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, cas
 
 from kstore.errors import KStoreError
 from kstore.log.log import Log
-from kstore.partition_files import DISK, Files, absolute_paths, remove_staged
+from kstore.partition_files import DISK, Files, absolute_paths, header_checksums, remove_staged
 from kstore.spark.exclusive_lock import open_alone
 from kstore.spark.jobs.command import paths_of
 from kstore.spark.jobs.reports import PartitionResult, show
@@ -49,6 +49,7 @@ class TopicPartition(Protocol):
     def path(self) -> str: ...
 
 
+_CHECKSUMS = 64  # segments of a task that writes their header checksums
 Partition = TypeVar("Partition", bound=TopicPartition)
 Report = TypeVar("Report")
 Result = TypeVar("Result")
@@ -86,6 +87,12 @@ def result_or_error(work: Callable[..., Result], *of: Any) -> Result | str:
         return work(*of)
     except KStoreError as error:
         return str(error)
+
+
+def _write_checksums(task: tuple[tuple[str, ...], tuple[tuple[str, int], ...], Files]) -> int:
+    paths, segments, files = task
+    check_visible(files, paths)
+    return sum(header_checksums.write(files, path, base_offset) for path, base_offset in segments)
 
 
 class PartitionJob(ABC, Generic[Partition, Report]):
@@ -145,7 +152,9 @@ class PartitionJob(ABC, Generic[Partition, Report]):
         """All reports, for a person."""
 
     def dump(self, report: Report) -> dict[str, Any]:
-        return asdict(report)  # type: ignore[call-overload, no-any-return]  # a dataclass
+        tree: dict[str, Any] = asdict(report)  # type: ignore[call-overload]  # a dataclass
+        tree.pop("from_file", None)
+        return tree
 
     def is_final(self, report: Report) -> bool:
         """Whether a later run need not look at the partition again, if it stays as it is."""
@@ -282,6 +291,23 @@ class ChangingJob(PartitionJob[Partition, Report]):
     def fingerprint(self, partition: Partition) -> Any:
         """As it is now: what the job itself has written is not done again."""
         return fingerprint_segments(self.files, cast("Log", partition))
+
+    def write_checksums(self, segments: Sequence[tuple[Log, int]]) -> None:
+        """Write the header checksums of new segments, by base offset.
+
+        Executors read the segments again: only now their files have their names.
+        """
+        size = min(max(1, len(segments) // cores(self.spark)), _CHECKSUMS)
+        named = [(log.path, base) for log, base in segments]
+        tasks = [
+            (self.paths, tuple(named[at : at + size]), self.files)
+            for at in range(0, len(named), size)
+        ]
+        with closing(run_tasks(self.spark, tasks, _write_checksums, "kstore checksums")) as done:
+            for _ in done:
+                pass
+        for log, base in segments:
+            log._require_writer().flusher.name_following([base])
 
     @abstractmethod
     def change(

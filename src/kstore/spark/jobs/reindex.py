@@ -25,6 +25,7 @@ from kstore.partition_files import (
     remove_staged,
     replay_producers,
 )
+from kstore.report_lines import damage_lines, reindex_line
 from kstore.spark.exclusive_lock import keep_closed
 from kstore.spark.jobs.command import main, matching
 from kstore.spark.jobs.partition_job import ChangingJob, Piece, Task, work_on
@@ -155,17 +156,8 @@ def tell(reports: Sequence[ReindexedPartition]) -> list[str]:
     """A line for each partition, what is damaged below it, and the sum."""
     lines = []
     for each in reports:
-        state = each.error or (
-            f"{len(each.written)} files written, {len(each.removed)} removed"
-            + (f", {len(each.damages)} damaged" if each.damages else "")
-        )
-        lines.append(
-            f"{each.topic}-{each.partition}: {state} ({each.segments} segments, {each.bytes} bytes)"
-        )
-        lines += [
-            f"  {damage.path} position {damage.position} offset {damage.offset}: {damage.reason}"
-            for damage in each.damages
-        ]
+        lines.append(f"{each.topic}-{each.partition}: {each.error or reindex_line(each)}")
+        lines += damage_lines(each.damages)
     return [*lines, *from_file_lines(as_tree(reports)), verdict(reports)]
 
 

@@ -114,15 +114,7 @@ def restore(
     reading and appending raise, and SourceError for what a cluster refuses; a directory into
     which records were to be appended anew has then none of them.
     """
-    source = Source(
-        None if log_dirs is None else absolute_paths(log_dirs),
-        None if parquet is None else _paths(parquet),
-        topic,
-        None if partitions is None else tuple(partitions),
-        tuple(sorted((rename or {}).items())),
-        chosen or Filter(),
-        isolation,
-    )
+    source = _source(log_dirs, parquet, topic, partitions, rename or {}, chosen, isolation)
     if (source.log_dirs is None) == (source.parquet is None):
         raise InvalidConfigError("one source is needed: log directories, or Parquet")
     if (to is None) == (bootstrap_server is None):
@@ -153,6 +145,26 @@ def restore(
             return work.put(encoding, lock_timeout_ms)
         name = None if resume is None else f"restore {os.path.abspath(resume)}"
         return work.publish(encoding, lock_timeout_ms, name)
+
+
+def _source(
+    log_dirs: Paths | None,
+    parquet: str | Sequence[str] | None,
+    topic: str | None,
+    partitions: Sequence[int] | None,
+    rename: Mapping[str, str],
+    chosen: Filter | None,
+    isolation: str,
+) -> Source:
+    return Source(
+        None if log_dirs is None else absolute_paths(log_dirs),
+        None if parquet is None else absolute_paths(parquet),
+        topic,
+        None if partitions is None else tuple(partitions),
+        tuple(sorted(rename.items())),
+        chosen or Filter(),
+        isolation,
+    )
 
 
 def encode(task: tuple[Chunk, Encoding]) -> Written:
@@ -187,10 +199,6 @@ def _check_pattern(pattern: str | None) -> None:
         re.compile((pattern or "").encode())
     except re.error as error:
         raise InvalidConfigError(f"{pattern!r} is no regular expression: {error}") from None
-
-
-def _paths(paths: str | Sequence[str]) -> tuple[str, ...]:
-    return absolute_paths([paths] if isinstance(paths, str) else list(paths))
 
 
 class _Work:
@@ -532,7 +540,7 @@ def run(arguments: argparse.Namespace, progress: Progress) -> int:
     options = _options(arguments)
     _check_pattern(arguments.key_pattern)
     if arguments.dry_run:
-        print(_would_restore(arguments, _source(options)))
+        print(_would_restore(arguments, _source(**options)))
         return 0
     with open_session(arguments.master, "kstore restore") as spark:
         reports = restore(
@@ -587,18 +595,6 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
         ),
         "isolation": arguments.isolation,
     }
-
-
-def _source(options: dict[str, Any]) -> Source:
-    return Source(
-        options["log_dirs"],
-        None if options["parquet"] is None else _paths(options["parquet"]),
-        options["topic"],
-        None if options["partitions"] is None else tuple(options["partitions"]),
-        tuple(sorted(options["rename"].items())),
-        options["chosen"],
-        options["isolation"],
-    )
 
 
 def _client(path: str | None, files: Files = DISK) -> dict[str, str]:

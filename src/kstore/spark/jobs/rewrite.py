@@ -4,14 +4,11 @@ Executors stage the new segments; the driver, which is the store's writer meanwh
 as soon as it is there, as a compaction does.
 """
 
-import argparse
 from collections.abc import Generator, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kstore.arguments import whole_number
-from kstore.config import CODECS, LogConfig
+from kstore.config import LogConfig
 from kstore.errors import CompactionAbandonedError
 from kstore.log.log import Log
 from kstore.partition_files import (
@@ -24,24 +21,20 @@ from kstore.partition_files import (
     SegmentView,
     StagingArea,
     damage_of,
-    header_checksums,
     remove_staged,
     rewrite_segment,
     swap_in,
 )
+from kstore.report_lines import damage_lines, rewrite_line
 from kstore.spark.jobs.command import matching
 from kstore.spark.jobs.partition_job import ChangingJob, Piece, Task
 from kstore.spark.jobs.reports import as_tree, from_file_lines, verdict
-from kstore.spark.jobs.store_changes import add_changing
-from kstore.spark.jobs.task_runner import cores, run_tasks
 from kstore.spark.session import Paths
 from kstore.spark.source.range_reader import check_visible
 from kstore.store.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_SEALS = 64  # of a task
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,21 +74,8 @@ def tell(reports: Sequence[RewrittenPartition]) -> list[str]:
     """A line for each partition, what stays as it was below it, and the sum."""
     lines = []
     for each in reports:
-        lines.append(
-            f"{each.topic}-{each.partition}: {each.rewritten} of {each.segments} segments "
-            f"rewritten, {each.bytes_before} bytes to {each.bytes_after}"
-            + (f"; {each.merged_batches} batches merged" if each.merged_batches else "")
-            + (
-                f"; {each.kept_batches} batches stay, which would grow (--force)"
-                if each.kept_batches
-                else ""
-            )
-        )
-        lines += [
-            f"  stays: {damage.path} position {damage.position} offset {damage.offset}: "
-            f"{damage.reason}"
-            for damage in each.damages
-        ]
+        lines.append(f"{each.topic}-{each.partition}: {rewrite_line(each, each.segments)}")
+        lines += damage_lines(each.damages)
     before, after = sum(r.bytes_before for r in reports), sum(r.bytes_after for r in reports)
     lines += from_file_lines(as_tree(reports))
     return [*lines, f"{verdict(reports)} ({before} bytes to {after})"]
@@ -168,7 +148,8 @@ class RewriteJob(ChangingJob[Log, RewrittenPartition]):
             partitions, pieces, _work, options=self._target, on_result=swap
         ):
             remove_staged(self.files, log.path)  # of attempts that failed
-            self._write_checksums()
+            self.write_checksums(self._new)
+            self._new.clear()
             yield log, _report(log, reports[log.path])
 
     def _swap(self, log: Log, piece: Piece, result: _Staged) -> None:
@@ -188,21 +169,6 @@ class RewriteJob(ChangingJob[Log, RewrittenPartition]):
             with writer.state.cleaning:
                 swap_in(self.files, log, writer, segment.new, old, token)
             self._new += [(log, each.base_offset) for each in segment.new]
-
-    def _write_checksums(self) -> None:
-        """Executors read new segments again, for their files have their names only now."""
-        size = min(max(1, len(self._new) // cores(self.spark)), _SEALS)
-        segments = [(log.path, base) for log, base in self._new]
-        tasks = [
-            (self.paths, tuple(segments[at : at + size]), self.files)
-            for at in range(0, len(segments), size)
-        ]
-        with closing(run_tasks(self.spark, tasks, _seal, "kstore seals")) as results_of:
-            for _ in results_of:
-                pass
-        for log, base in self._new:
-            log._require_writer().flusher.name_following([base])
-        self._new.clear()
 
     def describe_plan(self, partitions: Sequence[Log], parallelism: int) -> str:
         pieces = _pieces(partitions, [_views(log, roll=self._roll) for log in partitions])
@@ -265,40 +231,3 @@ def _rewrite_one(files: Files, piece: Piece, target: RewriteTarget) -> _Staged:
     except REWRITE_ERRORS as error:  # the others go on
         return damage_of(error, piece.path)
     return staged.token, rewritten
-
-
-def _seal(task: tuple[tuple[str, ...], tuple[tuple[str, int], ...], Files]) -> int:
-    paths, segments, files = task
-    check_visible(files, paths)
-    return sum(header_checksums.write(files, path, base_offset) for path, base_offset in segments)
-
-
-# --- the command ----------------------------------------------------------------------------------
-
-
-def add_rewriting(parser: argparse.ArgumentParser, *, codec_required: bool) -> None:
-    add_changing(parser)
-    parser.add_argument(
-        "--compression",
-        choices=CODECS,
-        required=codec_required,
-        help="the codec of every batch"
-        + ("" if codec_required else " (default: each batch keeps its own)"),
-    )
-    parser.add_argument(
-        "--level",
-        type=whole_number(1, 22),
-        metavar="N",
-        help="of gzip (1 to 9) or zstd (1 to 22), for what is compressed "
-        "anew; what has the codec already stays (default: Kafka's)",
-    )
-    parser.add_argument(
-        "--force",
-        action="store_true",
-        help="use the codec also for batches that it makes larger, which stay as they are else",
-    )
-    parser.add_argument(
-        "--roll",
-        action="store_true",
-        help="close the active segments first, so that everything is written anew",
-    )

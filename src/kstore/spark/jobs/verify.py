@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Generator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kstore.errors import KStoreError
@@ -231,11 +231,6 @@ class _Verify(PartitionJob[_Partition, PartitionReport]):
 
     def run(self) -> list[PartitionReport]:
         return super().run() + _missing(self.files, self.paths, self.topic)
-
-    def dump(self, report: PartitionReport) -> dict[str, Any]:
-        tree = asdict(report)
-        del tree["from_file"]
-        return tree
 
     def load(self, tree: dict[str, Any]) -> PartitionReport:
         found = dict(tree["report"])

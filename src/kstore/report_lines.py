@@ -1,0 +1,46 @@
+"""What a tool did to one partition, in a line: for the command line and for Spark's jobs."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kstore.partition_files import CompactionReport, SegmentDamage
+
+
+def rewrite_line(report: Any, segments: int) -> str:
+    """Of a ``RewriteReport``, or a report with these fields; ``segments`` includes damaged ones."""
+    merged = f"; {report.merged_batches} batches merged" if report.merged_batches else ""
+    kept = f"; {report.kept_batches} batches kept, which would grow" if report.kept_batches else ""
+    return (
+        f"{report.rewritten} of {segments} segments rewritten, "
+        f"{report.bytes_before} bytes to {report.bytes_after}{merged}{kept}"
+    )
+
+
+def reindex_line(report: Any) -> str:
+    """Of a ``ReindexReport``, or a report with its fields."""
+    damaged = f", {len(report.damages)} damaged" if report.damages else ""
+    return (
+        f"{len(report.written)} files written, {len(report.removed)} removed{damaged} "
+        f"({report.segments} segments, {report.bytes} bytes)"
+    )
+
+
+def compaction_line(report: "CompactionReport") -> str:
+    """The counts, and the offset up to which the log is compacted."""
+    if not report.passes:
+        return f"nothing to compact; the first dirty offset is {report.end_offset}"
+    return (
+        f"{report.records_read} records to {report.records_kept}, "
+        f"{report.bytes_before} bytes to {report.bytes_after}, "
+        f"{report.segments_before} segments to {report.segments_after}, "
+        f"compacted up to offset {report.end_offset}"
+    )
+
+
+def damage_lines(damages: "Iterable[SegmentDamage]") -> list[str]:
+    """A line for each segment that stays as it was, with path, position and offset."""
+    return [
+        f"  unchanged: {each.path} position {each.position} offset {each.offset}: {each.reason}"
+        for each in damages
+    ]
