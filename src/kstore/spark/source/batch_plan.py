@@ -1,6 +1,6 @@
 """The plan of a batch load: the selected offsets of its snapshot as tasks."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from kstore.errors import InvalidConfigError
 from kstore.log.log import Log
@@ -38,6 +38,17 @@ def plan_batch(options: SourceOptions, snapshot: Snapshot, parallelism: int) -> 
         log = store[tp[0]][tp[1]]
         logs.append((log, start, stop))
         requested.append((log, 0 if options.starting.is_earliest(tp) else start, stop))
+    return plan_logs(logs, requested, options, parallelism, snapshot)
+
+
+def plan_logs(
+    logs: Sequence[tuple[Log, int, int]],
+    requested: Sequence[tuple[Log, int, int]],
+    options: SourceOptions,
+    parallelism: int,
+    snapshot: Snapshot,
+) -> Plan:
+    """Plan tasks for offsets [start, stop) of logs; report requested offsets that are lost."""
     plan = plan_ranges(
         logs,
         parallelism=parallelism,

@@ -25,10 +25,9 @@ from pyspark.sql.streaming.datasource import (
 
 from kstore.errors import OffsetOutOfRangeError, UnknownTopicOrPartitionError
 from kstore.log.log import Log
-from kstore.spark.source.batch_plan import find_recreated, report_lost_segments
+from kstore.spark.source.batch_plan import find_recreated, plan_logs
 from kstore.spark.source.batch_reader import RangesPartition
 from kstore.spark.source.data_loss import report_data_loss
-from kstore.spark.source.offset_ranges import plan_ranges
 from kstore.spark.source.offsets import (
     EARLIEST,
     LATEST,
@@ -187,15 +186,7 @@ class KStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             logs.append((log, low, high))
             is_from_earliest = before.get(tp, EARLIEST) == EARLIEST
             requested.append((log, 0 if is_from_earliest else begin, stop))
-        plan = plan_ranges(
-            logs,
-            parallelism=self._parallelism,
-            max_bytes=self._options.max_partition_bytes,
-            min_tasks=self._options.min_partitions,
-            max_offsets=self._options.max_records,
-            identities=snapshot.identities,
-        )
-        report_lost_segments(requested, self._options.fail_on_data_loss)
+        plan = plan_logs(logs, requested, self._options, self._parallelism, snapshot)
         return [RangesPartition(task) for task in plan.tasks]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
