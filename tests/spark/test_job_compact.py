@@ -10,11 +10,10 @@ import pytest
 import kstore
 from kstore.cli import main
 from kstore.files.filenames import REWRITE_PREFIX
-from kstore.files.files import DISK
 from kstore.log.writer_state import WriterState
 from kstore.spark.jobs import compact as job
 from support.damage import write_damaged
-from support.jobs import fill, logs, side_files
+from support.jobs import driver_dies_in_swap, fill, logs, side_files
 from support.stores import QUIET
 from support.transactions import WHEN
 
@@ -116,31 +115,13 @@ def test_a_task_that_is_tried_again(
     assert not left(place)
 
 
-class Dead(BaseException):
-    """The driver is gone."""
-
-
 def test_a_driver_killed_between_two_swaps(
     spark: Any, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     latest = latest_of(place)
     crash = tmp_path / "crash"
-    original, count = DISK.rename, 0
-
-    def rename(source: Any, target: Any) -> None:
-        nonlocal count
-        original(source, target)
-        count += str(target).endswith(".log.deleted")
-        if count == 4 and not crash.exists():
-            shutil.copytree(place, crash)
-            raise Dead
-
-    with monkeypatch.context() as patched:
-        patched.setattr(DISK, "rename", rename)
-        with pytest.raises(Dead):
-            job.compact(spark, place)
-    (crash / ".kafka_cleanshutdown").unlink(missing_ok=True)
-    assert list(crash.rglob("*.swap"))
+    with driver_dies_in_swap(monkeypatch, 4, place, crash):
+        job.compact(spark, place)
     assert latest_of(crash) == latest
     assert all(each.ok for each in job.compact(spark, crash))
     assert latest_of(crash) == latest

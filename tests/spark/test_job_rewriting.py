@@ -16,7 +16,7 @@ from kstore.spark.jobs import partition_job, task_runner
 from kstore.spark.jobs import rewrite as job
 from kstore.spark.jobs.recompress import recompress
 from oracle.writer import message
-from support.jobs import batches, logs, make_store, side_files
+from support.jobs import batches, driver_dies_in_swap, logs, make_store, side_files
 from support.stores import QUIET, snapshot
 
 
@@ -136,10 +136,6 @@ def test_a_job_that_fails_changes_nothing(
     assert logs(place) == before
 
 
-class Dead(BaseException):
-    """The driver is gone: nothing of it runs any more, and no finally of its writes a thing."""
-
-
 def test_a_driver_killed_between_two_swaps(
     spark: Any, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,22 +143,8 @@ def test_a_driver_killed_between_two_swaps(
     alone = on_one_machine(place, tmp_path / "alone", RewriteTarget("lz4", force=True))
     records = {name: [b.records for b in found] for name, found in batches(place).items()}
     crash = tmp_path / "crash"
-    original, count = DISK.rename, 0
-
-    def rename(source: Any, target: Any) -> None:
-        nonlocal count
-        original(source, target)
-        count += str(target).endswith(".log.deleted")
-        if count == 3 and not crash.exists():
-            shutil.copytree(place, crash)
-            raise Dead
-
-    with monkeypatch.context() as patched:
-        patched.setattr(DISK, "rename", rename)
-        with pytest.raises(Dead):
-            recompress(spark, place, "lz4", force=True)
-    (crash / ".kafka_cleanshutdown").unlink(missing_ok=True)
-    assert list(crash.rglob("*.swap"))
+    with driver_dies_in_swap(monkeypatch, 3, place, crash):
+        recompress(spark, place, "lz4", force=True)
     with kstore.open(crash, "r") as store:  # a reader beside what the driver left
         assert all(log.verify().batches for name in store for log in store[name])
         for name in store:

@@ -19,7 +19,7 @@ from kstore.spark.jobs import stats as job
 from kstore.spark.jobs.stats_page import html
 from kstore.spark.jobs.stats_report import PartitionStats, as_tree, tell, when
 from support.damage import write_damaged
-from support.jobs import kept, make_store, overwrite
+from support.jobs import folder_goes_once_planned, kept, make_store, overwrite
 from support.stores import QUIET, snapshot
 
 NO_SPARK: Any = None  # tasks run in this process
@@ -137,14 +137,7 @@ def test_resume_does_not_walk_again(
 def test_a_partition_that_goes_while_it_is_walked(
     spark: Any, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = job._partitions
-
-    def with_one_that_goes(*planned: Any) -> Any:
-        places = found(*planned)
-        (place / "clicks-1").rename(place / "clicks-9")
-        return places
-
-    monkeypatch.setattr(job, "_partitions", with_one_that_goes)
+    folder_goes_once_planned(monkeypatch, job, place / "clicks-1")
     reports = job.stats(spark, place)
     assert [each.stats.segments > 0 for each in reports] == [True, False, True, True]
     assert reports[1].stats.segments_gone > 3

@@ -13,7 +13,7 @@ from kstore.spark.jobs import partition_job, task_runner
 from kstore.spark.jobs import verify as job
 from kstore.spark.jobs.task_runner import run_tasks
 from support.damage import write_damaged
-from support.jobs import kept, overwrite
+from support.jobs import folder_goes_once_planned, kept, overwrite
 from support.stores import QUIET, snapshot
 
 NO_SPARK: Any = None  # tasks run in this process
@@ -145,14 +145,7 @@ def test_what_differs_from_the_file_is_looked_at_again(
 def test_a_partition_whose_folder_goes_meanwhile_is_reported_missing(
     spark: Any, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = job._partitions
-
-    def with_one_that_goes(*planned: Any) -> Any:
-        places = found(*planned)
-        (place / "clicks-1").rename(place / "clicks-9")
-        return places
-
-    monkeypatch.setattr(job, "_partitions", with_one_that_goes)
+    folder_goes_once_planned(monkeypatch, job, place / "clicks-1")
     reports = job.verify(spark, place)
     (missing,) = [each for each in reports if not each.ok]
     assert "clicks-1" in str(missing)

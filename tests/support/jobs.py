@@ -2,11 +2,17 @@
 
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+
+import pytest
 
 import kstore
 from kstore.files.filenames import REWRITE_PREFIX
+from kstore.files.files import DISK
 from kstore.log.log import Log
 from oracle.plain import PlainBatch
 from oracle.reader import read_log
@@ -113,3 +119,44 @@ def overwrite(partition: str | Path) -> None:
     for path in sorted(Path(partition).glob("*.log"))[:-1]:
         with path.open("r+b") as file:
             file.write(b"?" * min(path.stat().st_size, 100))
+
+
+class DeadDriverError(BaseException):
+    """The driver is gone: nothing of it runs any more, and no finally of its writes a thing."""
+
+
+@contextmanager
+def driver_dies_in_swap(
+    monkeypatch: pytest.MonkeyPatch, number: int, place: Path, crash: Path
+) -> Iterator[None]:
+    """In the swap of that number, between two renames, the store is copied and the driver ends."""
+    original, count = DISK.rename, 0
+
+    def rename(source: Any, target: Any) -> None:
+        nonlocal count
+        original(source, target)
+        count += str(target).endswith(".log.deleted")
+        if count == number and not crash.exists():
+            shutil.copytree(place, crash)
+            raise DeadDriverError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DISK, "rename", rename)
+        with pytest.raises(DeadDriverError):
+            yield
+    (crash / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    assert list(crash.rglob("*.swap"))
+
+
+def folder_goes_once_planned(
+    monkeypatch: pytest.MonkeyPatch, job: ModuleType, folder: Path
+) -> None:
+    """Rename a partition's folder as soon as a job has listed the partitions."""
+    found = job._partitions
+
+    def with_one_that_goes(*planned: Any) -> Any:
+        partitions = found(*planned)
+        folder.rename(folder.with_name("clicks-9"))
+        return partitions
+
+    monkeypatch.setattr(job, "_partitions", with_one_that_goes)
