@@ -28,6 +28,7 @@ from kstore.spark.jobs.restore_plan import (
     chunks_behind,
     plan_parquet,
     plan_segments,
+    source_of,
 )
 from kstore.spark.jobs.restore_settings import create_topics
 from kstore.spark.jobs.restore_target import append_staged, encoding_for, remove_staged_of
@@ -114,7 +115,7 @@ def restore(
     reading and appending raise, and SourceError for what a cluster refuses; a directory into
     which records were to be appended anew has then none of them.
     """
-    source = _source(log_dirs, parquet, topic, partitions, rename or {}, chosen, isolation)
+    source = source_of(log_dirs, parquet, topic, partitions, rename or {}, chosen, isolation)
     if (source.log_dirs is None) == (source.parquet is None):
         raise InvalidConfigError("one source is needed: log directories, or Parquet")
     if (to is None) == (bootstrap_server is None):
@@ -145,26 +146,6 @@ def restore(
             return work.put(encoding, lock_timeout_ms)
         name = None if resume is None else f"restore {os.path.abspath(resume)}"
         return work.publish(encoding, lock_timeout_ms, name)
-
-
-def _source(
-    log_dirs: Paths | None,
-    parquet: str | Sequence[str] | None,
-    topic: str | None,
-    partitions: Sequence[int] | None,
-    rename: Mapping[str, str],
-    chosen: Filter | None,
-    isolation: str,
-) -> Source:
-    return Source(
-        None if log_dirs is None else absolute_paths(log_dirs),
-        None if parquet is None else absolute_paths(parquet),
-        topic,
-        None if partitions is None else tuple(partitions),
-        tuple(sorted(rename.items())),
-        chosen or Filter(),
-        isolation,
-    )
 
 
 def encode(task: tuple[Chunk, Encoding]) -> Written:
@@ -540,7 +521,7 @@ def run(arguments: argparse.Namespace, progress: Progress) -> int:
     options = _options(arguments)
     _check_pattern(arguments.key_pattern)
     if arguments.dry_run:
-        print(_would_restore(arguments, _source(**options)))
+        print(_would_restore(arguments, source_of(**options)))
         return 0
     with open_session(arguments.master, "kstore restore") as spark:
         reports = restore(

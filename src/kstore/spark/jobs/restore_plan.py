@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kstore.errors import InvalidConfigError
 from kstore.log.log import Log
-from kstore.partition_files import Files
+from kstore.partition_files import Files, Paths, absolute_paths
 from kstore.spark.jobs.command import matching, topics_matching
 from kstore.spark.jobs.restore_settings import (
     Settings,
@@ -45,6 +45,27 @@ class Source:
 
     def wants(self, partition: int) -> bool:
         return self.partitions is None or partition in self.partitions
+
+
+def source_of(
+    log_dirs: Paths | None,
+    parquet: str | Sequence[str] | None,
+    topic: str | None,
+    partitions: Sequence[int] | None,
+    rename: Mapping[str, str],
+    chosen: Filter | None,
+    isolation: str,
+) -> Source:
+    """A source from the arguments of a restore; paths become absolute."""
+    return Source(
+        None if log_dirs is None else absolute_paths(log_dirs),
+        None if parquet is None else absolute_paths(parquet),
+        topic,
+        None if partitions is None else tuple(partitions),
+        tuple(sorted(rename.items())),
+        chosen or Filter(),
+        isolation,
+    )
 
 
 @dataclass(slots=True)
