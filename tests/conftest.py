@@ -23,7 +23,7 @@ def fixtures(tmp_path_factory: pytest.TempPathFactory) -> sets.Fixtures:
 
 @pytest.fixture(scope="session", params=sets.MADE)
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> sets.MadeSet:
-    """One whole log.dir after another, each written by a real broker. Copy before writing."""
+    """One complete log.dir after another, each written by a real broker. Copy before writing."""
     name = request.param
     return sets.MadeSet(name, sets.unpack(f"made-{name}", tmp_path_factory.mktemp("made")))
 
@@ -32,7 +32,7 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def recovered(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> sets.RecoveredSet:
-    """What brokers left unclean, and what they made of it themselves. Copy before writing."""
+    """What brokers left unclean, and how they recovered it. Copy before writing."""
     name = request.param
     root = sets.unpack(f"recovered-{name}", tmp_path_factory.mktemp("recovered"))
     return sets.RecoveredSet(name, root)

@@ -72,8 +72,8 @@ def test_nothing_costs_more_than_its_baseline(found: Found, name: str) -> None:
 @pytest.mark.parametrize("name", planted.SLOWDOWNS)
 def test_a_planted_slowdown_is_seen(tmp_path: Path, untouched: Found, name: str) -> None:
     kind = planted.SLOWDOWNS[name].kind
-    told = planted.caught(tmp_path, name, untouched)
-    assert any(line.startswith(baseline.LABELS.get(kind, kind)) for line in told), told
+    lines = planted.caught(tmp_path, name, untouched)
+    assert any(line.startswith(baseline.LABELS.get(kind, kind)) for line in lines), lines
 
 
 @pytest.mark.counted
@@ -149,7 +149,7 @@ def test_a_slowdown_can_still_be_planted(name: str) -> None:
     assert slowdown.kind in baseline.BOUNDS
 
 
-def test_what_is_profiled_is_there() -> None:
+def test_profiled_functions_exist() -> None:
     assert set(profile.PROFILED) <= OPERATIONS.keys()
 
 
@@ -157,7 +157,7 @@ def test_what_is_profiled_is_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "lines"),
     [
         ({}, []),
         ({"instructions": {"table": 1029.0, "avx2": 103.0}}, []),
@@ -179,9 +179,9 @@ def test_what_is_profiled_is_there() -> None:
         ({"modules": {}}, ["no instruction of decode is counted any more"]),
     ],
 )  # fmt: skip
-def test_what_leaves_its_bounds_is_told(changed: dict[str, Any], told: list[str]) -> None:
+def test_counts_out_of_bounds_are_reported(changed: dict[str, Any], lines: list[str]) -> None:
     bound = baseline.bounds(HERE, HERE)
-    assert baseline.differences(COUNTS, {**COUNTS, **changed}, bound) == told
+    assert baseline.differences(COUNTS, {**COUNTS, **changed}, bound) == lines
 
 
 @pytest.mark.parametrize(
@@ -208,20 +208,20 @@ def test_bounds_are_wider_elsewhere(here: dict[str, str], wide: tuple[str, ...])
 def test_calls_that_have_other_names_elsewhere_are_compared_in_sum() -> None:
     bound = baseline.bounds(HERE, {**HERE, "libc": "glibc 2.41"})
     before = {**COUNTS, "calls": {"write": 8.0, "newfstatat": 4.0}}
-    for calls, told in (
+    for calls, lines in (
         ({"write": 8.0, "stat": 4.0, "ioctl": 3.0}, []),
         ({"write": 16.0, "stat": 4.0}, ["calls in all: 12 -> 20 (+66.7%)"]),
     ):
-        assert baseline.differences(before, {**COUNTS, "calls": calls}, bound) == told
+        assert baseline.differences(before, {**COUNTS, "calls": calls}, bound) == lines
 
 
-def test_what_fell_far_below_the_baseline_is_told() -> None:
+def test_counts_far_below_the_baseline_are_reported() -> None:
     known = {"made_with": HERE, "operations": {"a": COUNTS, "b": COUNTS}}
     now = {"a": {**COUNTS, "bytecodes": 20.0, "allocations": 2.5}, "b": COUNTS}
     assert baseline.below(now, known, HERE) == {"a": ["bytecodes: 30 -> 20 (-33.3%)"]}
 
 
-def test_what_is_not_there_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_tool_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who counts nothing needs neither valgrind nor a compiler of that name."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("CC", "no-such-compiler -O2")

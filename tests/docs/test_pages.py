@@ -1,6 +1,6 @@
 """Every Python block of the documentation runs, page by page, in a folder of its own.
 
-The blocks of one page share their names and run in order, as a reader would. A block is left out
+The blocks of one page share their names and run in order, as a reader would. A block is skipped
 only when the line before it is ``<!-- not run: why -->``: it needs something no test has, such as
 a server.
 """

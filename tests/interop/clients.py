@@ -1,4 +1,4 @@
-"""Kafka's own producers and consumers in one Java process, told what to do line by line.
+"""Kafka's own producers and consumers in one Java process, which does what each line asks.
 
 The commands are listed at the head of java/Clients.java.
 """
@@ -40,12 +40,12 @@ class Clients:
         self._process.communicate()
         self._said.close()
 
-    def _tell(self, *fields: object) -> None:
+    def _send(self, *fields: object) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write("\t".join(map(str, fields)) + "\n")
 
     def _ask(self, *fields: object) -> str:
-        self._tell(*fields)
+        self._send(*fields)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.flush()
@@ -97,7 +97,7 @@ class Clients:
         """Hand a record to a producer; what became of it, `flush` says."""
         when = "-" if timestamp is None else timestamp
         pairs = [f"{_field(name.encode())}/{_field(content)}" for name, content in headers]
-        self._tell("send", name, topic, partition, when, _field(key), _field(value), *pairs)
+        self._send("send", name, topic, partition, when, _field(key), _field(value), *pairs)
 
     def flush(self, name: str) -> list[int]:
         """Offsets of what was sent since the last flush; an unacknowledged record raises."""

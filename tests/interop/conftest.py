@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session", params=VERSIONS)
 def kafka(request: pytest.FixtureRequest) -> str:
-    """A version whose jars are here; where they cannot be had the test fails or says so."""
+    """A version whose jars were fetched; without them the test fails or is skipped."""
     libs(request.param)
     return request.param
 

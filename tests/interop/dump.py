@@ -83,7 +83,7 @@ class Dump:
 def dump_log(version: str, paths: Iterable[Path], *flags: str) -> Dump:
     """Dump files (logs, indexes, snapshots in any mix); keyed by the path as text.
 
-    Records are told apart by line, so a test that prints them uses text of one line.
+    Records are distinguished by line, so a test that prints them uses text of one line.
     """
     names = [str(path) for path in paths]
     done = run(version, _MAIN[version[0]], *flags, "--files", ",".join(names), check=False)
@@ -105,7 +105,7 @@ def dump_log(version: str, paths: Iterable[Path], *flags: str) -> Dump:
 
 
 def usual_complaints(version: str, logs: Iterable[Path]) -> list[str]:
-    """What the tool of 4.x says of every segment that does not begin at 0, whoever wrote it."""
+    """What the tool of 4.x says of every segment that does not begin at 0, of any writer."""
     lines = []
     for path in logs if version >= "4" else ():
         if int(path.stem) > 0 and path.stat().st_size > 0:
@@ -143,9 +143,9 @@ def _record(line: str) -> DumpedRecord:
     if value_size >= 0 and rest.startswith(" payload: "):
         value = rest[10:]
     names = found["headers"]
-    whole = found["rest"]
+    all_text = found["rest"]
     return DumpedRecord(
-        rest=whole,
+        rest=all_text,
         offset=int(found["offset"]),
         timestamp=int(found["timestamp"]),
         key_size=key_size,

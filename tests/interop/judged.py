@@ -21,7 +21,7 @@ DIFFERENT_TIMES: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Producer:
-    """What DescribeProducers tells of a producer."""
+    """What DescribeProducers answers about a producer."""
 
     producer_id: int
     producer_epoch: int
@@ -51,7 +51,7 @@ class Judged:
 
 def partition_of(name: str, stored: dict[str, Any]) -> Judged:
     """From the shape of an expectations.json, which java/Clients.java writes too."""
-    told = stored.get("producers")
+    stored_producers = stored.get("producers")
     committed = stored.get("read_committed_offsets")
     producers = [
         Producer(
@@ -62,13 +62,13 @@ def partition_of(name: str, stored: dict[str, Any]) -> Judged:
             coordinator_epoch=each["coordinator_epoch"],
             current_transaction_first_offset=_none_as_minus_one(each["current_txn_start_offset"]),
         )
-        for each in told or ()
+        for each in stored_producers or ()
     ]
     return Judged(
         plain=expected_partition(name, stored),
         last_stable_offset=stored.get("last_stable_offset"),
         committed=None if committed is None else tuple(committed),
-        producers=None if told is None else tuple(sorted(producers, key=_id)),
+        producers=None if stored_producers is None else tuple(sorted(producers, key=_id)),
     )
 
 
@@ -118,7 +118,7 @@ def assert_same_transactions(log: Log, said: Judged) -> None:
 
 
 def assert_same_producers(log: Log, said: Judged, *, written: bool = False) -> None:
-    """Every producer that DescribeProducers tells of, with its epochs, sequence and transaction.
+    """Every producer that DescribeProducers lists, with its epochs, sequence and transaction.
 
     A writer that loads a snapshot forgets those that have been idle for a day, as a broker does
     that starts: where one had the directory (``written``) they may be missing, and others not.

@@ -51,13 +51,13 @@ def _directory(version: str) -> Path:
 
 
 def _complete(directory: Path, version: str) -> bool:
-    """Maven copied everything: the directory is renamed into its place then."""
+    """Maven copied everything: the directory then gets its final name."""
     jars = CONNECTOR_JARS if version == CONNECTOR else f"kafka_*-{version}.jar"
     return any(directory.glob(jars))
 
 
 def _download(version: str, target: Path, attempts: int = 3) -> str | None:
-    """Fetch a version's jars; None when they are there, else why not."""
+    """Fetch a version's jars; None when they are, else why not."""
     part = target.with_name(target.name + ".part")
     pom = HERE / ("pom-old.xml" if version in OLD_VERSIONS else "pom.xml")
     if version == CONNECTOR:
@@ -88,7 +88,7 @@ def _download(version: str, target: Path, attempts: int = 3) -> str | None:
 
 @cache
 def prepare(version: str) -> tuple[Path, str | None]:
-    """The directory of a version's jars, and why they are not there (None: they are)."""
+    """The directory of a version's jars, and why they are missing (None: they are not)."""
     target = _directory(version)
     if shutil.which("java") is None:
         return target, f"java is missing: {INSTALL}"

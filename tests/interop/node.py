@@ -230,7 +230,7 @@ broker.heartbeat.interval.ms=500
         """The first count records of each partition's beginning on, by partition and offset.
 
         Kafka's Java consumer. Fewer come back, after 20 s, where there are
-        fewer; whether there are more, `end_offsets` tells.
+        fewer; `end_offsets` shows whether there are more.
         """
         formatter = "--formatter-property" if self.version >= "4" else "--property"
         shown = {

@@ -40,11 +40,11 @@ class OldNode:
         (root / "server.properties").write_text(self._properties())
 
     def _properties(self) -> str:
-        place = f"listeners=PLAINTEXT://127.0.0.1:{self._port}"
+        endpoint = f"listeners=PLAINTEXT://127.0.0.1:{self._port}"
         if self.version.startswith("0.8"):
-            place = f"host.name=127.0.0.1\nport={self._port}"
+            endpoint = f"host.name=127.0.0.1\nport={self._port}"
         return f"""broker.id=1
-{place}
+{endpoint}
 log.dirs={self.log_dir}
 zookeeper.connect=127.0.0.1:{self._zookeeper_port}
 zookeeper.session.timeout.ms=2000
@@ -107,8 +107,8 @@ controlled.shutdown.enable=false
     def create_topic(self, topic: str, **config: object) -> None:
         """A topic of one partition, by the tool that every old version has."""
         settings = [f"--config={name.replace('_', '.')}={value}" for name, value in config.items()]
-        place = f"127.0.0.1:{self._zookeeper_port}"
-        arguments = ["--zookeeper", place, "--create", "--topic", topic, "--partitions", 1]
+        endpoint = f"127.0.0.1:{self._zookeeper_port}"
+        arguments = ["--zookeeper", endpoint, "--create", "--topic", topic, "--partitions", 1]
         arguments += ["--replication-factor", 1, *settings]
         run(self.version, "kafka.admin.TopicCommand", *arguments)
 

@@ -1,6 +1,6 @@
 """kstore's turn on a broker's directory: every way of appending there is.
 
-Run as a program it opens the directory, appends, flushes, says what it was promised, and goes on
+Run as a program it opens the directory, appends, flushes, says what it was promised, and continues
 appending until it is killed.
 """
 
@@ -28,7 +28,7 @@ OURS = 1 << 61
 
 
 class OurProducer:
-    """Whole batches of an idempotent or transactional producer, as a client would send them."""
+    """Complete batches of an idempotent or transactional producer, as a client would send them."""
 
     def __init__(self, producer_id: int, *, transactional: bool, epoch: int = 0) -> None:
         self.producer_id = producer_id

@@ -1,4 +1,4 @@
-"""The consumers of kafka-python and aiokafka: a whole topic, in either isolation level."""
+"""The consumers of kafka-python and aiokafka: a complete topic, in either isolation level."""
 
 import asyncio
 import time
@@ -17,17 +17,17 @@ def kafka_python(address: str, topic: str, partitions: int, count: int, isolatio
     consumer = KafkaConsumer(
         bootstrap_servers=address, isolation_level=isolation, enable_auto_commit=False
     )
-    places = [TopicPartition(topic, number) for number in range(partitions)]
-    found: Shown = [[] for _ in places]
+    topic_partitions = [TopicPartition(topic, number) for number in range(partitions)]
+    found: Shown = [[] for _ in topic_partitions]
     try:
-        consumer.assign(places)
-        consumer.seek_to_beginning(*places)
+        consumer.assign(topic_partitions)
+        consumer.seek_to_beginning(*topic_partitions)
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until:
             enough = sum(map(len, found)) >= count
             polled = consumer.poll(timeout_ms=500)
-            for place, records in polled.items():
-                found[place.partition] += [(r.offset, r.value.decode()) for r in records]
+            for tp, records in polled.items():
+                found[tp.partition] += [(r.offset, r.value.decode()) for r in records]
             if enough and not polled:
                 break
     finally:
@@ -44,18 +44,18 @@ async def _aio(address: str, topic: str, partitions: int, count: int, isolation:
     consumer = AIOKafkaConsumer(
         bootstrap_servers=address, isolation_level=isolation, enable_auto_commit=False
     )
-    places = [AioPartition(topic, number) for number in range(partitions)]
-    found: Shown = [[] for _ in places]
+    topic_partitions = [AioPartition(topic, number) for number in range(partitions)]
+    found: Shown = [[] for _ in topic_partitions]
     await consumer.start()
     try:
-        consumer.assign(places)
-        await consumer.seek_to_beginning(*places)
+        consumer.assign(topic_partitions)
+        await consumer.seek_to_beginning(*topic_partitions)
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until:
             enough = sum(map(len, found)) >= count
             polled = await consumer.getmany(timeout_ms=500)
-            for place, records in polled.items():
-                found[place.partition] += [(r.offset, r.value.decode()) for r in records]
+            for tp, records in polled.items():
+                found[tp.partition] += [(r.offset, r.value.decode()) for r in records]
             if enough and not polled:
                 break
     finally:

@@ -27,7 +27,7 @@ def sample_records(start: int, count: int) -> list[PlainRecord]:
 
 
 def batch_bytes(records, *, leader_epoch: int = 0, codec: str = "none") -> bytes:
-    """The records as one batch by kstore's builder, compressed whole if a codec is named."""
+    """The records as one batch by kstore's builder, compressed if a codec is named."""
     builder = BatchBuilder(size_limit=1 << 30, compression=codec)
     for record in records:
         assert builder.append(

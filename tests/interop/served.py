@@ -42,10 +42,10 @@ def _all(root: Path) -> Iterator[Served]:
     for name in names:
         if name.startswith("dump-"):
             continue
-        place = unpack(name, root / name)
+        unpacked = unpack(name, root / name)
         if name == "fixtures":
-            yield from _record_sets(place)
-        yield from _below(place, name)
+            yield from _record_sets(unpacked)
+        yield from _below(unpacked, name)
     yield from _below(DATA / "cluster-metadata", "cluster-metadata")
 
 
@@ -58,9 +58,9 @@ UNSERVED = re.compile(
 )
 
 
-def _below(place: Path, name: str) -> Iterator[Served]:
-    for folder in sorted(place.rglob("*-*")):
-        parts = folder.relative_to(place).parts
+def _below(unpacked: Path, name: str) -> Iterator[Served]:
+    for folder in sorted(unpacked.rglob("*-*")):
+        parts = folder.relative_to(unpacked).parts
         if not folder.is_dir() or not _FOLDER.fullmatch(folder.name) or "before" in parts:
             continue
         if any(folder.glob("*.log")):
@@ -83,7 +83,7 @@ def _record_sets(root: Path) -> Iterator[Served]:
     for fixture in Fixtures(root).of_kind("record-set"):
         first = fixture.expected["base_offset"]
         if first is None or first < 0:
-            continue  # nothing whole in it; or as a client sends it, before it has an offset
+            continue  # no complete batch in it; or as a client sends it, before it has an offset
         folder = root / "as-logs" / fixture.name.replace("/", ".").removesuffix(".bin")
         folder.mkdir(parents=True)
         (folder / f"{first:020}.log").write_bytes(fixture.data)

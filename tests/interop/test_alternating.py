@@ -1,7 +1,7 @@
 """Ten rounds: Kafka and kstore take turns on one directory, one of them killed each time.
 
-Whoever opens next checks what both were promised: nothing acknowledged is lost, nothing comes
-twice, no offset is left out, no producer is fenced by the other's ids, no leader epoch goes.
+Each opening checks what both were promised: nothing acknowledged is lost, nothing comes
+twice, no offset is skipped, no producer is fenced by the other's ids, no leader epoch goes.
 """
 
 import json
@@ -28,7 +28,7 @@ from interop.node import Node
 from interop.our_turn import OURS, OurProducer, now_ms
 
 ROUNDS = 10
-PLACES = ("turns-0", "turns-1")
+PARTITIONS = ("turns-0", "turns-1")
 SHARED = "shared"  # a transactional id that both use: who comes next ends what the other left
 SMALL = {"segment_bytes": 4000, "index_interval_bytes": 256}
 
@@ -39,40 +39,40 @@ def epochs_of(folder: Path) -> list[tuple[int, int]]:
 
 
 class Promises:
-    """What was acknowledged: values by partition, with their offsets where those were told."""
+    """What was acknowledged: values by partition, with their offsets where those were answered."""
 
     def __init__(self) -> None:
-        self.offsets: dict[str, dict[bytes, int]] = {place: {} for place in PLACES}
-        self.values: dict[str, set[bytes]] = {place: set() for place in PLACES}
+        self.offsets: dict[str, dict[bytes, int]] = {tp: {} for tp in PARTITIONS}
+        self.values: dict[str, set[bytes]] = {tp: set() for tp in PARTITIONS}
         self.committed: set[bytes] = set()
         self.aborted: set[bytes] = set()
-        self.epochs: dict[str, list[tuple[int, int]]] = {place: [] for place in PLACES}
+        self.epochs: dict[str, list[tuple[int, int]]] = {tp: [] for tp in PARTITIONS}
 
-    def add(self, place: str, value: bytes, offset: int | None = None) -> None:
-        self.values[place].add(value)
+    def add(self, tp: str, value: bytes, offset: int | None = None) -> None:
+        self.values[tp].add(value)
         if offset is not None:
-            self.offsets[place][value] = offset
+            self.offsets[tp][value] = offset
 
     def check(self, log_dir: Path, said: dict[str, Judged]) -> None:
-        for place in PLACES:
-            self._check_place(place, said[place])
-            self._check_files(place, log_dir / place, said[place].end_offset)
+        for tp in PARTITIONS:
+            self._check_partition(tp, said[tp])
+            self._check_files(tp, log_dir / tp, said[tp].end_offset)
 
-    def _check_place(self, place: str, said: Judged) -> None:
+    def _check_partition(self, tp: str, said: Judged) -> None:
         found = {record.value: record.offset for record in said.records}
         twice = [v for v, n in Counter(r.value for r in said.records).items() if n > 1]
-        assert twice == [], place
-        assert sorted(self.values[place] - found.keys()) == [], f"{place}: lost"
-        moved = {v: o for v, o in self.offsets[place].items() if found[v] != o}
-        assert moved == {}, place
+        assert twice == [], tp
+        assert sorted(self.values[tp] - found.keys()) == [], f"{tp}: lost"
+        moved = {v: o for v, o in self.offsets[tp].items() if found[v] != o}
+        assert moved == {}, tp
         assert said.committed is not None
         shown = {r.value for r in said.records if r.offset in set(said.committed)}
         below = {r.value for r in said.records if r.offset < (said.last_stable_offset or 0)}
-        assert self.committed & self.values[place] & below <= shown, f"{place}: not shown"
-        assert not self.aborted & shown, f"{place}: aborted, and shown"
+        assert self.committed & self.values[tp] & below <= shown, f"{tp}: not shown"
+        assert not self.aborted & shown, f"{tp}: aborted, and shown"
 
-    def _check_files(self, place: str, folder: Path, end: int) -> None:
-        """Every offset belongs to a batch; leader epochs only come to what was there."""
+    def _check_files(self, tp: str, folder: Path, end: int) -> None:
+        """Every offset belongs to a batch; leader epochs are only added."""
         following, used = 0, set()
         for batch, _ in batches_of(folder):
             if batch.base_offset >= end:
@@ -88,9 +88,9 @@ class Promises:
             time.sleep(0.1)  # a running broker writes the file a moment after the batch
             epochs = epochs_of(folder)
         assert used == {epoch for epoch, _ in epochs if epoch in used}, folder
-        kept = [entry for entry in self.epochs[place] if entry[0] in used]
+        kept = [entry for entry in self.epochs[tp] if entry[0] in used]
         assert [entry for entry in epochs if entry in kept] == kept, folder
-        self.epochs[place] = epochs
+        self.epochs[tp] = epochs
 
 
 # --- Kafka's turn ---------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ def kafka_turn(java: Clients, promises: Promises, number: int, kill: Node | None
     for n in range(20):
         java.send("plain", "turns", b"kafka-%d-%d" % (number, n), partition=n % 2)
     for n, offset in enumerate(java.flush("plain")):
-        promises.add(PLACES[n % 2], b"kafka-%d-%d" % (number, n), offset)
+        promises.add(PARTITIONS[n % 2], b"kafka-%d-%d" % (number, n), offset)
     java.producer(
         "tx",
         transactional_id="kafkas" if kill else SHARED,
@@ -117,7 +117,7 @@ def kafka_turn(java: Clients, promises: Promises, number: int, kill: Node | None
         offsets = java.flush("tx")
         (java.commit if commit else java.abort)("tx")
         for n, (value, offset) in enumerate(zip(values, offsets, strict=True)):
-            promises.add(PLACES[n % 2], value, offset)
+            promises.add(PARTITIONS[n % 2], value, offset)
         (promises.committed if commit else promises.aborted).update(values)
     if kill is None:
         return
@@ -127,17 +127,17 @@ def kafka_turn(java: Clients, promises: Promises, number: int, kill: Node | None
     time.sleep(Random().uniform(0.1, 0.5))  # the moment is the test's input
     kill.kill()
     for n in range(java.rest("burst")):
-        promises.add(PLACES[0], b"burst-%d-%d" % (number, n))
+        promises.add(PARTITIONS[0], b"burst-%d-%d" % (number, n))
         promises.committed.add(b"burst-%d-%d" % (number, n))
     for n in range(java.rest("plain")):
-        promises.add(PLACES[1], b"free-%d-%d" % (number, n))
+        promises.add(PARTITIONS[1], b"free-%d-%d" % (number, n))
 
 
 # --- kstore's turn --------------------------------------------------------------------------------
 
 
 def our_part(store: kstore.Store, number: int) -> list[tuple[str, str, int | None, str]]:
-    """Appends of every kind; (place, value, offset, outcome) of each record."""
+    """Appends of every kind; (partition, value, offset, outcome) of each record."""
     store.alter_topic("turns", config=SMALL)
     logs = list(store["turns"])
     done: list[tuple[str, str, int | None, str]] = []
@@ -146,16 +146,16 @@ def our_part(store: kstore.Store, number: int) -> list[tuple[str, str, int | Non
     for partition, log in enumerate(logs):
         values = [f"ours-{number}-{partition}-{n}" for n in range(20)]
         for value, offset in zip(values, log.extend([v.encode() for v in values]), strict=True):
-            done.append((PLACES[partition], value, offset, ""))
+            done.append((PARTITIONS[partition], value, offset, ""))
         for n in range(4):
             value = f"ours-idempotent-{number}-{partition}-{n}"
             offset = idempotent.send(log, [(b"k", value.encode())], now_ms())
-            done.append((PLACES[partition], value, offset, ""))
+            done.append((PARTITIONS[partition], value, offset, ""))
     for outcome in ("commit", "abort"):
         for n in range(6):
             value = f"ours-tx-{number}-{outcome}-{n}"
             offset = transactional.send(logs[n % 2], [(b"k", value.encode())], now_ms())
-            done.append((PLACES[n % 2], value, offset, outcome))
+            done.append((PARTITIONS[n % 2], value, offset, outcome))
         transactional.end(commit=outcome == "commit")
     for name in ("ours", SHARED):
         with store.transactional_producer(name) as producer:
@@ -164,7 +164,7 @@ def our_part(store: kstore.Store, number: int) -> list[tuple[str, str, int | Non
                 for n in range(4):
                     value = f"ours-{name}-{number}-{outcome}-{n}"
                     producer.send("turns", value.encode(), key=b"k", partition=n % 2)
-                    done.append((PLACES[n % 2], value, None, outcome))
+                    done.append((PARTITIONS[n % 2], value, None, outcome))
                 producer.flush()
                 if outcome == "commit":
                     producer.commit_transaction()
@@ -176,14 +176,14 @@ def our_part(store: kstore.Store, number: int) -> list[tuple[str, str, int | Non
 
 
 def keep(promises: Promises, done: list[tuple[str, str, int | None, str]]) -> None:
-    for place, value, offset, outcome in done:
-        promises.add(place, value.encode(), offset)
+    for tp, value, offset, outcome in done:
+        promises.add(tp, value.encode(), offset)
         if outcome:
             (promises.committed if outcome == "commit" else promises.aborted).add(value.encode())
 
 
 def killed_part(log_dir: Path, number: int) -> list[tuple[str, str, int | None, str]]:
-    """The same in a process that is killed while it goes on appending."""
+    """The same in a process that is killed while it continues to append."""
     command = [sys.executable, "-m", "interop.test_alternating", str(log_dir), str(number)]
     writer = subprocess.Popen(command, stdout=subprocess.PIPE, env=our_turn.environment())
     try:
@@ -219,22 +219,22 @@ def main() -> None:
 def compare(log_dir: Path, said: dict[str, Judged]) -> None:
     """kstore, beside the stopped broker's directory, says what the broker said."""
     with kstore.open(log_dir, mode="r") as store:
-        for place in PLACES:
-            log = store["turns"][int(place[-1])]
-            assert_same_records(log, said[place])
-            assert_same_transactions(log, said[place])
-            assert_same_producers(log, said[place])
+        for tp in PARTITIONS:
+            log = store["turns"][int(tp[-1])]
+            assert_same_records(log, said[tp])
+            assert_same_transactions(log, said[tp])
+            assert_same_producers(log, said[tp])
 
 
 def look_and_stop(broker: Node, java: Clients) -> dict[str, Judged]:
     """What the broker says of the directory that it leaves: again if markers came in between."""
     while True:
-        said = java.look(PLACES)
+        said = java.look(PARTITIONS)
         broker.stop()
         late = [
             batch
-            for place in PLACES
-            for batch, _ in batches_of(broker.log_dir / place, said[place].end_offset)
+            for tp in PARTITIONS
+            for batch, _ in batches_of(broker.log_dir / tp, said[tp].end_offset)
         ]
         if not late:
             return said
@@ -267,7 +267,7 @@ def test_ten_rounds(kafka: str, tmp_path: Path) -> None:
                     keep(promises, killed_part(broker.log_dir, number))
                 broker.start()
                 java.use(broker)
-                promises.check(broker.log_dir, java.look(PLACES))
+                promises.check(broker.log_dir, java.look(PARTITIONS))
             said = look_and_stop(broker, java)
             compare(broker.log_dir, said)
         finally:

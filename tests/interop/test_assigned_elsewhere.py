@@ -40,8 +40,8 @@ def end_of(node: Node, topic: str, patience: float = 60) -> int:
         return source.offsets([0], LATEST)[0]
 
 
-def fill(place: Path, topic: str, count: int) -> None:
-    with kstore.open(place, config=QUIET) as store:
+def fill(store_dir: Path, topic: str, count: int) -> None:
+    with kstore.open(store_dir, config=QUIET) as store:
         store[topic][0].extend([b"v"] * count)
 
 
@@ -100,7 +100,8 @@ def test_a_folder_of_a_directory_that_was_not_named(kafka: str, tmp_path: Path) 
         with pytest.raises(SourceError):
             end_of(node, topic, patience=4)
         node.stop()
-        assert refusals(check_broker(one)) == []  # it has told the cluster, and serves it now
+        # It has reported to the cluster, and serves it now.
+        assert refusals(check_broker(one)) == []
         node.start()
         assert end_of(node, topic) == 7
         node.stop()

@@ -17,7 +17,7 @@ def value_at(offset: int) -> str:
     return f"{offset}:" + "v" * (offset % 90)
 
 
-def watch(directory: str, over: Event, tell: "multiprocessing.Queue[tuple[int, str]]") -> None:
+def watch(directory: str, over: Event, results: "multiprocessing.Queue[tuple[int, str]]") -> None:
     """Read over and over: every value says its own offset; nothing raises but what is gone.
 
     Until it is over, and something was read.
@@ -41,7 +41,7 @@ def watch(directory: str, over: Event, tell: "multiprocessing.Queue[tuple[int, s
                     raise
     except BaseException as error:
         wrong = repr(error)
-    tell.put((records, wrong))
+    results.put((records, wrong))
 
 
 def test_readers_beside_a_broker(kafka: str, tmp_path: Path) -> None:
@@ -50,9 +50,10 @@ def test_readers_beside_a_broker(kafka: str, tmp_path: Path) -> None:
         broker.create_topic("t", segment_bytes=size, file_delete_delay_ms=0)
         directory = broker.log_dir / "t-0"
         context = multiprocessing.get_context("spawn")
-        tell, over = context.Queue(), context.Event()
+        results, over = context.Queue(), context.Event()
         readers = [
-            context.Process(target=watch, args=(str(directory), over, tell)) for _ in range(READERS)
+            context.Process(target=watch, args=(str(directory), over, results))
+            for _ in range(READERS)
         ]
         for reader in readers:
             reader.start()
@@ -66,10 +67,10 @@ def test_readers_beside_a_broker(kafka: str, tmp_path: Path) -> None:
                 break
         broker.kill()  # a torn tail, perhaps; a reader does not mind
         over.set()
-        told = [tell.get(timeout=60) for _ in readers]
+        outcomes = [results.get(timeout=60) for _ in readers]
         for reader in readers:
             reader.join(30)
-        assert [wrong for _, wrong in told] == [""] * READERS
-        assert all(records > 0 for records, _ in told)
+        assert [wrong for _, wrong in outcomes] == [""] * READERS
+        assert all(records > 0 for records, _ in outcomes)
         found = [record.offset for record in read_log(directory, own=False)]
         assert found == list(range(end))

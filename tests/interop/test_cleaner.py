@@ -166,7 +166,7 @@ def add_a_segment(ours, theirs, rng, now):
         size = int.from_bytes(moved[position + 8 : position + 12], "big") + 12
         offset = int.from_bytes(moved[position : position + 8], "big") + shift
         moved[position : position + 8] = offset.to_bytes(8, "big")
-        # Sequences would run backwards: these batches are of nobody.
+        # Sequences would run backwards: these batches have no producer.
         position += size
     for directory in (ours, theirs):
         (directory / f"{end:020}.log").write_bytes(moved)
@@ -195,7 +195,7 @@ def test_a_swap_killed_at_each_rename(cleaner, tmp_path, shape):
     """Kafka's loader and ours make the same of it: the log before the compaction or after it."""
     segments = random_segments(random.Random(f"killed-{shape}"), SHAPES[shape])
     settings = settings_for(cleaner.version, SEGMENT_BYTES[1])
-    partition = tmp_path / "whole" / "t-0"
+    partition = tmp_path / "complete" / "t-0"
     write_logs(partition, segments)
     cleaner.ask("recover", partition, NOW, settings)
     before = contents(partition, by_record=False)
@@ -232,7 +232,7 @@ def test_a_swap_killed_at_each_rename(cleaner, tmp_path, shape):
 def harming(directory):
     """Entries of aborted transactions of which records are left: of others none need be known.
 
-    Kafka's loader makes the index of a swapped segment anew from its batches; ours keeps it.
+    Kafka's loader rebuilds the index of a swapped segment from its batches; ours keeps it.
     """
     batches = [b for b in batches_of(live_segments(directory)) if b.transactional and not b.control]
     return {

@@ -2,7 +2,7 @@
 
 The tester produces, sleeps so that the broker may clean, consumes, and compares the last value of
 each key. When it says that it sleeps it is held; the broker, which cleans nothing, is stopped,
-kstore rolls and compacts the partition, the broker is started again, and the tester goes on.
+kstore rolls and compacts the partition, the broker is started again, and the tester continues.
 """
 
 import re

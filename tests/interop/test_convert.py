@@ -190,11 +190,11 @@ def test_down_conversion(tmp_path):
 
 def test_up_conversion(tmp_path):
     jobs, lines = [], []
-    for n, (name, whole) in enumerate(inputs(tmp_path)):
+    for n, (name, log_bytes) in enumerate(inputs(tmp_path)):
         # v2 is cleaned there as well, which is not what is compared here.
         data = b"".join(
-            whole[batch.position : batch.position + batch.size]
-            for batch in read_log(whole, decode=False).batches
+            log_bytes[batch.position : batch.position + batch.size]
+            for batch in read_log(log_bytes, decode=False).batches
             if batch.magic < 2
         )
         source, target = tmp_path / f"in-{n}", tmp_path / f"out-{n}"

@@ -8,9 +8,9 @@ from support.damage import flip
 
 def test_counts_of_every_fixture(kafka, fixtures):
     """Batches, records, formats, codecs and checksums as independent readers counted them."""
-    whole = [f for f in fixtures.of_kind("log") if f.expected["size"] and f.path.suffix == ".log"]
-    logs = {str(fixture.path): fixture.expected for fixture in whole}
-    dump = dump_log(kafka, [fixture.path for fixture in whole])
+    intact = [f for f in fixtures.of_kind("log") if f.expected["size"] and f.path.suffix == ".log"]
+    logs = {str(fixture.path): fixture.expected for fixture in intact}
+    dump = dump_log(kafka, [fixture.path for fixture in intact])
     assert dump.files.keys() == logs.keys()
     for name, expected in logs.items():
         batches = dump.files[name].batches
@@ -24,7 +24,7 @@ def test_counts_of_every_fixture(kafka, fixtures):
     assert sum(len(file.batches) for file in dump.files.values()) > 15_000
 
 
-def test_a_spoilt_batch_is_reported(kafka, fixtures, tmp_path):
+def test_a_corrupt_batch_is_reported(kafka, fixtures, tmp_path):
     """The harness can see damage: one bit of a record makes a batch invalid."""
     fixture = next(f for f in fixtures.of_kind("log") if f.expected["batches"] > 3)
     path = tmp_path / fixture.path.name

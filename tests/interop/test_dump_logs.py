@@ -55,7 +55,7 @@ def size(data):
     return -1 if data is None else len(data)
 
 
-def test_a_spoilt_index_is_reported(kafka, tmp_path):
+def test_a_corrupt_index_is_reported(kafka, tmp_path):
     """The harness can see a wrong index: an entry that names another batch's offset."""
     config = LogConfig(index_interval_bytes=16)
     with kstore.open(tmp_path) as store:

@@ -34,8 +34,8 @@ def write(store: kstore.Store, name: str, codec: str) -> list[Sent]:
     """By a producer with small batches, record by record through the topic, in bulk."""
     topic, sent = store[name], records(0, 240)
     with store.producer(name, batch_size=700, compression=codec) as producer:
-        told = [producer.send(value, key=key, timestamp=t) for t, key, value in sent[:100]]
-    assert [each.result().offset for each in told] == list(range(100))
+        futures = [producer.send(value, key=key, timestamp=t) for t, key, value in sent[:100]]
+    assert [each.result().offset for each in futures] == list(range(100))
     for n, (t, key, value) in enumerate(sent[100:140], start=100):
         assert topic.append(value, key=key, timestamp=t).offset == n
     bulk = [kstore.Record(0, t, key, value, ()) for t, key, value in sent[140:]]

@@ -1,4 +1,4 @@
-"""What kstore wrote is handed over to real brokers, served, gone on with, and taken back."""
+"""What kstore wrote is handed over to real brokers, served, appended to, and handed back."""
 
 import contextlib
 import time
@@ -77,7 +77,7 @@ def test_there_and_back(node: Node, tmp_path: Path) -> None:
     node.stop()
 
 
-def test_what_is_refused_the_broker_would_not_serve(node: Node, tmp_path: Path) -> None:
+def test_a_refused_partition_would_not_be_served_by_the_broker(node: Node, tmp_path: Path) -> None:
     """The dry run's word on each is what the broker does with it."""
     own = tmp_path / "own"
     with kstore.open(own) as store:
@@ -100,10 +100,10 @@ def test_what_is_refused_the_broker_would_not_serve(node: Node, tmp_path: Path) 
     assert strays == {"unknown-0", "nameless-0"}
     assert any("put aside" in each.sentence for each in check_broker(node.log_dir).findings)
 
-    stranger = node.log_dir / "lost+found"
+    unrecognized = node.log_dir / "lost+found"
     epochs = node.log_dir / "nameless-0" / "leader-epoch-checkpoint"
     for damage, undo in (
-        (stranger.mkdir, stranger.rmdir),
+        (unrecognized.mkdir, unrecognized.rmdir),
         (lambda: epochs.write_text("0\n7\n"), epochs.unlink),
     ):
         damage()
@@ -169,7 +169,7 @@ def mirror_end(address: str, topic: str) -> tuple[int, int]:
 
 
 def end_when_known(address: str, topic: str) -> tuple[int, int]:
-    """After a start: the controller of these days tells a broker of its topics a moment later."""
+    """After a start: the controller of these versions sends a broker its topics a moment later."""
     deadline = time.monotonic() + 60
     while True:
         try:

@@ -26,16 +26,16 @@ def create_and_stop(node: Node, topics: dict[str, int]) -> None:
 
 def killed(own: Path, target: Path, topic: str, at: int) -> int:
     """Hand a topic over in a child that SIGKILL ends at a change of the disk; all changes."""
-    told, tell = os.pipe()
+    reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         disk = DeadlyDisk(at, "before")
         hand_over(own, target, topics=[topic], files=disk)
-        os.write(tell, disk.count.to_bytes(4, "big"))
+        os.write(writing, disk.count.to_bytes(4, "big"))
         os._exit(0)
-    os.close(tell)
+    os.close(writing)
     _, status = os.waitpid(child, 0)
-    with open(told, "rb") as said:
+    with open(reading, "rb") as said:
         count = int.from_bytes(said.read(), "big")
     assert os.waitstatus_to_exitcode(status) == (0 if at < 0 else -9)
     return count

@@ -46,7 +46,7 @@ def opened(directory: Path, **found: int | bool) -> Log:
 
 
 def said_of(log: Log) -> str:
-    """As the Java program tells of a log."""
+    """As the Java program describes a log."""
     bases = ",".join(str(view.base_offset) for view in log.segments.views)
     producers = [
         f"{each.producer_id}:{each.producer_epoch}:{each.last_sequence}:{each.coordinator_epoch}"
@@ -96,7 +96,7 @@ def indexes_of(log_dir: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in log_dir.glob("*/*index")}
 
 
-def test_what_brokers_made_and_kstore_closed(tmp_path: Path) -> None:
+def test_kafkas_loader_agrees_with_kstore_about_closed_directories(tmp_path: Path) -> None:
     """Directories of brokers from 0.8.2 to 4.3, opened for appending, half of the partitions
     appended to, and closed: the loader of 3.9.2 trusts every file of them."""
     now = time.time_ns() // 1_000_000
@@ -108,7 +108,7 @@ def test_what_brokers_made_and_kstore_closed(tmp_path: Path) -> None:
             for log in logs[::2]:
                 if not log.topic.startswith("__"):
                     log.append(b"value", key=b"key", timestamp=now)
-            told = [(f"{log.topic}-{log.partition}", said_of(log)) for log in logs]
+            expected = [(f"{log.topic}-{log.partition}", said_of(log)) for log in logs]
         assert (log_dir / ".kafka_cleanshutdown").exists()
         starts, points = (
             read_offset_checkpoint((log_dir / f"{what}-offset-checkpoint").read_text())
@@ -116,7 +116,7 @@ def test_what_brokers_made_and_kstore_closed(tmp_path: Path) -> None:
             else {}
             for what in ("log-start", "recovery-point")
         )
-        for partition, said in told:
+        for partition, said in expected:
             topic, _, number = partition.rpartition("-")
             key = topic, int(number)
             found = f"{starts.get(key, 0)} {points.get(key, 0)}"

@@ -1,4 +1,4 @@
-"""The small files that say whose a directory is, and that it was closed: kept, and written anew.
+"""The small files that say whose a directory is, and that it was closed: kept, and written again.
 
 The judge is the broker that starts on them: it takes the clean-shutdown marker's word, and does
 not start where meta.properties names another cluster, or another node.

@@ -64,7 +64,7 @@ def assert_copied(node: Node, java: Clients, target: Path) -> None:
             log = store[topic][int(number)]
             assert_same_transactions(log, partition)
             if topic == "trimmed":
-                # Offsets by time below a log start inside a segment go by where segments begin,
+                # Offsets by time below a log start inside a segment depend on where segments begin,
                 # and the broker remembers producers whose records are gone.
                 assert log.start_offset == partition.plain.beginning_offset > 0
                 assert tuple(map(as_expected, log)) == partition.records
@@ -125,7 +125,7 @@ def test_a_source_that_changed(stage: tuple[Node, Clients], tmp_path: Path) -> N
     with kstore.open(tmp_path, "r") as store:
         assert store["changing"][0].end_offset == 30
 
-    # The epochs alone tell it, too: a leader compares them before it sends anything.
+    # The epochs alone show it, too: a leader compares them before it sends anything.
     with KafkaSource(node.address, "changing") as source:
         source.describe()
         options = {"max_wait_ms": 0, "max_bytes": 1 << 20, "partition_max_bytes": 1 << 20}
@@ -135,7 +135,7 @@ def test_a_source_that_changed(stage: tuple[Node, Clients], tmp_path: Path) -> N
         assert good.records
 
 
-def test_nobody_answers() -> None:
+def test_a_cluster_without_an_answer_is_an_error() -> None:
     """In a process of its own: kafka-python leaves sockets that were refused open."""
     (port,) = free_ports(1)
     code = """

@@ -54,7 +54,7 @@ def marker_at(node: Node, offset: int) -> PlainBatch | None:
 
 
 def clean_until(node: Node, java: Clients, offset: int, *, gone: bool) -> None:
-    """Have the broker's cleaner run until the marker is empty, or is not there."""
+    """Have the broker's cleaner run until the marker is empty, or does not exist."""
     deadline = time.monotonic() + 90
     turn = 0
     while True:
@@ -96,13 +96,13 @@ def copied_while_open(node: Node, java: Clients, copy: Path) -> int:
 
 
 def assert_as_kafka_says(said: Judged, copy: Path, *, extra: int) -> None:
-    """The committed records are those of Kafka's consumer; ``extra`` others are here, too."""
+    """The committed records are those of Kafka's consumer; ``extra`` others exist, too."""
     assert committed(copy) == said.committed
     with kstore.open(copy, "r", config=QUIET) as store:
         assert sum(1 for _ in store["t"][0]) == len(said.records) + extra
 
 
-@pytest.mark.parametrize("goes_on", [False, True], ids=["ends", "goes on"])
+@pytest.mark.parametrize("goes_on", [False, True], ids=["ends", "continues"])
 def test_an_emptied_marker(
     stage: tuple[Node, Clients], tmp_path: Path, capsys: pytest.CaptureFixture[str], goes_on: bool
 ) -> None:
@@ -128,7 +128,7 @@ def test_an_emptied_marker(
 
 
 def test_a_removed_marker(stage: tuple[Node, Clients], tmp_path: Path) -> None:
-    """The producer went on, so not even an empty batch of the marker is left."""
+    """The producer continued, so not even an empty batch of the marker is left."""
     node, java = stage
     marker = copied_while_open(node, java, tmp_path / "copy")
     java.begin("again")

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.all_versions
 
 
 def mirror(node: OldNode, topic: str, target: Path) -> MirrorReport:
-    # Brokers before 0.10 cannot tell their version: they close the connection when asked.
+    # Brokers before 0.10 cannot report their version: they close the connection when asked.
     settings = {"api_version": "0.8.2"} if node.version.startswith("0.8") else {}
     with (
         KafkaSource(node.address, topic, settings=settings, patience=10) as source,

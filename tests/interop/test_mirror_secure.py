@@ -18,7 +18,7 @@ PAIRS = [(f"k{n}", f"value {n}") for n in range(40)]
 
 
 def certificate(folder: Path) -> None:
-    """A key store for the broker, and its certificate for whoever trusts it."""
+    """A key store for the broker, and its certificate for clients that trust it."""
     if shutil.which("keytool") is None:
         unavailable("keytool, which comes with a JDK, is missing")
     common = ["-keystore", str(folder / "broker.p12"), "-storepass", "secret", "-alias", "broker"]

@@ -37,7 +37,7 @@ def two(kafka: str, tmp_path: Path) -> Iterator[tuple[Node, Node]]:
 
 
 class Following:
-    """A mirror that goes on in a thread until it is told to stop, or fails."""
+    """A mirror that runs in a thread until it is stopped, or fails."""
 
     def __init__(self, nodes: tuple[Node, Node], store: Store) -> None:
         self._stop = threading.Event()
@@ -115,7 +115,7 @@ def test_leaders_on_two_brokers(
         following = Following(two, store)
         wait_until(lambda: "t" in store and ends(store) == [50] * 4, following)
 
-        # One broker dies: the other's partitions go on; when it is back, all do.
+        # One broker dies: the other's partitions are mirrored; when it is back, all are.
         second.kill()
         send(first, ours, 30)
         wait_until(lambda: all(store["t"][number].end_offset == 80 for number in ours), following)
@@ -141,7 +141,7 @@ def test_leaders_on_two_brokers(
             assert any("80 to 99 before they were copied" in n for n in each.notes) == overtaken
             assert store["t"][each.partition].start_offset == (100 if overtaken else 0)
 
-        # The topic is made anew beneath a running mirror: refused, and nothing is touched.
+        # The topic is created again beneath a running mirror: refused, and nothing is touched.
         following = Following(two, store)
         send(first, [ours[0]], 1)
         wait_until(lambda: store["t"][ours[0]].end_offset == 121, following)

@@ -49,7 +49,7 @@ def test_a_broker_serves_a_moved_partition(kafka, tmp_path):
         broker.kill()
 
 
-def settled(broker: Node, topic: str) -> dict[str, list[str]]:
+def folders_at_rest(broker: Node, topic: str) -> dict[str, list[str]]:
     """Where its folders are once nothing is on the move any more (or after 20 s)."""
     deadline = time.monotonic() + 20
     while True:
@@ -74,8 +74,8 @@ def halt(done: int, _size: int) -> None:
         raise Halt
 
 
-def test_what_a_broker_makes_of_unfinished_copies(kafka, tmp_path):
-    """It goes on with one of kstore's; one whose partition is gone it uses, or empties."""
+def test_a_broker_continues_or_empties_unfinished_copies(kafka, tmp_path):
+    """It continues one of kstore; one whose partition is gone it uses, or empties."""
     root = tmp_path / "node"
     root.mkdir()
     broker = Node(kafka, root, dirs=2)
@@ -108,10 +108,10 @@ def test_what_a_broker_makes_of_unfinished_copies(kafka, tmp_path):
         assert {each.level for each in warned} == {"warning"}
 
         broker.start()
-        for topic, place in (
+        for topic, log_dir in (
             ("begun", other["begun"]), ("alone", home["alone"]), ("astray", other["astray"])
         ):  # fmt: skip
-            assert settled(broker, topic)[place.name] == [f"{topic}-0"], topic
+            assert folders_at_rest(broker, topic)[log_dir.name] == [f"{topic}-0"], topic
         ends = {topic: broker.end_offsets(topic)[0] for topic in home}
         assert ends == {"begun": 300, "alone": 200, "astray": 0}
         broker.stop()

@@ -1,6 +1,6 @@
 """Message formats v0 and v1 from the brokers of their days, and logs that mix formats.
 
-0.8.2.2 writes v0, 0.10.2.2 v1 (and v0 when told to), 0.11.0.3 the first batches v2, 2.8.2 all
+0.8.2.2 writes v0, 0.10.2.2 v1 (and v0 when configured), 0.11.0.3 the first batches v2, 2.8.2 all
 three. Only `make interop-all` runs these: the other interop tests need two versions of Kafka,
 these need six.
 """
@@ -108,7 +108,7 @@ class AncientClients:
         )
 
     def _ask(self, *words: object) -> None:
-        self._tell(*words)
+        self._send(*words)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.flush()
@@ -116,7 +116,7 @@ class AncientClients:
         if answer != "ok\n":
             raise ToolError(f"the clients of 0.8.2: {answer} {self._node.said()}")
 
-    def _tell(self, *words: object) -> None:
+    def _send(self, *words: object) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(("\t".join(map(str, words)) + "\n").encode())
 
@@ -125,7 +125,7 @@ class AncientClients:
     ) -> None:
         for pair in pairs:
             shown = ("-" if each is None else base64.b64encode(each).decode() for each in pair)
-            self._tell("send", topic, *shown)
+            self._send("send", topic, *shown)
         self._ask(kind, "127.0.0.1", self._node.port, codec)
 
     def look(self, topics: list[str]) -> dict[str, ExpectedPartition]:
@@ -177,7 +177,7 @@ def test_messages_v0_of_0_8_2(start: Callable[[str], OldNode], tmp_path: Path) -
         for topic in topics:
             assert magics_of(tmp_path / "stopped" / f"{topic}-0") == {0}
 
-        # kstore closed it: 0.8.2 starts on that, and goes on.
+        # kstore closed it: 0.8.2 starts on that, and appends.
         shutil.rmtree(node.log_dir)
         shutil.copytree(tmp_path / "stopped", node.log_dir)
         node.start()
@@ -216,7 +216,7 @@ def topics_of(version: str) -> dict[str, dict[str, object]]:
     }
 
 
-# Ends in formats with timestamps: of a topic set to v0 no broker tells offsets by time.
+# Ends in formats with timestamps: of a topic set to v0 no broker answers offsets by time.
 MIXED = ("0.8.2", "2.8", "0.10.0", "0.8.2", "2.8", "0.10.0", "2.8")
 MAGIC_OF = {"create": {1}, "append": {1}, "v0": {0}, "v1": {1}, "v2": {2}, "mixed": {0, 1, 2}}
 

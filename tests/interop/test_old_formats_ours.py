@@ -34,7 +34,7 @@ def write(node: OldNode, formats: tuple[str, ...]) -> int:
                 store.alter_topic(
                     codec,
                     config={
-                        # the newest format last: only there does a broker tell offsets by time
+                        # the newest format last: only there does a broker answer offsets by time
                         "message.format.version": formats[(turn + 1) % len(formats)],
                         "batch.compression": codec,
                         "segment.bytes": 4000,

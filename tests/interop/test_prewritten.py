@@ -1,9 +1,9 @@
-"""Two hundred kills amid commits over zeros, and power cuts; brokers recover what was left.
+"""Two hundred kills during commits over zeros, and power cuts; brokers recover what was left.
 
 A child appends batches of one size to a log with ``preallocate``, flushes each and says so; it
 dies by SIGKILL at a random point. Each death leaves a partition as it was. A kill loses nothing of
 the page cache, so states that a power cut may leave of such a log are computed, too. One start of
-each broker recovers all of them: every flushed record is there, in its place, and nothing else.
+each broker recovers all of them: every flushed record exists, at its offset, and nothing else.
 """
 
 import os
@@ -28,7 +28,7 @@ KILLS, CUTS = 200, 60
 SEED = 11
 SIZE = 1500  # of a value: batches begin and end within pages, and lie across them
 SEGMENT, INDEX = 1 << 16, 1200
-MOST = 90  # records a child appends if nobody kills it: a second segment and more
+MOST = 90  # records a child appends if it is not killed: a second segment and more
 QUIET = StoreConfig(background=False)
 
 
@@ -45,7 +45,7 @@ def value_of(crash: int, offset: int, size: int = SIZE) -> bytes:
 
 
 def commit(path: Path, crash: int, pipe: int, files: Files = DISK) -> None:
-    """Append, flush, tell; the whole life of a child."""
+    """Append, flush, report: all that a child does."""
     config = LogConfig(preallocate=True, segment_bytes=SEGMENT, segment_index_bytes=INDEX)
     with kstore.open(path, config=QUIET) as store:
         log = store.create_topic("t", config=config)[0]
@@ -66,17 +66,17 @@ def kill_one(root: Path, crash: int, random: Random) -> Left:
         finally:
             os._exit(0)
     os.close(writing)
-    wanted, told = random.randrange(1, MOST - 5), 0
-    while told < wanted:
-        told += len(os.read(reading, wanted - told))
+    wanted, acknowledged = random.randrange(1, MOST - 5), 0
+    while acknowledged < wanted:
+        acknowledged += len(os.read(reading, wanted - acknowledged))
     time.sleep(random.random() * 0.0006)
     os.kill(child, signal.SIGKILL)
     while more := os.read(reading, 1 << 16):
-        told += len(more)
+        acknowledged += len(more)
     os.close(reading)
     _, status = os.waitpid(child, 0)
     assert os.WIFSIGNALED(status)
-    return Left(path / "t-0", told, crash)
+    return Left(path / "t-0", acknowledged, crash)
 
 
 def power_cuts(root: Path, random: Random) -> list[Left]:
@@ -116,7 +116,8 @@ def crashed(tmp_path_factory: pytest.TempPathFactory) -> list[Left]:
     root, random = tmp_path_factory.mktemp("crashed"), Random(SEED)
     kills = [kill_one(root, crash, random) for crash in range(KILLS)]
     ahead = [zeros_behind(each.folder) for each in kills]
-    assert sum(size > 0 for size in ahead) > KILLS * 0.9  # zeros were there to be recovered
+    # Zeros were written, and recovery has to cut them.
+    assert sum(size > 0 for size in ahead) > KILLS * 0.9
     assert sum(len(list(each.folder.glob("*.log"))) > 1 for each in kills) > KILLS // 10
     return kills + power_cuts(root, random)
 
@@ -131,7 +132,7 @@ def segment_files(folder: Path) -> list[Path]:
 
 
 @pytest.mark.timeout(600)
-def test_every_flushed_record_is_there_after_a_brokers_recovery(kafka, tmp_path, crashed):
+def test_every_flushed_record_survives_a_brokers_recovery(kafka, tmp_path, crashed):
     broker = Node(kafka, tmp_path)
     try:
         broker.start()
@@ -172,12 +173,12 @@ def test_every_flushed_record_is_there_after_a_brokers_recovery(kafka, tmp_path,
 def test_kstore_recovers_the_same(crashed, tmp_path):
     """And keeps nothing aside of what a kill left: there were only zeros behind the end."""
     for left in crashed:
-        place = tmp_path / f"{left.folder.parent.name}-{left.folder.name}"
-        (place / "t-0").mkdir(parents=True)
+        left_dir = tmp_path / f"{left.folder.parent.name}-{left.folder.name}"
+        (left_dir / "t-0").mkdir(parents=True)
         for path in segment_files(left.folder):
-            shutil.copy(path, place / "t-0" / path.name)
+            shutil.copy(path, left_dir / "t-0" / path.name)
         size = SIZE if left.crash < KILLS else 400
-        with kstore.open(place, config=QUIET) as store:
+        with kstore.open(left_dir, config=QUIET) as store:
             rows = [record.value for record in store["t"][0]]
             assert len(rows) >= left.flushed
             assert rows == [value_of(left.crash, n, size) for n in range(len(rows))]

@@ -76,7 +76,7 @@ def states(version: str, address: str) -> dict[int, list[str]]:
     return {int(row[0]): [*row[1:4], row[5]] for row in rows if row and row[0].isdigit()}
 
 
-def test_a_broker_goes_on_from_our_state(kafka: str, tmp_path: Path) -> None:
+def test_a_broker_continues_from_our_state(kafka: str, tmp_path: Path) -> None:
     with node(kafka, tmp_path) as broker:
         broker.create_topic("t")
         broker.stop()
@@ -108,7 +108,7 @@ def test_a_broker_goes_on_from_our_state(kafka: str, tmp_path: Path) -> None:
             assert known[own].last_offset == end == log.end_offset - 1
             assert log.last_stable_offset == stable
             assert [entry.producer_id for entry in log.aborted_transactions(0, end)] == [THEM]
-            # And our producers go on where they were.
+            # And our producers continue where they were.
             assert log.append_as_leader(sent(US, 0, 2, timestamp=now)).size == 0
             log.append_as_leader(sent(US, 0, 3, timestamp=now))
             with pytest.raises(kstore.errors.OutOfOrderSequenceError):

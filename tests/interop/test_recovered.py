@@ -1,4 +1,4 @@
-"""What kstore mends where Kafka loses or lies, a real broker opens and serves as mended."""
+"""What kstore repairs where Kafka loses or lies, a real broker opens and serves as repaired."""
 
 import shutil
 import time
@@ -61,7 +61,7 @@ def committed(node, topic):
 TOPICS = ("timed", "doubled", "aborted", "middle", "epochs")
 
 
-def test_mended_and_served(node):
+def test_repaired_and_served(node):
     """A lost time index and abort index, a doubled index entry, a bad batch in the middle,
     epochs and a checkpoint that do not parse: Kafka loses by the first four, and does not start
     on the last two."""

@@ -27,7 +27,7 @@ from support.sent import NOT_OLD, ODD, WRONG, flipped, rows
 NOW = time.time_ns() // 1_000_000  # a broker forgets producers whose batches are a day old
 LARGEST = 2**31 - 1
 IDLE, ONE, TWO, NEVER = 1001, 1002, 1003, 1004  # producer ids
-TOPICS = ("told", "drawn", "shapes", "compacted", "small", "strict")
+TOPICS = ("listed", "drawn", "shapes", "compacted", "small", "strict")
 SETTINGS: dict[str, dict[str, object]] = {
     "compacted": {"cleanup_policy": "compact"},
     "small": {"max_message_bytes": 1200},
@@ -119,19 +119,19 @@ def within(producer_id: int, epoch: int, sequence: int, count: int = 1) -> bytes
 
 
 # What is sent, and the number that both have to answer.
-TOLD: list[tuple[str, bytes | Mark, int]] = [
+REQUESTS: list[tuple[str, bytes | Mark, int]] = [
     *[(f"batch {n}", plain(IDLE, 0, 2 * n, 2), 0) for n in range(6)],
     *[(f"batch {n} again", plain(IDLE, 0, 2 * n, 2), 0) for n in range(1, 6)],
     ("the sixth from the end", plain(IDLE, 0, 0, 2), 45),
     ("half of a batch", plain(IDLE, 0, 10, 1), 45),
     ("two batches in one", plain(IDLE, 0, 8, 4), 45),
-    ("one was left out", plain(IDLE, 0, 13), 45),
+    ("one was skipped", plain(IDLE, 0, 13), 45),
     ("its epoch rises, not from 0", plain(IDLE, 1, 12), 45),
     ("its epoch rises", plain(IDLE, 1, 0), 0),
     ("the old epoch", plain(IDLE, 0, 12), 47),
     ("the old epoch, repeated", plain(IDLE, 0, 10, 2), 47),
     ("the new one, repeated", plain(IDLE, 1, 0), 0),
-    ("nobody knows it, not from 0", plain(NEVER, 3, 7), 0),
+    ("unknown producer, not from 0", plain(NEVER, 3, 7), 0),
     ("to the largest sequence", plain(NEVER, 4, 0), 0),
     ("sequences run over", plain(ONE, 0, LARGEST - 1, 4), 0),
     ("and on", plain(ONE, 0, 2), 0),
@@ -144,12 +144,12 @@ TOLD: list[tuple[str, bytes | Mark, int]] = [
     ("a marker", Mark(TWO, 2, coordinator_epoch=5), 0),
     ("a second one", Mark(TWO, 2, coordinator_epoch=5), 0),
     ("an older coordinator's", Mark(TWO, 2, coordinator_epoch=4), 52),
-    ("it goes on", within(TWO, 2, 3), 0),
+    ("it continues", within(TWO, 2, 3), 0),
     ("an abort by a higher epoch", Mark(TWO, 3, commit=False, coordinator_epoch=5), 0),
     ("fenced", within(TWO, 2, 4), 47),
     ("it comes back, not from 0", within(TWO, 3, 4), 45),
     ("it comes back", within(TWO, 3, 0), 0),
-    ("a marker of nobody", Mark(NEVER + 1, 0, commit=False), 0),
+    ("a marker of an unknown producer", Mark(NEVER + 1, 0, commit=False), 0),
 ]
 # Kafka 4.3 knows what kind of transaction a marker ends (KIP-1228).
 VERSIONED: list[tuple[str, bytes | Mark, int]] = [
@@ -187,7 +187,7 @@ def drawn(seed: int, count: int) -> Iterator[tuple[str, bytes | Mark]]:
 @pytest.fixture(scope="module")
 def broker(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     node = Node(kafka, tmp_path_factory.mktemp("refusals"))
-    # Whether a coordinator has been told of a transaction is no question to the log.
+    # Whether a coordinator knows of a transaction is no question to the log.
     node.settings["transaction.partition.verification.enable"] = "false"
     try:
         node.start()
@@ -242,8 +242,8 @@ Both = Callable[[str, bytes | Mark], tuple[Answer, Answer]]
 def test_producers_and_coordinators_are_refused_by_the_same_numbers(
     broker: Node, both: Both
 ) -> None:
-    for what, request, code in TOLD + (VERSIONED if broker.version >= "4.3" else []):
-        theirs, answer = both("told", request)
+    for what, request, code in REQUESTS + (VERSIONED if broker.version >= "4.3" else []):
+        theirs, answer = both("listed", request)
         assert (theirs.code, answer) == (code, theirs), what
 
 

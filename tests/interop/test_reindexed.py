@@ -1,4 +1,4 @@
-"""DumpLogSegments over everything that a reindex made anew: it finds nothing wrong."""
+"""DumpLogSegments over everything that a reindex rebuilt: it finds nothing wrong."""
 
 import pytest
 
@@ -27,19 +27,19 @@ def by_function(log_dir):
 
 @pytest.mark.parametrize("reindex", [by_tool, by_function])
 def test_indexes_are_sane(kafka, tmp_path, reindex):
-    place = tmp_path / "data"
-    make_store(place)
-    lose_side_files(place)
-    reindex(place)
-    indexes = sorted([*place.rglob("*.index"), *place.rglob("*.timeindex")])
+    store_dir = tmp_path / "data"
+    make_store(store_dir)
+    lose_side_files(store_dir)
+    reindex(store_dir)
+    indexes = sorted([*store_dir.rglob("*.index"), *store_dir.rglob("*.timeindex")])
     assert len(indexes) > 20
     assert_sane_indexes(kafka, indexes)
-    aborted = sorted(place.rglob("*.txnindex"))
+    aborted = sorted(store_dir.rglob("*.txnindex"))
     shown = dump_log(kafka, aborted)
     assert shown.complaints == ""
     assert all("producerId: 100" in shown.files[str(path)].lines[0] for path in aborted)
     assert aborted
-    assert dump_log(kafka, sorted(place.rglob("*.snapshot"))).complaints == ""
+    assert dump_log(kafka, sorted(store_dir.rglob("*.snapshot"))).complaints == ""
 
 
 def test_a_broker_starts_beside_what_a_killed_run_staged(kafka, tmp_path):

@@ -15,7 +15,7 @@ def flip(path, position, bit=0):
     write_damaged(path, data)
 
 
-def test_a_whole_directory(node, tmp_path):
+def test_a_complete_directory(node, tmp_path):
     """Damaged in the middle of segments, flipped where no checksum reaches, robbed of side files;
     the directory is the broker's own, its cluster metadata among the partitions."""
     node.start()

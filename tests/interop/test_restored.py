@@ -33,8 +33,8 @@ def job(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    place = tmp_path / "source"
-    with kstore.open(place, config=QUIET) as store:
+    path = tmp_path / "source"
+    with kstore.open(path, config=QUIET) as store:
         topic = store.create_topic("orders", 2, config=kstore.LogConfig(segment_bytes=2500))
         for log in topic:
             teller = Teller(log)
@@ -45,11 +45,11 @@ def source(tmp_path: Path) -> Path:
                     b"value %d" % n, key=b"key %d" % (n % 7),
                     headers=[("n", b"%d" % n), ("n", b"again")], timestamp=WHEN + n,
                 )  # fmt: skip
-    return place
+    return path
 
 
-def told(place: Path) -> list[tuple[Any, ...]]:
-    with kstore.open(place, "r") as store:
+def rows_of(path: Path) -> list[tuple[Any, ...]]:
+    with kstore.open(path, "r") as store:
         return [
             (
                 log.partition, r.offset, r.timestamp, r.key.decode(), r.value.decode(),
@@ -68,15 +68,15 @@ def served(node: Node, count: int) -> list[tuple[Any, ...]]:
 def test_a_broker_serves_a_restored_directory(
     kafka: str, tmp_path: Path, source: Path, job: Any
 ) -> None:
-    expected = told(source)
+    expected = rows_of(source)
     node = Node(kafka, tmp_path)
     try:
         node.start()
         node.create_topic("orders", 2)
         node.stop()
-        place = node.log_dir
-        job.restore(None, place, log_dirs=source, keep_offsets=True, compression="zstd")
-        dump = dump_log(kafka, sorted(place.glob("orders-*/*.log")), "--deep-iteration")
+        path = node.log_dir
+        job.restore(None, path, log_dirs=source, keep_offsets=True, compression="zstd")
+        dump = dump_log(kafka, sorted(path.glob("orders-*/*.log")), "--deep-iteration")
         assert all(batch.valid for file in dump.files.values() for batch in file.batches)
         node.start()
         node.produce("orders", [("key", "the broker's")])
@@ -93,7 +93,7 @@ def test_a_broker_takes_what_is_sent(
     kafka: str, tmp_path: Path, source: Path, job: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In order, to the same partitions; after a stop at least once, from what was noted on."""
-    expected = told(source)
+    expected = rows_of(source)
     state = str(tmp_path / "state.json")
     original, count = job._Work._note, 0
 

@@ -18,13 +18,13 @@ WHEN = 1_700_000_000_000
 def old_messages(directory: Path) -> list[tuple[int, int, str, str]]:
     """A log of messages v1, plain and in sets; what is in it."""
     log = open_log(directory, segment_bytes=1500, file_delete_delay_ms=0)
-    told = []
+    rows = []
     for n in range(50):
         records = [
             PlainRecord(n * 3 + m, WHEN + n * 3 + m, b"key %d" % n, b"value %d" % m * 9)
             for m in range(3)
         ]
-        told += [(r.offset, r.timestamp, r.key.decode(), r.value.decode()) for r in records]
+        rows += [(r.offset, r.timestamp, r.key.decode(), r.value.decode()) for r in records]
         log.append_as_follower(
             wrapper(records, magic=1, codec=1 + n % 3)
             if n % 2
@@ -35,7 +35,7 @@ def old_messages(directory: Path) -> list[tuple[int, int, str, str]]:
     log.roll()
     assert len(log.segments.views) > 5
     log.close()
-    return told
+    return rows
 
 
 @pytest.mark.parametrize("codec", ["zstd"])
@@ -48,7 +48,7 @@ def test_a_broker_serves_what_it_could_not_read(kafka: str, tmp_path: Path, code
         folder = node.log_dir / "old-0"
         for each in folder.glob("0*"):
             each.unlink()
-        told = old_messages(folder)
+        rows = old_messages(folder)
         log = open_log(folder, segment_bytes=1500, file_delete_delay_ms=0)
         report = log.convert(compression=codec, force=True)
         assert report.rewritten == report.segments > 4
@@ -61,12 +61,12 @@ def test_a_broker_serves_what_it_could_not_read(kafka: str, tmp_path: Path, code
         assert dump_log(kafka, indexes, "--index-sanity-check").complaints == ""
         node.start()
         node.produce("old", [("new", "the broker's")])
-        served = node.consume("old", len(told) + 1)
+        served = node.consume("old", len(rows) + 1)
         node.stop()
     finally:
         node.kill()
-    assert [(r.offset, r.timestamp, r.key, r.value) for r in served[:-1]] == told
-    assert (served[-1].offset, served[-1].value) == (len(told), "the broker's")
+    assert [(r.offset, r.timestamp, r.key, r.value) for r in served[:-1]] == rows
+    assert (served[-1].offset, served[-1].value) == (len(rows), "the broker's")
 
 
 def test_kafkas_tool_accepts_merged_batches(kafka: str, tmp_path: Path) -> None:

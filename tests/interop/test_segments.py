@@ -39,7 +39,7 @@ SCENARIOS: dict[str, dict[str, object]] = {
 
 
 def steps(seed: int) -> list[tuple[str, int, bytes]]:
-    """(what, when or where, a batch): time goes on, timestamps jump, some lie in the future."""
+    """(what, when or where, a batch): time advances, timestamps jump, some lie in the future."""
     chance = random.Random(seed)
     now, end, found = T, 0, []
     for turn in range(80):
@@ -63,11 +63,11 @@ def steps(seed: int) -> list[tuple[str, int, bytes]]:
 
 def kafkas_settings(version: str, settings: dict[str, object]) -> str:
     """In Kafka's spelling; what kstore leaves off is off. 4.x takes small segments otherwise."""
-    whole = {"retention_ms": -1, "retention_bytes": -1, **settings}
-    named = {name.replace("_", "."): value for name, value in whole.items()}
+    configs = {"retention_ms": -1, "retention_bytes": -1, **settings}
+    named = {name.replace("_", "."): value for name, value in configs.items()}
     if version >= "4" and "segment.bytes" in named:
         named["internal.segment.bytes"] = named.pop("segment.bytes")
-    # 4.x refuses what lies an hour ahead unless told otherwise; kstore's default is 3.9's.
+    # 4.x refuses what lies an hour ahead unless configured otherwise; kstore's default is 3.9's.
     named["message.timestamp.after.max.ms"] = 2**63 - 1
     return ";".join(f"{name}={value}" for name, value in named.items())
 

@@ -1,4 +1,4 @@
-"""What Spark's sink publishes: Kafka's tool walks it, a broker serves it and goes on behind it.
+"""What the Spark sink publishes: Kafka's tool walks it, a broker serves it and appends behind it.
 
 Tasks and commit run here without a Spark session: the same functions that Spark's processes call.
 """
@@ -36,7 +36,7 @@ def rows() -> Any:
     )
 
 
-def told(record: Any) -> tuple[Any, ...]:
+def row_of(record: Any) -> tuple[Any, ...]:
     return record.timestamp, record.key, record.value, tuple(record.headers)
 
 
@@ -64,9 +64,9 @@ def test_a_broker_serves_what_was_published(
         node.create_topic("orders", 2)
         node.produce("orders", [("first", "the broker's")])
         node.stop()
-        place = node.log_dir
+        path = node.log_dir
         options = parse_sink(
-            {"path": str(place), "topic": "orders", "batchSize": "2000"}
+            {"path": str(path), "topic": "orders", "batchSize": "2000"}
             | {"compression": compression}
         )
         frame = rows()
@@ -76,11 +76,11 @@ def test_a_broker_serves_what_was_published(
             monkeypatch.setattr(import_segment, "_LARGE", 1000)
         messages = [replace(stage(options, "job", [half]), task=n) for n, half in enumerate(halves)]
         assert publish(options, "job", messages, of_query("a query", 0))
-        assert (len(list(place.glob("orders-*/*.log"))) > 2) == adopted
-        indexes = [*place.glob("orders-*/*.index"), *place.glob("orders-*/*.timeindex")]
+        assert (len(list(path.glob("orders-*/*.log"))) > 2) == adopted
+        indexes = [*path.glob("orders-*/*.index"), *path.glob("orders-*/*.timeindex")]
         for flag in ("--index-sanity-check", "--verify-index-only"):
             assert dump_log(kafka, indexes, flag).complaints == ""
-        dump = dump_log(kafka, sorted(place.glob("orders-*/*.log")), "--deep-iteration")
+        dump = dump_log(kafka, sorted(path.glob("orders-*/*.log")), "--deep-iteration")
         assert all(batch.valid for file in dump.files.values() for batch in file.batches)
         shown = [record for file in dump.files.values() for record in file.records]
         assert len(shown) == COUNT + 1
@@ -105,10 +105,10 @@ def test_a_broker_serves_what_was_published(
                 strict=True)
         )
     }  # fmt: skip
-    ours = {told(record) for record in served if record.timestamp < OLD + COUNT}
+    ours = {row_of(record) for record in served if record.timestamp < OLD + COUNT}
     assert ours == wanted
     assert len(served) == COUNT + 2
-    with kstore.open(place, mode="r") as store:
+    with kstore.open(path, mode="r") as store:
         assert [log.end_offset for log in store["orders"]] == [
             1 + max(record.offset for record in served if record.partition == n) for n in (0, 1)
         ]

@@ -1,6 +1,6 @@
 """Directories that a broker serves only in part, or not at all: what it does, and our word before.
 
-Each case is looked at first, then given to a real broker as it is.
+Each case is read first, then given to a real broker as it is.
 """
 
 import shutil
@@ -77,7 +77,7 @@ def refusals(node: Node) -> list[str]:
 
 
 def folder(node: Node, name: str) -> Path:
-    return next(place / name for place in node.log_dirs if (place / name).exists())
+    return next(log_dir / name for log_dir in node.log_dirs if (log_dir / name).exists())
 
 
 def test_ids_that_the_cluster_does_not_know(node: Node, tmp_path: Path) -> None:
@@ -87,12 +87,12 @@ def test_ids_that_the_cluster_does_not_know(node: Node, tmp_path: Path) -> None:
             store.create_topic(topic).append(b"v")
     assert refusals(node) == []
     other = folder(node, "other-0") / "partition.metadata"
-    other.write_bytes(format_topic_id(random_uuid()))  # whole, and nobody's
+    other.write_bytes(format_topic_id(random_uuid()))  # complete, and of no partition
     shutil.copytree(own / "unknown-0", node.log_dirs[1] / "unknown-0")
     beyond = node.log_dirs[0] / "kept-5"  # the topic has one partition
     shutil.copytree(folder(node, "kept-0"), beyond)
     moved = folder(node, "moved-0")
-    (away,) = (place for place in node.log_dirs if place != moved.parent)
+    (away,) = (log_dir for log_dir in node.log_dirs if log_dir != moved.parent)
     moved.rename(away / "moved-0")
     lost = (folder(node, "lost-0") / "partition.metadata").read_text().rpartition(" ")[2]
     shutil.rmtree(folder(node, "lost-0"))
@@ -147,13 +147,13 @@ def wait_until_assigned(node: Node, topic: str, log_dir: Path) -> None:
 
 def test_files_that_do_not_parse(node: Node) -> None:
     """The broker takes a directory offline: what is in it is not served."""
-    place = node.log_dirs[1]
-    if folder(node, "moved-0").parent != place:
-        folder(node, "moved-0").rename(place / "moved-0")
-    wait_until_assigned(node, "moved", place)
+    log_dir = node.log_dirs[1]
+    if folder(node, "moved-0").parent != log_dir:
+        folder(node, "moved-0").rename(log_dir / "moved-0")
+    wait_until_assigned(node, "moved", log_dir)
     for path, said in (
-        (place / "recovery-point-offset-checkpoint", "Error while reading checkpoint file"),
-        (place / "moved-0" / "partition.metadata", "Error while reading partition metadata file"),
+        (log_dir / "recovery-point-offset-checkpoint", "Error while reading checkpoint file"),
+        (log_dir / "moved-0" / "partition.metadata", "Error while reading partition metadata file"),
     ):
         data = path.read_bytes()
         path.write_text("0\nxx\n")
@@ -163,7 +163,7 @@ def test_files_that_do_not_parse(node: Node) -> None:
         node.stop()
         assert any(said in line and str(path) in line for line in node.lines())
         path.write_bytes(data)
-        (place / ".kafka_cleanshutdown").write_bytes(
+        (log_dir / ".kafka_cleanshutdown").write_bytes(
             (node.log_dirs[0] / ".kafka_cleanshutdown").read_bytes()
         )
     assert refusals(node) == []
@@ -174,7 +174,7 @@ def test_files_that_do_not_parse(node: Node) -> None:
 
 def test_directories_with_which_it_does_not_start(node: Node) -> None:
     moved = folder(node, "moved-0")
-    (away,) = (place for place in node.log_dirs if place != moved.parent)
+    (away,) = (log_dir for log_dir in node.log_dirs if log_dir != moved.parent)
     shutil.copytree(moved, away / "moved-0")
     assert any("the same partition is in" in each for each in refusals(node))
     assert "Duplicate log directories" in not_started(node)

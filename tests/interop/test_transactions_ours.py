@@ -38,7 +38,7 @@ def write_transactions(store, topic):
     return one
 
 
-def shown(log, isolation):
+def visible_records(log, isolation):
     return [(record.offset, record.value.decode()) for record in log.view(isolation=isolation)]
 
 
@@ -105,7 +105,7 @@ def test_consumers_get_what_our_reader_gives(kafka, tmp_path, own):
             store["t"][1].append(b"behind the open one")
             for log in store["t"]:
                 log.flush()
-            ours = {level: [shown(log, level) for log in store["t"]] for level in LEVELS}
+            ours = {level: [visible_records(log, level) for log in store["t"]] for level in LEVELS}
             for partition in ("t-0", "t-1"):
                 shutil.rmtree(broker.log_dir / partition)
                 shutil.copytree(own / partition, broker.log_dir / partition)
@@ -135,7 +135,11 @@ def test_a_broker_hides_what_was_aborted_though_its_indexes_were_lost(kafka, tmp
         with kstore.open(broker.log_dir, config=QUIET) as store:
             write_transactions(store, "t").close()
             everything, committed = (
-                [(log.partition, *each) for log in store["t"] for each in shown(log, level)]
+                [
+                    (log.partition, *each)
+                    for log in store["t"]
+                    for each in visible_records(log, level)
+                ]
                 for level in reversed(LEVELS)
             )
         assert len(everything) > len(committed)

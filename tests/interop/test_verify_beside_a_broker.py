@@ -11,13 +11,13 @@ from kstore.verify.partition import VerifyReport, verify_partition
 ROUNDS = 40
 
 
-def seen(report: VerifyReport) -> list[str]:
+def sentences_of(report: VerifyReport) -> list[str]:
     found = (*report.findings, *report.warnings, *report.in_flight, *report.recovery_due)
     return [f"{each.kind}: {each.path}: {each.sentence}" for each in found]
 
 
 def test_no_false_alarm_beside_a_broker_that_aborts_and_rolls(kafka: str, tmp_path: Path) -> None:
-    """An audit before and after each step, and many while a burst is under way."""
+    """An audit before and after each step, and many during a burst."""
     with node(kafka, tmp_path) as broker, clients(kafka, tmp_path) as java:
         java.use(broker)
         size = 4000 if kafka < "4" else 1_048_576  # the least that it takes
@@ -35,20 +35,20 @@ def test_no_false_alarm_beside_a_broker_that_aborts_and_rolls(kafka: str, tmp_pa
                 java.send("plain", "t", b"%d-%d" % (number, n) + b"p" * 50)
             (java.commit if number % 3 == 0 else java.abort)("tx")
             for _ in range(3):  # while the others arrive
-                alarms += seen(verify_partition(DISK, directory, map_sealed=False))
+                alarms += sentences_of(verify_partition(DISK, directory, map_sealed=False))
                 audits += 1
             java.flush("plain")
-            alarms += seen(verify_partition(DISK, directory, map_sealed=False))
+            alarms += sentences_of(verify_partition(DISK, directory, map_sealed=False))
             audits += 1
         assert alarms == []
         assert audits == 4 * ROUNDS
         copy = tmp_path / "copy"
         shutil.copytree(broker.log_dir, copy)
         broker.kill()
-        for place in (broker.log_dir, copy):
-            report = verify_partition(DISK, place / "t-0")
+        for parent in (broker.log_dir, copy):
+            report = verify_partition(DISK, parent / "t-0")
             assert report.findings == []
             assert report.warnings == []
         broker.start()
         broker.stop()
-        assert seen(verify_partition(DISK, directory)) == []
+        assert sentences_of(verify_partition(DISK, directory)) == []

@@ -152,11 +152,11 @@ def spoil(log_dir: Path, random: Random) -> dict[str, str]:
     return shortened
 
 
-@pytest.mark.parametrize("spoilt", [False, True], ids=["killed", "spoilt"])
-def test_killed(stage: Stage, spoilt: bool) -> None:
-    """SIGKILL while five producers write as fast as they can, at a moment that nobody chose."""
+@pytest.mark.parametrize("corrupted", [False, True], ids=["killed", "corrupted"])
+def test_killed(stage: Stage, corrupted: bool) -> None:
+    """SIGKILL while five producers write as fast as they can, at a random moment."""
     stage.start()
-    seed = 20 + spoilt
+    seed = 20 + corrupted
     work(stage.java, seed)
     for name, topic, partition, transaction, settings in BURSTS:
         stage.java.producer(name, batch_size=SEGMENT // 2, linger_ms=0, **settings)
@@ -170,7 +170,7 @@ def test_killed(stage: Stage, spoilt: bool) -> None:
     acked = {name: stage.java.rest(name) for name, *_ in BURSTS}
     assert min(acked.values()) > 0
     damage = int(os.environ.get("SEED", Random().randrange(10**6)))
-    shortened = spoil(stage.node.log_dir, Random(damage)) if spoilt else {}
+    shortened = spoil(stage.node.log_dir, Random(damage)) if corrupted else {}
     names = folders(stage.node.log_dir)
     left = stage.copy()
     said = judge(stage, names)
@@ -180,11 +180,11 @@ def test_killed(stage: Stage, spoilt: bool) -> None:
         error.add_note(f"SEED={damage} does the same damage again: {shortened}; left in {left}")
         raise
     for name, topic, partition, *_ in BURSTS:
-        place = f"{topic}-{partition}"
-        if place in shortened or topic == "compacted":
+        folder = f"{topic}-{partition}"
+        if folder in shortened or topic == "compacted":
             continue
-        values = {record.value for record in said[place].records}
+        values = {record.value for record in said[folder].records}
         missing = [
             n for n in range(acked[name]) if b"%s-%d-%d" % (name.encode(), seed, n) not in values
         ]
-        assert missing == [], place
+        assert missing == [], folder

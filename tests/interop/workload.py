@@ -116,7 +116,7 @@ def _trim(clients: Clients, random: Random) -> None:
 
 
 def _compact(clients: Clients, random: Random) -> None:
-    """Keys that come again, tombstones, and a transaction of each outcome."""
+    """Repeated keys, tombstones, and a transaction of each outcome."""
     clients.producer("compact", transactional_id="compact", transaction_timeout_ms=LATER)
     for number in range(6):
         clients.begin("compact")

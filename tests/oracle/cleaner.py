@@ -1,7 +1,7 @@
 """The cleaner's rules once more, slowly: which batches and records of a log stay.
 
-After Kafka's Cleaner, but told from the log alone: a transaction's outcome is its marker, a
-producer's last batch the last one that the whole log has of it.
+After Kafka's Cleaner, but from the log alone: a transaction's outcome is its marker, a
+producer's last batch the last one that the log has of it.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Change the format of whole batches: read everything, write everything, nothing clever."""
+"""Change the format of complete batches: read everything, write everything, nothing clever."""
 
 from collections.abc import Iterator
 
@@ -65,7 +65,7 @@ def unpacked(data: bytes) -> Iterator[tuple[PlainBatch, bytes]]:
             frame = codecs.decompress(batch.codec, frame[61:], 2)
         elif batch.codec:
             overhead = 26 + 8 * batch.magic
-            # Whoever writes a key into a wrapper: it means nothing.
+            # A key in a wrapper means nothing.
             overhead += max(
                 0, int.from_bytes(frame[overhead - 8 : overhead - 4], "big", signed=True)
             )

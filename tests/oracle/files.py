@@ -26,7 +26,7 @@ class ProducerEntry(NamedTuple):
 
 
 def _trimmed(data: bytes, layout: str, relative: int) -> list[tuple[int, ...]]:
-    """Whole entries up to the zeros of a preallocated tail: slot 0 alone may name offset 0."""
+    """Complete entries up to the zeros of a preallocated tail: slot 0 alone may name offset 0."""
     size = struct.calcsize(layout)
     entries: list[tuple[int, ...]] = []
     for slot in range(len(data) // size):
@@ -83,7 +83,7 @@ def read_producer_snapshot(data: bytes) -> list[ProducerEntry]:
 def _read_checkpoint(text: str, fields: int) -> list[list[str]]:
     lines = text.splitlines()
     if len(lines) < 2:
-        return []  # a file of nothing, or of its version alone, names nobody
+        return []  # a file of nothing, or of its version alone, names no producer
     if int(lines[0]) != 0:
         raise ValueError(f"version {lines[0]}")
     entries = [line.split() for line in lines[2:]]

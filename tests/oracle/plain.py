@@ -53,10 +53,10 @@ class PlainBatch(NamedTuple):
 
 
 class PlainLog(NamedTuple):
-    """What a walk over bytes found: whole batches, and where and why it stopped."""
+    """What a walk over bytes found: complete batches, and where and why it stopped."""
 
     batches: tuple[PlainBatch, ...]
-    tail_position: int  # first byte that is not part of a whole batch
+    tail_position: int  # first byte that is not part of a complete batch
     tail_reason: str | None  # None: the bytes end with a batch
 
     @property

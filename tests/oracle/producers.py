@@ -120,7 +120,7 @@ class Leader:
         )
 
     def entries(self) -> set[tuple[int, ...]]:
-        """As a snapshot tells them."""
+        """As a snapshot has them."""
         return {
             (
                 producer_id,

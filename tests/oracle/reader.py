@@ -19,7 +19,7 @@ class CorruptError(ValueError):
 
 
 class Cursor:
-    """A place in some bytes that never moves past their end."""
+    """A position in some bytes that never moves past their end."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -60,7 +60,7 @@ class Cursor:
 
 
 def read_log(data: bytes, *, decode: bool = True) -> PlainLog:
-    """Every whole batch of a file's bytes, and the tail that is none.
+    """Every complete batch of a file's bytes, and the tail that is none.
 
     A batch that runs past the end is a tail, not an error. A size below 14, a format above 2
     or records that break a rule raise CorruptError; a wrong checksum is reported in the batch

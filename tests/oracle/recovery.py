@@ -1,4 +1,4 @@
-"""Recovery of one segment, written as the rules are told: the judge of the kernel's one pass."""
+"""Recovery of one segment, written as the rules are stated: the judge of the kernel's one pass."""
 
 import struct
 from typing import NamedTuple

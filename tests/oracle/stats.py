@@ -1,4 +1,4 @@
-"""What a log is made of, counted slowly: one pass over plain batches for each figure."""
+"""The contents of a log, counted slowly: one pass over plain batches for each figure."""
 
 import struct
 from collections import Counter

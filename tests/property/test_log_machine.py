@@ -40,7 +40,7 @@ def shown(record: Record) -> Row:
 
 
 class LogMachine(RuleBasedStateMachine):
-    """The model: offset to row, in batches that live and die whole; start, end, recovery point."""
+    """The model: offset to row, in batches that live and die as one; start, end, recovery point."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class LogMachine(RuleBasedStateMachine):
     # --- what the model does ---------------------------------------------------------------
 
     def take(self, rows: list[Row], first: int | None = None) -> None:
-        """Rows come into the model; which of them share a batch, the file tells."""
+        """Rows come into the model; the file shows which of them share a batch."""
         first = self.end if first is None else first
         self.rows.update(zip(range(first, first + len(rows)), rows, strict=True))
         for offset in range(first, first + len(rows)):
@@ -182,11 +182,11 @@ class LogMachine(RuleBasedStateMachine):
             rows = [PlainRecord(offset + n, self.now, b"k", b"f%d" % n) for n in range(size)]
             data += oracle.batch(rows, leader_epoch=self.epoch, codec=codec)
             offset += size
-        whole = data
+        complete = data
         if cut:  # the end of a fetch: not there yet
             data += oracle.batch([PlainRecord(offset, 1, None, b"cut")])[:-3]
         info = self.log.append_as_follower(data)
-        assert info == (first, offset - 1, self.now, len(whole))
+        assert info == (first, offset - 1, self.now, len(complete))
         self.take(
             [(self.now, b"k", b"f%d" % n, self.epoch) for s in sizes for n in range(s)], first
         )
@@ -323,14 +323,14 @@ class LogMachine(RuleBasedStateMachine):
     @rule(low=st.floats(0, 1), limit=st.sampled_from([0, 100, 1 << 20]))
     def slice_of_bytes(self, low: float, limit: int) -> None:
         offset = max(self.start, int(low * self.end))
-        piece = self.log.read(offset, limit)
-        if piece is None:
+        found = self.log.read(offset, limit)
+        if found is None:
             assert not any(o >= offset for o in self.rows)
             return
-        first = oracle_read(bytes(piece)).batches[0]
+        first = oracle_read(bytes(found)).batches[0]
         assert first.last_offset >= offset
         assert first.last_offset == self.batch_of[min(o for o in self.rows if o >= offset)][-1]
-        assert piece.size <= max(limit, first.size)
+        assert found.size <= max(limit, first.size)
 
     @rule(threads=st.sampled_from([1, 2]))
     def scan(self, threads: int) -> None:

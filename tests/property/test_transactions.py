@@ -16,15 +16,15 @@ from kstore.errors import ProducerFencedError
 from support.stores import MARKER, QUIET
 
 IDS = ("x", "y")
-PLACES = (("a", 0), ("a", 1), ("b", 0))
+TOPIC_PARTITIONS = (("a", 0), ("a", 1), ("b", 0))
 steps = st.lists(
     st.one_of(
-        st.tuples(st.just("send"), st.sampled_from(IDS), st.sampled_from(PLACES)),
-        st.tuples(st.just("send"), st.sampled_from(IDS), st.sampled_from(PLACES)),
+        st.tuples(st.just("send"), st.sampled_from(IDS), st.sampled_from(TOPIC_PARTITIONS)),
+        st.tuples(st.just("send"), st.sampled_from(IDS), st.sampled_from(TOPIC_PARTITIONS)),
         st.tuples(st.just("flush"), st.sampled_from(IDS)),
         st.tuples(st.just("commit"), st.sampled_from(IDS)),
         st.tuples(st.just("abort"), st.sampled_from(IDS)),
-        st.tuples(st.just("plain"), st.sampled_from(PLACES)),
+        st.tuples(st.just("plain"), st.sampled_from(TOPIC_PARTITIONS)),
         st.tuples(st.just("take over"), st.sampled_from(IDS)),
         st.tuples(st.sampled_from(["close", "kill"])),
     ),
@@ -124,7 +124,7 @@ class Model:
             self.compare(reader)
 
     def compare(self, store: kstore.Store) -> None:
-        logs = [store[topic][partition] for topic, partition in PLACES]
+        logs = [store[topic][partition] for topic, partition in TOPIC_PARTITIONS]
         shown = [r.value for log in logs for r in log.view(isolation="read_committed")]
         assert len(shown) == len(set(shown))
         assert set(shown) == self.committed
@@ -134,7 +134,7 @@ class Model:
 
 @settings(max_examples=20)
 @given(steps=steps)
-def test_what_is_committed_shows_and_nothing_else(steps) -> None:
+def test_committed_records_show_and_no_others(steps) -> None:
     with tempfile.TemporaryDirectory(prefix="kstore-transactions-") as root:
         model = Model(Path(root))
         try:

@@ -8,23 +8,23 @@ from typing import Any, NamedTuple
 Row = tuple[Any, ...]  # topic, partition, offset and the other columns; times as numbers
 
 
-class Places(NamedTuple):
+class Sources(NamedTuple):
     """A broker, and its directory as it was when it was started."""
 
     broker: str
     copy: Path
 
 
-def readers(spark: Any, places: Places, options: dict[str, object], how: str) -> Iterator[Any]:
+def readers(spark: Any, sources: Sources, options: dict[str, object], how: str) -> Iterator[Any]:
     """The connector's frame, then ours, with the same options; how is read or readStream."""
     for name in ("kafka", "kstore"):
         reader = getattr(spark, how).format(name).option("includeHeaders", "true")
         for option, value in options.items():
             reader = reader.option(option, value)
         if name == "kafka":
-            yield reader.option("kafka.bootstrap.servers", places.broker).load()
+            yield reader.option("kafka.bootstrap.servers", sources.broker).load()
         else:
-            yield reader.load(str(places.copy))
+            yield reader.load(str(sources.copy))
 
 
 def rows(frame: Any) -> list[Row]:
@@ -61,7 +61,7 @@ def assert_same(theirs: list[Row], ours: list[Row]) -> None:
 
 
 def streamed(frame: Any, checkpoint: Path, seconds: float = 120) -> tuple[list[Row], int, Any]:
-    """Rows of a stream that takes what is there, in how many batches, and its last offsets."""
+    """Rows of a stream over all available records, in how many batches, and its last offsets."""
     found: list[Row] = []
     query = (
         frame.writeStream.foreachBatch(lambda batch, _: found.extend(rows(batch)))

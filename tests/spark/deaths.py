@@ -17,7 +17,7 @@ from kstore.spark.sink.spark_writers import KStoreStreamWriter, KStoreWriter
 def source(point: str) -> type[KStoreDataSource]:
     """``format("kstore")``, whose commits end at a point.
 
-    before: nothing was done; machine: the JVM dies, and the commit goes on; between: one
+    before: nothing was done; machine: the JVM dies, and the commit continues; between: one
     partition is appended and another is not; unshown, shown: on both sides of the switch;
     after: everything is done, and Spark has not heard of it.
     """

@@ -1,4 +1,4 @@
-"""A Spark driver in a process of its own, which does what it is told line by line.
+"""A Spark driver in a process of its own, which does what each line asks.
 
 A session a process is all that Spark knows; and a driver that is to die has to be another one.
 ``Driver`` is the test's side, ``main`` runs in the process.
@@ -29,7 +29,7 @@ class DriverDiedError(Exception):
 
 
 class Driver:
-    """Starts a driver, tells it what to do, kills it."""
+    """Starts a driver, sends it commands, kills it."""
 
     def __init__(self, master: str, home: Path, **settings: object) -> None:
         home.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ class Driver:
         self._answers: Queue[Any] = Queue()
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
-        self._owed = 1  # answers that nobody has taken yet; the first tells that it has begun
+        self._owed = 1  # answers that were not read yet; the first says that it has begun
         self.app_id = ""
 
     def start(self) -> "Driver":
@@ -67,10 +67,10 @@ class Driver:
 
     def call(self, what: str, **arguments: object) -> Any:
         """What a scenario gives; RuntimeError with the text of what it raised."""
-        self.tell(what, **arguments)
+        self.send(what, **arguments)
         return self.answer()
 
-    def tell(self, what: str, **arguments: object) -> None:
+    def send(self, what: str, **arguments: object) -> None:
         """Begin a scenario; the answer comes later. One that a failed test left comes before."""
         while self._owed:
             with suppress(RuntimeError):
@@ -141,7 +141,7 @@ def main() -> None:
         "spark.sql.session.timeZone": "UTC",
         "spark.log.level": "WARN",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100",
-        # A machine that stands still for minutes takes nobody for dead.
+        # A machine that stands still for minutes takes no process for dead.
         "spark.worker.timeout": "600",
         "spark.network.timeout": "600s",
     }
@@ -157,7 +157,7 @@ def main() -> None:
         what, arguments = json.loads(line)
         try:
             answer(result=getattr(scenarios, what)(spark, **arguments))
-        except Exception as error:  # whatever it is, the test is told
+        except Exception as error:  # whatever it is, the test gets it
             answer(error=f"{type(error).__name__}: {error}")
     spark.stop()
 

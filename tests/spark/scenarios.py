@@ -11,7 +11,7 @@ OLD = 1_400_000_000_000  # more than ten years ago
 
 
 def slowly(frame: Any, pause: float, marks: str = "", straggle: float = 0) -> Any:
-    """The same rows, with a pause at each whole hundred, and a file among ``marks`` at the first.
+    """The same rows, with a pause at each hundred, and a file among ``marks`` at the first.
 
     The first attempt of task 0 straggles.
     """
@@ -66,10 +66,10 @@ def read(
     rows = slowly(frame.select("partition", "offset", "value"), pause, marks)
     found = rows.selectExpr(
         "count(*) rows",
-        "count(distinct partition, offset) places",
+        "count(distinct partition, offset) positions",
         "coalesce(sum(bigint(string(value))), 0) total",
     ).first()
-    return [found["rows"], found["places"], found["total"]]
+    return [found["rows"], found["positions"], found["total"]]
 
 
 def stream(

@@ -30,7 +30,7 @@ ERRORS: dict[str, Callable[[], BaseException]] = {
 
 
 class Tripping(FaultyDisk):
-    """Fails at a step behind the first adoption, and has somebody look when the manifest went."""
+    """Fails at a step behind the first adoption, and calls ``removed`` when the manifest went."""
 
     def __init__(self, at: int, error: Callable[[], BaseException], *, sticky: bool) -> None:
         super().__init__()
@@ -77,23 +77,23 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Stage
     return path, staged(path, "job")
 
 
-def options(place: Path) -> Any:
-    return parse_sink({"path": str(place), "topic": "orders", "lockTimeout": "5s",
+def options(log_dir: Path) -> Any:
+    return parse_sink({"path": str(log_dir), "topic": "orders", "lockTimeout": "5s",
                        "batchSize": "500"})  # fmt: skip
 
 
-def staged(place: Path, job: str) -> list[Staged | None]:
+def staged(log_dir: Path, job: str) -> list[Staged | None]:
     rows = {
         "value": ROWS,
         "partition": pa.array([0] * len(ROWS), pa.int32()),
         "timestamp": pa.array([OLD * 1000] * len(ROWS), pa.timestamp("us", "UTC")),
     }
-    return [stage(options(place), job, [pa.RecordBatch.from_pydict(rows)])]
+    return [stage(options(log_dir), job, [pa.RecordBatch.from_pydict(rows)])]
 
 
-def shown(place: Path) -> list[bytes | None]:
+def read_values(log_dir: Path) -> list[bytes | None]:
     """What a reader in another store shows; the same with both isolations, and by its end."""
-    with kstore.open(place, mode="r") as store:
+    with kstore.open(log_dir, mode="r") as store:
         log = store["orders"][0]
         seen = [[r.value for r in log.view(isolation=each)] for each in ISOLATIONS]
         assert seen[0] == seen[1]
@@ -106,28 +106,28 @@ def one_failure(
 ) -> bool:
     """Publish on a disk that fails; False where it did not come to the failure."""
     source, messages = prepared
-    place, killed = base / "store", base / "killed"
-    shutil.copytree(source, place)
+    log_dir, killed = base / "store", base / "killed"
+    shutil.copytree(source, log_dir)
 
     def removed() -> None:
-        if not (place / "kstore.published.q").exists():
-            assert shown(place) == [b"before"], where
-            shutil.copytree(place, killed)  # what a kill leaves at this moment
+        if not (log_dir / "kstore.published.q").exists():
+            assert read_values(log_dir) == [b"before"], where
+            shutil.copytree(log_dir, killed)  # what a kill leaves at this moment
 
     disk.removed = removed
     try:
         try:
-            assert publish(options(place), "job", messages, of_query("q", 0), files=disk)
+            assert publish(options(log_dir), "job", messages, of_query("q", 0), files=disk)
         finally:
             disk.fail_at = -1
     except (KStoreError, OSError, KeyboardInterrupt):
         failed = True
     else:
         failed = False
-    switched = (place / "kstore.published.q").exists()
+    switched = (log_dir / "kstore.published.q").exists()
     expected = [b"before", *ROWS] if switched else [b"before"]
-    assert shown(place) == expected, where
-    for each in (place, killed):
+    assert read_values(log_dir) == expected, where
+    for each in (log_dir, killed):
         if not each.exists():
             continue
         if each == killed:
@@ -136,10 +136,10 @@ def one_failure(
             log = store["orders"][0]
             assert [record.value for record in log] == expected, where
             assert len(log.segments.views) == len(list(each.glob("orders-0/*.log"))), where
-        assert shown(each) == expected, where
+        assert read_values(each) == expected, where
         again = staged(each, "again")
         assert publish(options(each), "again", again, of_query("q", 0)) != switched, where
-        values = shown(each)
+        values = read_values(each)
         assert values == [b"before", *ROWS], (where, Counter(values).most_common(3))
         with kstore.open(each) as store:
             assert store["orders"][0].verify().ok

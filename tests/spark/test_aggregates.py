@@ -21,7 +21,7 @@ FIRST = 1_700_000_000_000
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def log_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("aggregates") / "data"
     draw = random.Random(7)
     with kstore.open(path, config=QUIET) as store:
@@ -80,20 +80,20 @@ def in_order(frame: Any) -> list[Any]:
 @pytest.mark.parametrize("most", [1 << 20, 0])
 def test_as_spark_says(
     registered: Any,
-    place: Path,
+    log_dir: Path,
     by: Any,
     window: Any,
     most: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Put together by the driver, and by Spark where that would be too much for it."""
+    """Merged by the driver, and by Spark where that would be too much for it."""
     monkeypatch.setattr(merge_partial_results, "_MAX_BYTES", most)
     names = (by,) if isinstance(by, str) else by
     width = aggregates.to_width(window) if window is not None else 0
     shape = aggregates._Shape(names, width, tuple(aggregates.MEASURES))
-    found = aggregate(registered, place, topics="orders,clicks", by=by, window=window)
+    found = aggregate(registered, log_dir, topics="orders,clicks", by=by, window=window)
     assert found.columns == [*names, *aggregates.MEASURES]
-    frame = read(registered, place, topics="orders,clicks")
+    frame = read(registered, log_dir, topics="orders,clicks")
     assert in_order(found) == expected(frame, shape)
     assert found.count() > (1 if names else 0)
     plan = found._jdf.queryExecution().toString()
@@ -102,10 +102,10 @@ def test_as_spark_says(
 
 @pytest.mark.parametrize("most", [1 << 20, 0])
 def test_distinct_keys(
-    registered: Any, place: Path, most: int, monkeypatch: pytest.MonkeyPatch
+    registered: Any, log_dir: Path, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(merge_partial_results, "_MAX_BYTES", most)
-    frame = read(registered, place, topics="orders")
+    frame = read(registered, log_dir, topics="orders")
     for by, window, measures in (
         (("window",), 60_000, ("distinct_keys", "count", "min_key_size")),
         (("topic", "partition"), None, ("distinct_keys",)),
@@ -113,7 +113,7 @@ def test_distinct_keys(
     ):
         shape = aggregates._Shape(by, window or 0, measures)
         found = aggregate(
-            registered, place, topics="orders", by=by, window=window, measures=measures
+            registered, log_dir, topics="orders", by=by, window=window, measures=measures
         )
         assert in_order(found) == expected(frame, shape)
 
@@ -130,10 +130,10 @@ class WithoutContext:
         return getattr(self._session, name)
 
 
-def test_a_session_without_a_context_has_the_same_numbers(registered: Any, place: Path) -> None:
+def test_a_session_without_a_context_has_the_same_numbers(registered: Any, log_dir: Path) -> None:
     of = {"topics": "orders", "by": "key", "measures": ["count"]}
-    found = aggregate(WithoutContext(registered), place, **of)
-    assert in_order(found) == in_order(aggregate(registered, place, **of))
+    found = aggregate(WithoutContext(registered), log_dir, **of)
+    assert in_order(found) == in_order(aggregate(registered, log_dir, **of))
 
 
 def recording(method: Any, session: Any, changed: list[str]) -> Any:
@@ -148,16 +148,16 @@ def recording(method: Any, session: Any, changed: list[str]) -> Any:
 
 
 def test_many_rows_are_no_part_of_a_plan(
-    registered: Any, place: Path, monkeypatch: pytest.MonkeyPatch
+    registered: Any, log_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And no setting of the session changes, at no time: other threads use it."""
-    expected_rows = in_order(aggregate(registered, place, topics="orders", by="key"))
+    expected_rows = in_order(aggregate(registered, log_dir, topics="orders", by="key"))
     monkeypatch.setattr(merge_partial_results, "_MAX_PLAN_ROWS", 10)
     changed: list[str] = []
     monkeypatch.setattr(
         type(registered.conf), "set", recording(type(registered.conf).set, registered, changed)
     )
-    found = aggregate(registered, place, topics="orders", by="key")
+    found = aggregate(registered, log_dir, topics="orders", by="key")
     assert changed == []
     found.createOrReplaceTempView("keys_of_orders")
     assert registered.sql("select * from keys_of_orders").count() == len(expected_rows)
@@ -166,11 +166,11 @@ def test_many_rows_are_no_part_of_a_plan(
     assert len(expected_rows) > 10
 
 
-def test_keys_are_sent_in_pieces_where_there_are_many(
-    place: Path, monkeypatch: pytest.MonkeyPatch
+def test_many_keys_are_sent_in_several_requests(
+    log_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shape = aggregates._Shape(("key",), 0, ("count",))
-    source = aggregates.parse_source({"path": str(place), "subscribe": "orders"})
+    source = aggregates.parse_source({"path": str(log_dir), "subscribe": "orders"})
     work, tasks = aggregates._Work(source, shape), aggregates._plan(source, shape, 2)
 
     def rows() -> list[tuple[bytes, int]]:
@@ -178,27 +178,27 @@ def test_keys_are_sent_in_pieces_where_there_are_many(
         pairs = [zip(each["key"], each["count"], strict=True) for each in found]
         return [pair for each in pairs for pair in each]
 
-    whole = rows()
+    grouped = rows()
     monkeypatch.setattr(aggregates, "_MAX_MEMORY", 1)
-    pieces = rows()
-    assert len(pieces) > len(whole)
-    assert sum(count for _, count in pieces) == sum(count for _, count in whole) == 3001
+    spilled = rows()
+    assert len(spilled) > len(grouped)
+    assert sum(count for _, count in spilled) == sum(count for _, count in grouped) == 3001
 
 
-def test_times_and_offsets_prune(registered: Any, place: Path) -> None:
+def test_times_and_offsets_prune(registered: Any, log_dir: Path) -> None:
     options: dict[str, Any] = {
         "topics": "orders",
         "since": FIRST + 100_000,
         "until": FIRST + 200_000,
     }
     shape = aggregates._Shape(("partition",), 0, ("count", "min_offset", "max_offset"))
-    found = aggregate(registered, place, by=shape.by, measures=shape.measures, **options)
-    frame = read(registered, place, **options)
+    found = aggregate(registered, log_dir, by=shape.by, measures=shape.measures, **options)
+    frame = read(registered, log_dir, **options)
     assert in_order(found) == expected(frame, shape)
     assert 300 < found.agg({"count": "sum"}).collect()[0][0] < 1500
-    nothing = aggregate(registered, place, topics="orders", since=FIRST * 2)
+    nothing = aggregate(registered, log_dir, topics="orders", since=FIRST * 2)
     assert nothing.collect() == []
-    one = aggregate(registered, place, topics="orders", since=FIRST * 2, by=()).collect()[0]
+    one = aggregate(registered, log_dir, topics="orders", since=FIRST * 2, by=()).collect()[0]
     assert (one["count"], one["key_bytes"], one["max_offset"]) == (0, 0, None)
 
 
@@ -222,14 +222,14 @@ def test_times_that_spark_does_not_hold(registered: Any, tmp_path: Path) -> None
     ]
 
 
-def test_in_a_thread_of_ones_own(spark: Any, place: Path) -> None:
+def test_in_a_thread_of_ones_own(spark: Any, log_dir: Path) -> None:
     with ThreadPoolExecutor(1) as pool:
-        counted = aggregate(spark, place, topics="orders", by=(), measures="count")
-        rows = pool.submit(lambda: aggregate(spark, place, topics="orders", by=()).collect())
+        counted = aggregate(spark, log_dir, topics="orders", by=(), measures="count")
+        rows = pool.submit(lambda: aggregate(spark, log_dir, topics="orders", by=()).collect())
         assert rows.result()[0]["count"] == counted.collect()[0]["count"] == 3001
 
 
-def test_damage_fails_or_is_left_out(registered: Any, place: Path, tmp_path: Path) -> None:
+def test_damage_fails_or_is_skipped(registered: Any, log_dir: Path, tmp_path: Path) -> None:
     with kstore.open(tmp_path / "data", config=QUIET) as store:
         log = store.create_topic("orders", 1)[0]
         for n in range(3):

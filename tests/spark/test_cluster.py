@@ -70,7 +70,7 @@ def driver(master: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dr
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def log_dir(tmp_path: Path) -> Path:
     path = tmp_path / "store"
     with kstore.open(path) as store:
         for topic in ("from", "to"):
@@ -78,20 +78,20 @@ def place(tmp_path: Path) -> Path:
     return path
 
 
-def fill(place: Path) -> None:
-    with kstore.open(place) as store, store.producer("from", batch_size=2048) as producer:
+def fill(log_dir: Path) -> None:
+    with kstore.open(log_dir) as store, store.producer("from", batch_size=2048) as producer:
         for n in range(COUNT):
             producer.send(b"%d" % n, key=b"%d" % n, timestamp=OLD + n)
 
 
-def numbers(place: Path, topic: str = "to") -> list[int]:
-    with kstore.open(place, mode="r") as store:
+def numbers(log_dir: Path, topic: str = "to") -> list[int]:
+    with kstore.open(log_dir, mode="r") as store:
         return sorted(int(record.value) for log in store[topic] for record in log)
 
 
 @pytest.fixture
 def marks(tmp_path: Path) -> Path:
-    """Where attempts of tasks tell that they are at it."""
+    """Where attempts of tasks report that they have begun."""
     (tmp_path / "marks").mkdir()
     return tmp_path / "marks"
 
@@ -145,26 +145,26 @@ def workers(driver: Driver) -> list[int]:
 
 @pytest.mark.parametrize("victims", [executors, workers])
 def test_processes_die_while_they_write(
-    driver: Driver, place: Path, marks: Path, victims: Callable[[Driver], list[int]]
+    driver: Driver, log_dir: Path, marks: Path, victims: Callable[[Driver], list[int]]
 ) -> None:
-    driver.tell("write", path=place, topic="to", count=COUNT, pause=0.1, marks=marks,
+    driver.send("write", path=log_dir, topic="to", count=COUNT, pause=0.1, marks=marks,
                 batchSize=1024)  # fmt: skip
     assert kill(driver, marks, lambda: victims(driver), 1 if victims is executors else 8) >= 1
-    assert numbers(place) == []
+    assert numbers(log_dir) == []
     driver.answer()
     assert again(marks)
-    assert numbers(place) == list(range(COUNT))
-    with kstore.open(place, mode="r") as store:
+    assert numbers(log_dir) == list(range(COUNT))
+    with kstore.open(log_dir, mode="r") as store:
         assert {log.verify().ok for log in store["to"]} == {True}
         assert min(record.timestamp for log in store["to"] for record in log) == OLD
 
 
 @pytest.mark.parametrize("victims", [executors, workers])
 def test_processes_die_while_they_read(
-    driver: Driver, place: Path, marks: Path, victims: Callable[[Driver], list[int]]
+    driver: Driver, log_dir: Path, marks: Path, victims: Callable[[Driver], list[int]]
 ) -> None:
-    fill(place)
-    driver.tell("read", path=place, topic="from", pause=0.1, marks=marks, minPartitions=4)
+    fill(log_dir)
+    driver.send("read", path=log_dir, topic="from", pause=0.1, marks=marks, minPartitions=4)
     # Of the Python processes some are idle: all of them die, and with them one that is at it.
     assert kill(driver, marks, lambda: victims(driver), 1 if victims is executors else 8) >= 1
     assert driver.answer() == [COUNT, COUNT, TOTAL]
@@ -172,36 +172,36 @@ def test_processes_die_while_they_read(
 
 
 def test_executors_die_in_a_stream(
-    driver: Driver, place: Path, marks: Path, tmp_path: Path
+    driver: Driver, log_dir: Path, marks: Path, tmp_path: Path
 ) -> None:
-    fill(place)
-    driver.tell("stream", path=place, source="from", topic="to", most=COUNT // 3, pause=0.1,
+    fill(log_dir)
+    driver.send("stream", path=log_dir, source="from", topic="to", most=COUNT // 3, pause=0.1,
                 marks=marks, checkpoint=tmp_path / "checkpoint")  # fmt: skip
     killed = [kill(driver, marks, lambda: executors(driver)) for _ in range(2)]
     assert driver.answer() >= 3
     assert killed == [1, 1]
-    assert numbers(place) == list(range(COUNT))
+    assert numbers(log_dir) == list(range(COUNT))
 
 
-def test_a_cancelled_job_leaves_nothing_to_see(driver: Driver, place: Path, marks: Path) -> None:
-    said = driver.call("cancel", path=place, topic="to", count=COUNT, marks=marks)
+def test_a_cancelled_job_leaves_nothing_to_see(driver: Driver, log_dir: Path, marks: Path) -> None:
+    said = driver.call("cancel", path=log_dir, topic="to", count=COUNT, marks=marks)
     assert "cancel" in said.lower()
-    assert numbers(place) == []
-    driver.call("write", path=place, topic="to", count=10)
-    assert numbers(place) == list(range(10))
+    assert numbers(log_dir) == []
+    driver.call("write", path=log_dir, topic="to", count=10)
+    assert numbers(log_dir) == list(range(10))
 
 
-def test_a_copy_overtakes_a_straggler(driver: Driver, place: Path, marks: Path) -> None:
+def test_a_copy_overtakes_a_straggler(driver: Driver, log_dir: Path, marks: Path) -> None:
     """Spark starts a copy on another host only: workers of the cluster have addresses of their own.
 
-    Where there is none, the straggler is waited for; each record is there once in both cases.
+    Where there is none, the straggler is waited for; each record shows once in both cases.
     """
     standalone = driver.master.startswith("spark:")
-    driver.call("write", path=place, topic="to", count=COUNT, tasks=4, pause=0.01, marks=marks,
+    driver.call("write", path=log_dir, topic="to", count=COUNT, tasks=4, pause=0.01, marks=marks,
                 straggle=60 if standalone else 3, batchSize=1024)  # fmt: skip
     if standalone:
         assert again(marks)
-    assert numbers(place) == list(range(COUNT))
+    assert numbers(log_dir) == list(range(COUNT))
 
 
 def test_an_executor_that_does_not_see_the_path_says_so(driver: Driver, tmp_path: Path) -> None:
@@ -218,18 +218,18 @@ def test_an_executor_that_does_not_see_the_path_says_so(driver: Driver, tmp_path
     assert numbers(path, "from") == [1]
 
 
-def test_a_job_is_submitted(master: str, place: Path, tmp_path: Path) -> None:
+def test_a_job_is_submitted(master: str, log_dir: Path, tmp_path: Path) -> None:
     """``spark-submit`` with the file of a job, as the guide says."""
     import pyspark
 
     from kstore.spark.jobs import verify
 
-    fill(place)
+    fill(log_dir)
     job = str(verify.__file__)
     command = [os.path.join(os.path.dirname(pyspark.__file__), "bin", "spark-submit"),
                "--master", master, "--conf", "spark.ui.enabled=false",
                "--conf", "spark.cores.max=2", "--conf", "spark.executor.memory=512m",
-               job, "--log-dir", str(place), "--topic", "from"]  # fmt: skip
+               job, "--log-dir", str(log_dir), "--topic", "from"]  # fmt: skip
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(SRC), os.environ.get("PYTHONPATH", "")]),
@@ -246,7 +246,7 @@ def test_a_job_is_submitted(master: str, place: Path, tmp_path: Path) -> None:
     status, said = submit()
     assert status == 0, said
     assert "3 partitions: all ok" in said
-    path = place / "from-1" / f"{0:020}.log"
+    path = log_dir / "from-1" / f"{0:020}.log"
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     write_damaged(path, data)

@@ -14,7 +14,7 @@ from interop.clients import clients
 from interop.kafka_jars import VERSIONS
 from interop.node import Node
 from interop.workload import PARTITIONS, prepare, work
-from spark.compared import Places, assert_same, readers, rows, streamed
+from spark.compared import Sources, assert_same, readers, rows, streamed
 
 pytestmark = [pytest.mark.connector, pytest.mark.timeout(280)]
 
@@ -24,7 +24,7 @@ AT_REST = {"log.cleaner.enable": "false", "log.initial.task.delay.ms": 600_000}
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
-def places(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def sources(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A broker that has every kind of batch, and its directory as it was at a clean stop."""
     root = tmp_path_factory.mktemp("connector")
     node = Node(request.param, root)
@@ -40,16 +40,16 @@ def places(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         shutil.copytree(node.log_dir, root / "copy")
         node.settings |= AT_REST
         node.start()
-        yield Places(node.address, root / "copy")
+        yield Sources(node.address, root / "copy")
     finally:
         node.kill()
 
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
-def test_every_row_is_the_connector_s(registered: Any, places: Places, isolation: str) -> None:
+def test_every_row_is_the_connector_s(registered: Any, sources: Sources, isolation: str) -> None:
     options: dict[str, object] = {"subscribe": TOPICS, "kafka.isolation.level": isolation}
     options["startingOffsets"] = "earliest"
-    theirs, ours = readers(registered, places, options, "read")
+    theirs, ours = readers(registered, sources, options, "read")
     assert ours.schema.simpleString() == theirs.schema.simpleString()
     expected = rows(theirs)
     assert len(expected) > 500
@@ -59,12 +59,12 @@ def test_every_row_is_the_connector_s(registered: Any, places: Places, isolation
     assert_same(expected, rows(ours))
 
 
-def test_rows_of_aborted_transactions_are_a_difference(registered: Any, places: Places) -> None:
-    """What the two levels of isolation are compared for is there at all."""
+def test_rows_of_aborted_transactions_are_a_difference(registered: Any, sources: Sources) -> None:
+    """The topics have the aborted records for which the two isolation levels are compared."""
     found = []
     for isolation in ("read_uncommitted", "read_committed"):
         options: dict[str, object] = {"subscribe": "transactions", "isolation": isolation}
-        frame = registered.read.format("kstore").options(**options).load(str(places.copy))
+        frame = registered.read.format("kstore").options(**options).load(str(sources.copy))
         found.append(frame.count())
     assert found[0] > found[1] > 0
 
@@ -88,21 +88,21 @@ CUTS: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.parametrize("name", CUTS)
-def test_options_mean_the_same(registered: Any, places: Places, name: str) -> None:
-    theirs, ours = map(rows, readers(registered, places, CUTS[name], "read"))
+def test_options_mean_the_same(registered: Any, sources: Sources, name: str) -> None:
+    theirs, ours = map(rows, readers(registered, sources, CUTS[name], "read"))
     assert theirs
     assert_same(theirs, ours)
 
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
-def test_streams_that_take_what_is_there(
-    registered: Any, places: Places, tmp_path: Path, isolation: str
+def test_streams_over_all_available_records(
+    registered: Any, sources: Sources, tmp_path: Path, isolation: str
 ) -> None:
     """AvailableNow in several batches: the same rows once each, and the same last offsets."""
     options: dict[str, object] = {"subscribe": TOPICS, "startingOffsets": "earliest"}
     options |= {"kafka.isolation.level": isolation, "maxOffsetsPerTrigger": 900}
     results = []
-    for number, frame in enumerate(readers(registered, places, options, "readStream")):
+    for number, frame in enumerate(readers(registered, sources, options, "readStream")):
         found, batches, end = streamed(frame, tmp_path / f"checkpoint-{number}")
         assert batches > 1
         results.append((found, end))
@@ -112,6 +112,6 @@ def test_streams_that_take_what_is_there(
     # The topics' ids beside the offsets mean nothing to the connector.
     again = {topic: dict.fromkeys(ends, -2) for topic, ends in our_end.items()}
     options = {"subscribe": TOPICS, "startingOffsets": json.dumps(again)}
-    theirs, ours = map(rows, readers(registered, places, options, "read"))
+    theirs, ours = map(rows, readers(registered, sources, options, "read"))
     assert theirs
     assert_same(theirs, ours)

@@ -11,7 +11,7 @@ import pytest
 
 from interop import served
 from interop.node import Node
-from spark.compared import Places, assert_same, readers, rows, streamed
+from spark.compared import Sources, assert_same, readers, rows, streamed
 
 pytestmark = [pytest.mark.connector, pytest.mark.timeout(1800)]
 AT_REST = {"log.cleaner.enable": "false", "log.initial.task.delay.ms": 600_000}
@@ -23,9 +23,9 @@ def topics(tmp_path_factory: pytest.TempPathFactory) -> list[served.Served]:
 
 
 @pytest.fixture(scope="module")
-def places(
+def sources(
     topics: list[served.Served], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Places]:
+) -> Iterator[Sources]:
     root = tmp_path_factory.mktemp("served")
     node = Node("3.9.2", root)
     node.settings = dict(AT_REST)
@@ -33,24 +33,24 @@ def places(
         served.hand_over(node, topics)
         copy = served.copy(node.log_dir, root / "copy")
         node.start()
-        yield Places(node.address, copy)
+        yield Sources(node.address, copy)
     finally:
         node.kill()
 
 
 def test_all_of_the_data_is_served(topics: list[served.Served]) -> None:
-    """Of each archive something is there, and of each set of public origin."""
+    """Of each archive a topic exists, and of each set of public origin."""
     begins = {each.topic.partition(".")[0] for each in topics}
     assert {"client-batches", "record-sets", "cluster-metadata", "made-zk-0"} <= begins
     assert len(topics) > 330
 
 
 def test_every_row_is_the_connector_s(
-    registered: object, topics: list[served.Served], places: Places
+    registered: object, topics: list[served.Served], sources: Sources
 ) -> None:
     names = ",".join(each.topic for each in topics)
     options: dict[str, object] = {"subscribe": names, "startingOffsets": "earliest"}
-    theirs, ours = map(rows, readers(registered, places, options, "read"))
+    theirs, ours = map(rows, readers(registered, sources, options, "read"))
     assert len(theirs) > 30_000
     assert len({row[0] for row in theirs}) > 250  # some have no record
     assert {row[4] for row in theirs} == {-1, 0, 1}
@@ -59,7 +59,7 @@ def test_every_row_is_the_connector_s(
 
 
 def test_a_stream_takes_every_row_once(
-    registered: object, topics: list[served.Served], places: Places, tmp_path: Path
+    registered: object, topics: list[served.Served], sources: Sources, tmp_path: Path
 ) -> None:
     """AvailableNow over all of it, as the connector streams it: in some batches, to its ends.
 
@@ -71,7 +71,7 @@ def test_a_stream_takes_every_row_once(
         "maxOffsetsPerTrigger": 40_000,
     }
     results = []
-    for number, frame in enumerate(readers(registered, places, options, "readStream")):
+    for number, frame in enumerate(readers(registered, sources, options, "readStream")):
         found, batches, end = streamed(frame, tmp_path / f"checkpoint-{number}", 600)
         assert batches > 1
         results.append((found, end))

@@ -1,4 +1,4 @@
-"""What real brokers and clients wrote, read by a job of Spark's: to what others found in it."""
+"""Files of real brokers and clients, read by a Spark job and compared with what others found."""
 
 import hashlib
 from pathlib import Path
@@ -35,7 +35,7 @@ def test_files_of_public_origin(registered: Any, fixtures: Fixtures, tmp_path: P
     for fixture in fixtures.of_kind("log", "record-set"):
         first = fixture.base_offset if fixture.kind == "log" else fixture.expected["base_offset"]
         if first is None or first < 0 or fixture.name == NO_LOG:
-            continue  # nothing whole in it; or as a client sends it, before it has an offset
+            continue  # no complete batch in it; or as a client sends it, before it has an offset
         topic = f"file-{len(topics)}"
         (tmp_path / f"{topic}-0").mkdir()
         (tmp_path / f"{topic}-0" / f"{first:020}.log").write_bytes(fixture.data)
@@ -48,7 +48,7 @@ def test_files_of_public_origin(registered: Any, fixtures: Fixtures, tmp_path: P
 
 
 def assert_as_listed(fixture: Fixture, found: list[Row]) -> None:
-    """By every word of an expectation that tells of records and does not count control records."""
+    """By every word of an expectation that describes records and does not count control records."""
     expected = fixture.expected
     markers = {
         batch["base_offset"]

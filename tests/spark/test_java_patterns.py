@@ -57,7 +57,7 @@ def test_a_pattern_finds_the_names_that_java_finds(java_pattern: Any, pattern: s
 
 
 @pytest.mark.parametrize("pattern", REFUSED)
-def test_what_java_refuses_is_refused(java_pattern: Any, pattern: str) -> None:
+def test_a_pattern_that_java_refuses_is_refused(java_pattern: Any, pattern: str) -> None:
     from pyspark.errors.exceptions.captured import IllegalArgumentException
 
     with pytest.raises(IllegalArgumentException):
@@ -67,7 +67,7 @@ def test_what_java_refuses_is_refused(java_pattern: Any, pattern: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", UNSUPPORTED)
-def test_what_is_not_translated_is_refused(java_pattern: Any, pattern: str) -> None:
+def test_a_pattern_that_is_not_translated_is_refused(java_pattern: Any, pattern: str) -> None:
     java_pattern.compile(pattern)
     with pytest.raises(InvalidConfigError, match="is no regular expression"):
         compile_topic_pattern(pattern)

@@ -27,7 +27,7 @@ def one_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def log_dir(tmp_path: Path) -> Path:
     config = kstore.LogConfig(
         segment_bytes=4000, index_interval_bytes=300, file_delete_delay_ms=0,
         cleanup_policy="compact",
@@ -45,8 +45,8 @@ def place(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def on_one_machine(place: Path, copy: Path, **options: Any) -> list[Any]:
-    shutil.copytree(place, copy)
+def on_one_machine(log_dir: Path, copy: Path, **options: Any) -> list[Any]:
+    shutil.copytree(log_dir, copy)
     reports = []
     with kstore.open(copy, config=QUIET) as store:
         for log in store["accounts"]:
@@ -57,35 +57,39 @@ def on_one_machine(place: Path, copy: Path, **options: Any) -> list[Any]:
     return reports
 
 
-def same(place: Path, other: Path) -> bool:
+def have_same_files(log_dir: Path, other: Path) -> bool:
     name = "cleaner-offset-checkpoint"
     return (
-        logs(place) == logs(other)
-        and side_files(place) == side_files(other)
-        and (place / name).read_bytes() == (other / name).read_bytes()
+        logs(log_dir) == logs(other)
+        and side_files(log_dir) == side_files(other)
+        and (log_dir / name).read_bytes() == (other / name).read_bytes()
     )
 
 
-def left(place: Path) -> list[Path]:
-    return [*place.rglob(REWRITE_PREFIX + "*"), *place.rglob("*.cleaned"), *place.rglob("*.swap")]
+def leftover_files(log_dir: Path) -> list[Path]:
+    return [
+        *log_dir.rglob(REWRITE_PREFIX + "*"),
+        *log_dir.rglob("*.cleaned"),
+        *log_dir.rglob("*.swap"),
+    ]
 
 
 @pytest.mark.parametrize("buffer", [134_217_728, 400])  # one round, and several
-def test_what_one_machine_makes(
-    spark: Any, place: Path, tmp_path: Path, capsys: Any, buffer: int
+def test_compact_writes_the_same_files_as_on_one_machine(
+    spark: Any, log_dir: Path, tmp_path: Path, capsys: Any, buffer: int
 ) -> None:
-    told = on_one_machine(place, tmp_path / "alone", dedupe_buffer_size=buffer)
-    words = ["--json", "--dedupe-buffer-size", str(buffer), "--log-dir", str(place)]
+    expected = on_one_machine(log_dir, tmp_path / "alone", dedupe_buffer_size=buffer)
+    words = ["--json", "--dedupe-buffer-size", str(buffer), "--log-dir", str(log_dir)]
     assert main(["spark", "compact", *words]) == 0
     tree = json.loads(capsys.readouterr().out)
     names = ("records_read", "records_kept", "end_offset", "passes")
     found = [tuple(each[name] for name in names) for each in tree["partitions"]]
-    assert found == told
+    assert found == expected
     assert all(read > kept for read, kept, *_ in found)
     assert any(each["passes"] > 1 for each in tree["partitions"]) == (buffer == 400)
-    assert same(place, tmp_path / "alone")
-    assert not left(place)
-    with kstore.open(place, "r") as store:
+    assert have_same_files(log_dir, tmp_path / "alone")
+    assert not leftover_files(log_dir)
+    with kstore.open(log_dir, "r") as store:
         assert all(log.verify().ok for log in store["accounts"])
 
 
@@ -100,36 +104,36 @@ def fail_once(task: Any) -> Any:
 
 
 def test_a_task_that_is_tried_again(
-    spark: Any, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: Any, log_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    on_one_machine(place, tmp_path / "alone")
+    on_one_machine(log_dir, tmp_path / "alone")
     original = job.run_tasks
 
     def run(spark: Any, tasks: Any, given: Any, description: str) -> Any:
         return original(spark, tasks, fail_once if given is job._work else given, description)
 
     monkeypatch.setattr(job, "run_tasks", run)
-    assert all(each.ok for each in job.compact(spark, place))
+    assert all(each.ok for each in job.compact(spark, log_dir))
     assert len(list(tmp_path.glob("failed-*"))) == 3
-    assert same(place, tmp_path / "alone")
-    assert not left(place)
+    assert have_same_files(log_dir, tmp_path / "alone")
+    assert not leftover_files(log_dir)
 
 
 def test_a_driver_killed_between_two_swaps(
-    spark: Any, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: Any, log_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    latest = latest_of(place)
+    latest = latest_of(log_dir)
     crash = tmp_path / "crash"
-    with driver_dies_in_swap(monkeypatch, 4, place, crash):
-        job.compact(spark, place)
+    with driver_dies_in_swap(monkeypatch, 4, log_dir, crash):
+        job.compact(spark, log_dir)
     assert latest_of(crash) == latest
     assert all(each.ok for each in job.compact(spark, crash))
     assert latest_of(crash) == latest
-    assert not left(crash)
+    assert not leftover_files(crash)
 
 
-def latest_of(place: Path) -> dict[tuple[int, bytes], bytes | None]:
-    with kstore.open(place, "r") as store:
+def latest_of(log_dir: Path) -> dict[tuple[int, bytes], bytes | None]:
+    with kstore.open(log_dir, "r") as store:
         found = {
             (log.partition, record.key): record.value
             for log in store["accounts"]
@@ -138,21 +142,21 @@ def latest_of(place: Path) -> dict[tuple[int, bytes], bytes | None]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def test_damage_and_nothing_to_do(spark: Any, place: Path, capsys: Any) -> None:
-    chosen = sorted((place / "accounts-1").glob("*.log"))[1]
+def test_damage_and_nothing_to_do(spark: Any, log_dir: Path, capsys: Any) -> None:
+    chosen = sorted((log_dir / "accounts-1").glob("*.log"))[1]
     data = bytearray(chosen.read_bytes())
     data[80] ^= 1
     write_damaged(chosen, data)
-    before = {name: data for name, data in logs(place).items() if "accounts-1" in name}
-    assert main(["spark", "compact", "--log-dir", str(place)]) == 1
+    before = {name: data for name, data in logs(log_dir).items() if "accounts-1" in name}
+    assert main(["spark", "compact", "--log-dir", str(log_dir)]) == 1
     said = capsys.readouterr().out
     assert f"file {chosen}, position 0" in said
     assert said.splitlines()[-1] == "3 partitions: 1 not ok"
-    after = logs(place)
+    after = logs(log_dir)
     assert {name: after[name] for name in before} == before
     assert (
-        main(["spark", "compact", "--dry-run", "--topic", "others", "--log-dir", str(place)]) == 1
+        main(["spark", "compact", "--dry-run", "--topic", "others", "--log-dir", str(log_dir)]) == 1
     )
     assert "cleanup.policy" in capsys.readouterr().err
-    assert main(["spark", "compact", "--dry-run", "--log-dir", str(place)]) == 0
+    assert main(["spark", "compact", "--dry-run", "--log-dir", str(log_dir)]) == 0
     assert "3 tasks" in capsys.readouterr().out

@@ -62,12 +62,12 @@ def test_a_job_that_fails_in_a_task_prints_one_line(
         return len(list(run_tasks(spark, [7], work, "kstore tests")))
 
     assert main("verify", lambda parser: None, run, []) == 1
-    told = capsys.readouterr().err.splitlines()
-    assert len([line for line in told if line.startswith("verify: ")]) == 1
-    assert not [line for line in told if "Traceback" in line]
+    lines = capsys.readouterr().err.splitlines()
+    assert len([line for line in lines if line.startswith("verify: ")]) == 1
+    assert not [line for line in lines if "Traceback" in line]
 
 
-def test_a_master_that_is_none_is_told_in_a_line(tmp_path: Path) -> None:
+def test_an_invalid_master_is_reported_in_a_line(tmp_path: Path) -> None:
     with kstore.open(tmp_path) as store:
         store.create_topic("orders")[0].append(b"x")
     run = "import sys; from kstore.cli import main; sys.exit(main())"
@@ -82,7 +82,7 @@ def test_a_master_that_is_none_is_told_in_a_line(tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
-    told = [line for line in done.stderr.splitlines() if "Spark did not start a session" in line]
-    assert len(told) == 1
-    assert "bogus" in told[0]
-    assert "local[N]" in told[0]
+    lines = [line for line in done.stderr.splitlines() if "Spark did not start a session" in line]
+    assert len(lines) == 1
+    assert "bogus" in lines[0]
+    assert "local[N]" in lines[0]

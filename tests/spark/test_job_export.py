@@ -1,4 +1,4 @@
-"""``kstore spark export``: Spark reads back what the log has; a run goes on where one stopped."""
+"""``kstore spark export``: Spark reads back what the log has; a run continues where one stopped."""
 
 import json
 import subprocess
@@ -37,7 +37,7 @@ def fill(store: Any, first: int, count: int) -> None:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def log_dir(tmp_path: Path) -> Path:
     path = tmp_path / "data"
     settings = kstore.LogConfig(segment_bytes=8000, batch_compression="zstd")
     with kstore.open(path, config=QUIET) as store:
@@ -47,7 +47,7 @@ def place(tmp_path: Path) -> Path:
     return path
 
 
-def compared(spark: Any, place: Path, target: Path, **options: Any) -> int:
+def compared(spark: Any, log_dir: Path, target: Path, **options: Any) -> int:
     """How many rows there are, after Spark has seen the same ones in both."""
     columns = [
         "key",
@@ -60,17 +60,17 @@ def compared(spark: Any, place: Path, target: Path, **options: Any) -> int:
         "timestampType",
     ]
     ours = spark.read.parquet(str(target)).select(columns)
-    theirs = read(spark, place, headers=True, **options).select(columns)
+    theirs = read(spark, log_dir, headers=True, **options).select(columns)
     assert ours.schema == theirs.schema
     assert ours.exceptAll(theirs).count() == 0
     assert theirs.exceptAll(ours).count() == 0
     return int(ours.count())
 
 
-def test_spark_reads_back_the_same(registered: Any, place: Path, tmp_path: Path) -> None:
+def test_spark_reads_back_the_same(registered: Any, log_dir: Path, tmp_path: Path) -> None:
     target = tmp_path / "out"
-    report = job.export(registered, place, target, file_size=9000)
-    assert compared(registered, place, target, pattern=".*") == report.records == 2010
+    report = job.export(registered, log_dir, target, file_size=9000)
+    assert compared(registered, log_dir, target, pattern=".*") == report.records == 2010
     assert report.files == len(list(target.glob("topic=*/date=*/*.parquet"))) > 6
     assert set(report.topics) == {"orders", "clicks"}
     dates = registered.read.parquet(str(target)).selectExpr("date = to_date(timestamp) same")
@@ -78,24 +78,25 @@ def test_spark_reads_back_the_same(registered: Any, place: Path, tmp_path: Path)
     assert list((target / FOLDER / "staged").iterdir()) == []
 
 
-def test_the_next_run_exports_what_is_new(registered: Any, place: Path, tmp_path: Path) -> None:
+def test_the_next_run_exports_what_is_new(registered: Any, log_dir: Path, tmp_path: Path) -> None:
     target = tmp_path / "out"
-    first = job.export(registered, place, target, topic="orders", until=FIRST + DAY)
+    first = job.export(registered, log_dir, target, topic="orders", until=FIRST + DAY)
     assert first.records == 800
     kept = {each: each.read_bytes() for each in target.rglob("*.parquet")}
-    with kstore.open(place, config=QUIET) as store:
+    with kstore.open(log_dir, config=QUIET) as store:
         fill(store, 1000, 300)
     assert (
-        job.export(registered, place, target, topic="orders", since=FIRST + 2 * DAY).records == 1000
+        job.export(registered, log_dir, target, topic="orders", since=FIRST + 2 * DAY).records
+        == 1000
     )
-    assert job.export(registered, place, target, topic="orders").records == 800
-    assert job.export(registered, place, target, topic="orders").files == 0
-    assert compared(registered, place, target, topics="orders") == 2600
+    assert job.export(registered, log_dir, target, topic="orders").records == 800
+    assert job.export(registered, log_dir, target, topic="orders").files == 0
+    assert compared(registered, log_dir, target, topics="orders") == 2600
     assert {each: each.read_bytes() for each in kept} == kept
 
 
-def test_a_run_that_is_killed_goes_on(
-    registered: Any, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_run_that_was_killed_continues(
+    registered: Any, log_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = tmp_path / "out"
 
@@ -106,12 +107,12 @@ def test_a_run_that_is_killed_goes_on(
         raise KilledError
 
     with pytest.raises(KilledError):
-        job.export(registered, place, target, topic="orders", file_size=4000, progress=kill)
+        job.export(registered, log_dir, target, topic="orders", file_size=4000, progress=kill)
     some = compared_files(target)
     assert some
-    report = job.export(registered, place, target, topic="orders", file_size=4000)
+    report = job.export(registered, log_dir, target, topic="orders", file_size=4000)
     assert 0 < report.records < 2000
-    assert compared(registered, place, target, topics="orders") == 2000
+    assert compared(registered, log_dir, target, topics="orders") == 2000
     assert some < compared_files(target)
 
 
@@ -120,7 +121,9 @@ def compared_files(target: Path) -> set[str]:
 
 
 @pytest.mark.slow
-def test_a_driver_that_dies_goes_on(registered: Any, place: Path, tmp_path: Path) -> None:
+def test_an_export_continues_after_its_driver_died(
+    registered: Any, log_dir: Path, tmp_path: Path
+) -> None:
     """The process itself, JVM and workers included, in the middle of renaming."""
     target = tmp_path / "out"
     code = """
@@ -139,22 +142,22 @@ with open_session("local[2]") as spark:
     job.export(spark, sys.argv[1], sys.argv[2], topic="orders", file_size=4000)
 """
     done = subprocess.run(
-        [sys.executable, "-c", code, str(place), str(target)],
+        [sys.executable, "-c", code, str(log_dir), str(target)],
         capture_output=True, timeout=200, check=False,
     )  # fmt: skip
     assert done.returncode == -9, done.stderr[-2000:]
     assert len(compared_files(target)) == 3
-    job.export(registered, place, target, topic="orders")
-    assert compared(registered, place, target, topics="orders") == 2000
+    job.export(registered, log_dir, target, topic="orders")
+    assert compared(registered, log_dir, target, topics="orders") == 2000
 
 
-def test_the_command(registered: Any, place: Path, tmp_path: Path, capsys: Any) -> None:
+def test_the_command(registered: Any, log_dir: Path, tmp_path: Path, capsys: Any) -> None:
     target = tmp_path / "out"
     words = [
         "spark",
         "export",
         "--log-dir",
-        str(place),
+        str(log_dir),
         "--target",
         str(target),
         "--topic",
@@ -180,10 +183,10 @@ def test_the_command(registered: Any, place: Path, tmp_path: Path, capsys: Any) 
         assert said in capsys.readouterr().err
 
 
-def test_mistakes(registered: Any, place: Path, tmp_path: Path) -> None:
+def test_mistakes(registered: Any, log_dir: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidConfigError, match="snappy"):
-        job.export(registered, place, tmp_path / "out", compression="brotli")
+        job.export(registered, log_dir, tmp_path / "out", compression="brotli")
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StorageError):
-        job.export(registered, place, tmp_path / "file")
+        job.export(registered, log_dir, tmp_path / "file")
     assert (tmp_path / "file").read_bytes() == b""

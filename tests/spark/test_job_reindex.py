@@ -27,7 +27,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, byte
 
 
 @pytest.fixture
-def place(made: tuple[Path, dict[str, bytes]], tmp_path: Path) -> Path:
+def log_dir(made: tuple[Path, dict[str, bytes]], tmp_path: Path) -> Path:
     shutil.copytree(made[0], tmp_path / "data")
     return tmp_path / "data"
 
@@ -43,14 +43,16 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_runner, "MOST_TASK", 9000)
 
 
-def test_the_files_that_recovery_makes(spark: Any, place: Path, expected: dict[str, bytes]) -> None:
-    before = logs(place)
-    lose_side_files(place)
+def test_the_files_that_recovery_makes(
+    spark: Any, log_dir: Path, expected: dict[str, bytes]
+) -> None:
+    before = logs(log_dir)
+    lose_side_files(log_dir)
     seen: list[int] = []
-    reports = job.reindex(spark, place, progress=lambda done, total, name: seen.append(done))
-    assert side_files(place) == expected
-    assert logs(place) == before
-    assert not list(place.rglob(REWRITE_PREFIX + "*"))
+    reports = job.reindex(spark, log_dir, progress=lambda done, total, name: seen.append(done))
+    assert side_files(log_dir) == expected
+    assert logs(log_dir) == before
+    assert not list(log_dir.rglob(REWRITE_PREFIX + "*"))
     assert [(each.topic, each.partition) for each in reports] == [
         ("clicks", 0), ("clicks", 1), ("orders", 0), ("orders", 1),
     ]  # fmt: skip
@@ -58,28 +60,28 @@ def test_the_files_that_recovery_makes(spark: Any, place: Path, expected: dict[s
     written = [f"{Path(each.path).name}/{name}" for each in reports for name in each.written]
     assert sorted(written) == sorted(expected)
     assert seen[-1] == sum(map(len, before.values()))
-    assert (place / ".kafka_cleanshutdown").exists()
+    assert (log_dir / ".kafka_cleanshutdown").exists()
 
 
-def test_a_store_that_was_not_closed(spark: Any, place: Path, expected: dict[str, bytes]) -> None:
-    (place / ".kafka_cleanshutdown").unlink()
-    lose_side_files(place)
-    assert all(each.ok for each in job.reindex(spark, place))
-    assert side_files(place) == expected
+def test_a_store_that_was_not_closed(spark: Any, log_dir: Path, expected: dict[str, bytes]) -> None:
+    (log_dir / ".kafka_cleanshutdown").unlink()
+    lose_side_files(log_dir)
+    assert all(each.ok for each in job.reindex(spark, log_dir))
+    assert side_files(log_dir) == expected
 
 
-def test_damage_and_the_command(spark: Any, place: Path, capsys: Any) -> None:
-    chosen = sorted((place / "clicks-1").glob("*.log"))[1]
+def test_damage_and_the_command(spark: Any, log_dir: Path, capsys: Any) -> None:
+    chosen = sorted((log_dir / "clicks-1").glob("*.log"))[1]
     data = bytearray(chosen.read_bytes())
     data[90] ^= 1
     write_damaged(chosen, data)
-    assert main(["spark", "reindex", "--log-dir", str(place)]) == 1
+    assert main(["spark", "reindex", "--log-dir", str(log_dir)]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert any(
         line.startswith(f"  {chosen} position 0 offset {int(chosen.stem)}") for line in lines
     )
     assert lines[-1] == "4 partitions: 1 not ok"
-    assert main(["spark", "reindex", "--json", "--topic", "orders", "--log-dir", str(place)]) == 0
+    assert main(["spark", "reindex", "--json", "--topic", "orders", "--log-dir", str(log_dir)]) == 0
     tree = json.loads(capsys.readouterr().out)
     assert tree["ok"]
     assert [each["written"] for each in tree["partitions"]] == [[], []]
@@ -102,17 +104,17 @@ def fail_always(task: Any) -> Any:
 
 def test_a_task_that_is_tried_again(
     spark: Any,
-    place: Path,
+    log_dir: Path,
     expected: dict[str, bytes],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    lose_side_files(place)
+    lose_side_files(log_dir)
     with monkeypatch.context() as patched:
         patched.setattr(partition_job, "run_tasks", replacing(fail_once))
-        assert all(each.ok for each in job.reindex(spark, place))
-    assert side_files(place) == expected
-    assert not list(place.rglob(REWRITE_PREFIX + "*"))  # what the attempts left that died
+        assert all(each.ok for each in job.reindex(spark, log_dir))
+    assert side_files(log_dir) == expected
+    assert not list(log_dir.rglob(REWRITE_PREFIX + "*"))  # what the attempts left that died
     assert list(tmp_path.glob("failed-*"))
 
 
@@ -127,20 +129,20 @@ def replacing(work: Any) -> Any:
 
 
 def test_a_job_that_fails_leaves_the_store_as_it_was(
-    spark: Any, place: Path, monkeypatch: pytest.MonkeyPatch
+    spark: Any, log_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = snapshot(place)
+    before = snapshot(log_dir)
     monkeypatch.setattr(partition_job, "run_tasks", replacing(fail_always))
     with pytest.raises(Exception, match="never"):
-        job.reindex(spark, place)
-    assert snapshot(place) == before
+        job.reindex(spark, log_dir)
+    assert snapshot(log_dir) == before
 
 
 def test_a_driver_that_dies_between_two_partitions(
-    spark: Any, place: Path, expected: dict[str, bytes], tmp_path: Path,
+    spark: Any, log_dir: Path, expected: dict[str, bytes], tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    lose_side_files(place)
+    lose_side_files(log_dir)
     done: list[Path] = []
     original = job.finish_partition
 
@@ -154,37 +156,37 @@ def test_a_driver_that_dies_between_two_partitions(
     with monkeypatch.context() as patched:
         patched.setattr(job, "finish_partition", finish)
         with pytest.raises(KeyboardInterrupt):
-            job.reindex(spark, place, resume=str(state))
-    made = side_files(place)
+            job.reindex(spark, log_dir, resume=str(state))
+    made = side_files(log_dir)
     assert made == {
         name: data for name, data in expected.items() if name.startswith(done[0].name + "/")
     }
-    assert list(place.rglob(REWRITE_PREFIX + "*"))
+    assert list(log_dir.rglob(REWRITE_PREFIX + "*"))
     seen: set[str] = set()
     reports = job.reindex(
-        spark, place, resume=str(state), progress=lambda done, total, name: seen.add(name)
+        spark, log_dir, resume=str(state), progress=lambda done, total, name: seen.add(name)
     )
     assert done[0].name not in seen
     assert len(seen) == 3
     assert all(each.ok and each.written for each in reports)
-    assert side_files(place) == expected
-    assert not list(place.rglob(REWRITE_PREFIX + "*"))
+    assert side_files(log_dir) == expected
+    assert not list(log_dir.rglob(REWRITE_PREFIX + "*"))
 
 
-def test_dry_run_locks_and_mistakes(place: Path, tmp_path: Path, capsys: Any) -> None:
-    before = snapshot(place)
-    assert main(["spark", "reindex", "--dry-run", "--log-dir", str(place)]) == 0
+def test_dry_run_locks_and_mistakes(log_dir: Path, tmp_path: Path, capsys: Any) -> None:
+    before = snapshot(log_dir)
+    assert main(["spark", "reindex", "--dry-run", "--log-dir", str(log_dir)]) == 0
     assert "segments and write their files anew" in capsys.readouterr().out
-    with kstore.open(place, config=QUIET):
-        words = ["--lock-timeout", "0.1", "--master", "local[1]", "--log-dir", str(place)]
+    with kstore.open(log_dir, config=QUIET):
+        words = ["--lock-timeout", "0.1", "--master", "local[1]", "--log-dir", str(log_dir)]
         assert main(["spark", "reindex", *words]) == 1
     said = capsys.readouterr().err
     assert "100 ms" in said
     assert "--lock-timeout" in said
     other = tmp_path / "other.json"
     other.write_text('{"job": {"name": "compact"}, "done": {}}')
-    assert main(["spark", "reindex", "--resume", str(other), "--log-dir", str(place)]) == 1
+    assert main(["spark", "reindex", "--resume", str(other), "--log-dir", str(log_dir)]) == 1
     assert "belongs to another job" in capsys.readouterr().err
-    assert {name: data for name, (data, _) in snapshot(place).items()} == {
+    assert {name: data for name, (data, _) in snapshot(log_dir).items()} == {
         name: data for name, (data, _) in before.items()
     }

@@ -24,8 +24,8 @@ def source(tmp_path: Path) -> Path:
     return tmp_path / "source"
 
 
-def told(place: Path) -> dict[str, list[tuple[Any, ...]]]:
-    with kstore.open(place, "r") as store:
+def records_of(log_dir: Path) -> dict[str, list[tuple[Any, ...]]]:
+    with kstore.open(log_dir, "r") as store:
         return {
             f"{name}-{log.partition}": [
                 (r.offset, r.timestamp, r.key, r.value, tuple(r.headers))
@@ -43,8 +43,8 @@ def test_from_a_directory(source: Path, spark: Any, tmp_path: Path, capsys: Any)
     assert not (tmp_path / "to").exists()
     assert main(["spark", "restore", "--json", *words]) == 0
     tree = json.loads(capsys.readouterr().out)
-    expected = told(source)
-    assert told(tmp_path / "to") == expected
+    expected = records_of(source)
+    assert records_of(tmp_path / "to") == expected
     assert sum(each["records"] for each in tree["partitions"]) == sum(map(len, expected.values()))
     assert main(["spark", "restore", *words]) == 1
     assert "has to be empty" in capsys.readouterr().err
@@ -77,18 +77,20 @@ def test_parquet_that_spark_wrote_and_tasks_that_are_tried_again(
     monkeypatch.setattr(job, "run_tasks", run)
     job.restore(registered, tmp_path / "to", parquet=str(tmp_path / "export"))
     assert list(tmp_path.glob("failed-clicks-*"))
-    expected = {name: rows for name, rows in told(source).items() if name.startswith("clicks")}
-    assert told(tmp_path / "to") == expected
+    expected = {
+        name: rows for name, rows in records_of(source).items() if name.startswith("clicks")
+    }
+    assert records_of(tmp_path / "to") == expected
 
 
-def test_what_export_wrote_comes_back_as_it_was(source: Path, spark: Any, tmp_path: Path) -> None:
+def test_a_restored_export_has_the_same_records(source: Path, spark: Any, tmp_path: Path) -> None:
     """Offsets, times, keys, values and headers, gaps of transactions and all."""
     lake = tmp_path / "lake"
     export.export(spark, source, lake, isolation="read_committed", file_size=5000)
     assert len(list(lake.glob("topic=*/date=*/*.parquet"))) > 8
     reports = job.restore(spark, tmp_path / "to", parquet=str(lake), keep_offsets=True)
-    expected = told(source)
-    assert told(tmp_path / "to") == expected
+    expected = records_of(source)
+    assert records_of(tmp_path / "to") == expected
     assert sum(each.records for each in reports) == sum(map(len, expected.values())) > 0
     with kstore.open(tmp_path / "to", "r") as store:
         assert all(log.verify().ok for name in store for log in store[name])

@@ -27,13 +27,13 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def log_dir(tmp_path: Path) -> Path:
     make_store(tmp_path / "data", partitions=1)
     return tmp_path / "data"
 
 
-def on_one_machine(place: Path, copy: Path, target: RewriteTarget) -> Path:
-    shutil.copytree(place, copy)
+def on_one_machine(log_dir: Path, copy: Path, target: RewriteTarget) -> Path:
+    shutil.copytree(log_dir, copy)
     with kstore.open(copy, config=QUIET) as store:
         for name in store:
             for log in store[name]:
@@ -41,49 +41,55 @@ def on_one_machine(place: Path, copy: Path, target: RewriteTarget) -> Path:
     return copy
 
 
-def same(place: Path, other: Path) -> bool:
-    return logs(place) == logs(other) and side_files(place) == side_files(other)
+def have_same_files(log_dir: Path, other: Path) -> bool:
+    return logs(log_dir) == logs(other) and side_files(log_dir) == side_files(other)
 
 
-def retired(place: Path) -> list[Path]:
-    return [*place.rglob(REWRITE_PREFIX + "*"), *place.rglob("*.cleaned"), *place.rglob("*.swap")]
+def retired(log_dir: Path) -> list[Path]:
+    return [
+        *log_dir.rglob(REWRITE_PREFIX + "*"),
+        *log_dir.rglob("*.cleaned"),
+        *log_dir.rglob("*.swap"),
+    ]
 
 
-def test_what_one_machine_writes(spark: Any, place: Path, tmp_path: Path, capsys: Any) -> None:
-    alone = on_one_machine(place, tmp_path / "alone", RewriteTarget("zstd", force=True))
-    words = ["--compression", "zstd", "--force", "--log-dir", str(place)]
+def test_recompress_writes_the_same_files_as_on_one_machine(
+    spark: Any, log_dir: Path, tmp_path: Path, capsys: Any
+) -> None:
+    alone = on_one_machine(log_dir, tmp_path / "alone", RewriteTarget("zstd", force=True))
+    words = ["--compression", "zstd", "--force", "--log-dir", str(log_dir)]
     assert main(["spark", "recompress", "--dry-run", *words]) == 0
     assert "sealed segments anew" in capsys.readouterr().out
     assert main(["spark", "recompress", "--json", *words]) == 0
     tree = json.loads(capsys.readouterr().out)
     assert tree["ok"]
-    assert same(place, alone)
-    assert not retired(place)
+    assert have_same_files(log_dir, alone)
+    assert not retired(log_dir)
     assert all(each["rewritten"] for each in tree["partitions"])
-    before = logs(place)
-    again = recompress(spark, place, "zstd", force=True)
+    before = logs(log_dir)
+    again = recompress(spark, log_dir, "zstd", force=True)
     assert [each.rewritten for each in again] == [0, 0]
-    assert logs(place) == before
-    with kstore.open(place, "r") as store:
+    assert logs(log_dir) == before
+    with kstore.open(log_dir, "r") as store:
         reports = [log.verify() for name in store for log in store[name]]
     assert all(each.ok and each.unsealed_segments == 1 for each in reports)
 
 
 def test_the_active_segment_too_and_old_messages(
-    spark: Any, place: Path, tmp_path: Path, capsys: Any
+    spark: Any, log_dir: Path, tmp_path: Path, capsys: Any
 ) -> None:
-    with kstore.open(place, config=QUIET) as store:
+    with kstore.open(log_dir, config=QUIET) as store:
         log = store.create_topic("old")[0]
         for n in range(300):
             log.append_as_follower(message(n, b"k", b"v%d" % n, magic=n % 2, timestamp=n))
-    words = ["spark", "convert", "--topic", "old", "--log-dir", str(place)]
+    words = ["spark", "convert", "--topic", "old", "--log-dir", str(log_dir)]
     assert main([*words, "--dry-run"]) == 0
     assert capsys.readouterr().out.startswith("0 tasks would write 0 sealed segments")
     assert main([*words, "--roll", "--dry-run"]) == 0
     assert capsys.readouterr().out.startswith("1 tasks would write 1 segments")
     assert main([*words, "--roll"]) == 0
     assert "1 of 1 segments rewritten" in capsys.readouterr().out
-    found = batches(place)["old-0"]
+    found = batches(log_dir)["old-0"]
     assert [(each.magic, each.base_offset) for each in found] == [(2, n) for n in range(300)]
     assert [record.value for each in found for record in each.records] == [
         b"v%d" % n for n in range(300)
@@ -102,19 +108,19 @@ def fail_once(task: Any) -> Any:
 
 
 def test_a_task_that_is_tried_again(
-    spark: Any, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: Any, log_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alone = on_one_machine(place, tmp_path / "alone", RewriteTarget("gzip", force=True))
+    alone = on_one_machine(log_dir, tmp_path / "alone", RewriteTarget("gzip", force=True))
     original = partition_job.run_tasks
 
     def run(spark: Any, tasks: Any, given: Any, description: str) -> Any:
         return original(spark, tasks, fail_once if given is job._work else given, description)
 
     monkeypatch.setattr(partition_job, "run_tasks", run)
-    assert all(each.ok for each in recompress(spark, place, "gzip", force=True))
+    assert all(each.ok for each in recompress(spark, log_dir, "gzip", force=True))
     assert list(tmp_path.glob("failed-*"))
-    assert same(place, alone)
-    assert not retired(place)
+    assert have_same_files(log_dir, alone)
+    assert not retired(log_dir)
 
 
 def fail_always(task: Any) -> Any:
@@ -122,9 +128,9 @@ def fail_always(task: Any) -> Any:
 
 
 def test_a_job_that_fails_changes_nothing(
-    spark: Any, place: Path, monkeypatch: pytest.MonkeyPatch
+    spark: Any, log_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = logs(place)
+    before = logs(log_dir)
     original = partition_job.run_tasks
     monkeypatch.setattr(
         partition_job,
@@ -132,19 +138,19 @@ def test_a_job_that_fails_changes_nothing(
         lambda spark, tasks, work, text: original(spark, tasks, fail_always, text),
     )
     with pytest.raises(Exception, match="never"):
-        recompress(spark, place, "gzip", force=True)
-    assert logs(place) == before
+        recompress(spark, log_dir, "gzip", force=True)
+    assert logs(log_dir) == before
 
 
 def test_a_driver_killed_between_two_swaps(
-    spark: Any, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: Any, log_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a kill leaves it: copied away in the middle of the third swap, between two renames."""
-    alone = on_one_machine(place, tmp_path / "alone", RewriteTarget("lz4", force=True))
-    records = {name: [b.records for b in found] for name, found in batches(place).items()}
+    alone = on_one_machine(log_dir, tmp_path / "alone", RewriteTarget("lz4", force=True))
+    records = {name: [b.records for b in found] for name, found in batches(log_dir).items()}
     crash = tmp_path / "crash"
-    with driver_dies_in_swap(monkeypatch, 3, place, crash):
-        recompress(spark, place, "lz4", force=True)
+    with driver_dies_in_swap(monkeypatch, 3, log_dir, crash):
+        recompress(spark, log_dir, "lz4", force=True)
     with kstore.open(crash, "r") as store:  # a reader beside what the driver left
         assert all(log.verify().batches for name in store for log in store[name])
         for name in store:
@@ -159,14 +165,14 @@ def test_a_driver_killed_between_two_swaps(
     assert not retired(crash)
 
 
-def test_locks_and_mistakes(place: Path, capsys: Any) -> None:
-    before = snapshot(place)
-    assert main(["spark", "recompress", "--log-dir", str(place)]) != 0
+def test_locks_and_mistakes(log_dir: Path, capsys: Any) -> None:
+    before = snapshot(log_dir)
+    assert main(["spark", "recompress", "--log-dir", str(log_dir)]) != 0
     assert "--compression" in capsys.readouterr().err
-    with kstore.open(place, config=QUIET):
-        words = ["--lock-timeout", "0.1", "--master", "local[1]", "--log-dir", str(place)]
+    with kstore.open(log_dir, config=QUIET):
+        words = ["--lock-timeout", "0.1", "--master", "local[1]", "--log-dir", str(log_dir)]
         assert main(["spark", "convert", *words]) == 1
     assert "100 ms" in capsys.readouterr().err
-    assert {name: data for name, (data, _) in snapshot(place).items()} == {
+    assert {name: data for name, (data, _) in snapshot(log_dir).items()} == {
         name: data for name, (data, _) in before.items()
     }

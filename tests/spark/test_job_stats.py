@@ -19,14 +19,14 @@ from kstore.spark.jobs import stats as job
 from kstore.spark.jobs.stats_page import html
 from kstore.spark.jobs.stats_report import PartitionStats, as_tree, tell, when
 from support.damage import write_damaged
-from support.jobs import folder_goes_once_planned, kept, make_store, overwrite
+from support.jobs import folder_goes_once_planned, make_store, overwrite, read_resume_file
 from support.stores import QUIET, snapshot
 
 NO_SPARK: Any = None  # tasks run in this process
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def log_dir(tmp_path: Path) -> Path:
     make_store(tmp_path / "data")
     return tmp_path / "data"
 
@@ -52,31 +52,33 @@ def damage(path: Path) -> tuple[Path, int]:
     return chosen, int(chosen.stem)
 
 
-def test_the_same_as_on_one_machine(spark: Any, place: Path) -> None:
-    before = snapshot(place)
+def test_the_same_as_on_one_machine(spark: Any, log_dir: Path) -> None:
+    before = snapshot(log_dir)
     seen: list[tuple[int, int]] = []
-    reports = job.stats(spark, place, progress=lambda done, total, name: seen.append((done, total)))
-    assert [each.stats for each in reports] == single(place)
+    reports = job.stats(
+        spark, log_dir, progress=lambda done, total, name: seen.append((done, total))
+    )
+    assert [each.stats for each in reports] == single(log_dir)
     assert [(each.topic, each.partition) for each in reports] == [
         ("clicks", 0), ("clicks", 1), ("orders", 0), ("orders", 1),
     ]  # fmt: skip
     assert all(each.ok and each.stats.segments > 3 for each in reports)
     assert seen[-1] == (sum(each.stats.bytes for each in reports),) * 2
-    assert snapshot(place) == before
+    assert snapshot(log_dir) == before
 
 
-def test_damage_is_named_and_the_job_goes_on(spark: Any, place: Path, capsys: Any) -> None:
-    chosen, offset = damage(place)
-    assert main(["spark", "stats", "--log-dir", str(place)]) == 1
+def test_damage_is_named_and_the_job_continues(spark: Any, log_dir: Path, capsys: Any) -> None:
+    chosen, offset = damage(log_dir)
+    assert main(["spark", "stats", "--log-dir", str(log_dir)]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert any(f"damaged: {chosen} position 0 offset {offset}: " in line for line in lines)
     assert lines[-1].startswith("4 partitions: 1 not ok")
-    assert [each.stats for each in job.stats(spark, place)] == single(place)
+    assert [each.stats for each in job.stats(spark, log_dir)] == single(log_dir)
 
 
-def test_json_and_page(spark: Any, place: Path, tmp_path: Path, capsys: Any) -> None:
+def test_json_and_page(spark: Any, log_dir: Path, tmp_path: Path, capsys: Any) -> None:
     page = tmp_path / "page.html"
-    words = ["spark", "stats", "--json", "--html", str(page), "--log-dir", str(place)]
+    words = ["spark", "stats", "--json", "--html", str(page), "--log-dir", str(log_dir)]
     assert main(words) == 0
     tree = json.loads(capsys.readouterr().out)
     clicks, orders = tree["topics"]
@@ -101,12 +103,12 @@ def test_json_and_page(spark: Any, place: Path, tmp_path: Path, capsys: Any) -> 
 
 
 def test_resume_does_not_walk_again(
-    spark: Any, place: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+    spark: Any, log_dir: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("LEAST_TASK", "MOST_TASK"):  # one task: its partitions come in order
         monkeypatch.setattr(task_runner, name, 1 << 20)
-    damage(place)
-    whole = job.stats(spark, place)
+    damage(log_dir)
+    complete = job.stats(spark, log_dir)
     state = tmp_path / "state.json"
 
     def stop(done: int, total: int, name: str) -> None:
@@ -114,19 +116,19 @@ def test_resume_does_not_walk_again(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        job.stats(spark, place, resume=str(state), progress=stop)
-    left = [each for each in whole if each.path not in kept(state)]
+        job.stats(spark, log_dir, resume=str(state), progress=stop)
+    left = [each for each in complete if each.path not in read_resume_file(state)]
     assert [(each.topic, each.partition) for each in left] == [("orders", 1)]
-    words = ["spark", "stats", "--resume", str(state), "--log-dir", str(place)]
+    words = ["spark", "stats", "--resume", str(state), "--log-dir", str(log_dir)]
     assert main([*words, "--dry-run"]) == 0
     stats = left[0].stats
-    told = capsys.readouterr().out
-    assert told == f"1 tasks would walk {stats.segments} segments, {stats.bytes:,} bytes\n"
+    printed = capsys.readouterr().out
+    assert printed == f"1 tasks would walk {stats.segments} segments, {stats.bytes:,} bytes\n"
     seen: set[str] = set()
     again = job.stats(
-        spark, place, resume=str(state), progress=lambda done, total, name: seen.add(name)
+        spark, log_dir, resume=str(state), progress=lambda done, total, name: seen.add(name)
     )
-    assert again == whole
+    assert again == complete
     assert seen == {"orders-1"}
     assert not state.exists()
     state.write_text('{"job": {"name": "verify"}, "done": {}}')
@@ -135,10 +137,10 @@ def test_resume_does_not_walk_again(
 
 
 def test_a_partition_that_goes_while_it_is_walked(
-    spark: Any, place: Path, monkeypatch: pytest.MonkeyPatch
+    spark: Any, log_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder_goes_once_planned(monkeypatch, job, place / "clicks-1")
-    reports = job.stats(spark, place)
+    folder_goes_once_planned(monkeypatch, job, log_dir / "clicks-1")
+    reports = job.stats(spark, log_dir)
     assert [each.stats.segments > 0 for each in reports] == [True, False, True, True]
     assert reports[1].stats.segments_gone > 3
 
@@ -159,7 +161,7 @@ def fail_on_orders(task: Any) -> Any:
 
 
 def test_a_partition_whose_disk_fails(
-    spark: Any, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: Any, log_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original = partition_job.run_tasks
     monkeypatch.setattr(
@@ -167,12 +169,16 @@ def test_a_partition_whose_disk_fails(
         lambda spark, tasks, work, text: original(spark, tasks, fail_on_orders, text),
     )  # fmt: skip
     state = tmp_path / "state.json"
-    reports = job.stats(spark, place, resume=str(state))
+    reports = job.stats(spark, log_dir, resume=str(state))
     assert [each.ok for each in reports] == [True, True, False, True]
     assert "cannot read" in str(reports[2].error)
-    assert sorted(Path(path).name for path in kept(state)) == ["clicks-0", "clicks-1", "orders-1"]
+    assert sorted(Path(path).name for path in read_resume_file(state)) == [
+        "clicks-0",
+        "clicks-1",
+        "orders-1",
+    ]
     monkeypatch.undo()
-    assert [each.stats for each in job.stats(spark, place, resume=str(state))] == single(place)
+    assert [each.stats for each in job.stats(spark, log_dir, resume=str(state))] == single(log_dir)
 
 
 def test_names_are_text_in_the_page_and_times_may_be_any(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,8 +192,8 @@ def test_names_are_text_in_the_page_and_times_may_be_any(monkeypatch: pytest.Mon
     assert "matplotlib is not installed" in html(as_tree([bad]))
 
 
-def test_mistakes(place: Path, capsys: Any) -> None:
-    assert main(["spark", "stats", "--dry-run", "--topic", "x", "--log-dir", str(place)]) == 1
+def test_mistakes(log_dir: Path, capsys: Any) -> None:
+    assert main(["spark", "stats", "--dry-run", "--topic", "x", "--log-dir", str(log_dir)]) == 1
     assert "here are: clicks, orders" in capsys.readouterr().err
     assert main(["spark", "stats", "--help"]) == 0
     assert "HyperLogLog" in capsys.readouterr().out
@@ -210,13 +216,13 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "data"
 
 
-def logs(place: Path) -> list[Path]:
-    return sorted((place / "a-0").glob("*.log"))
+def logs(log_dir: Path) -> list[Path]:
+    return sorted((log_dir / "a-0").glob("*.log"))
 
 
-def merge(place: Path, number: int = 0) -> None:
+def merge(log_dir: Path, number: int = 0) -> None:
     """As compaction does: one file holds what two of them held."""
-    first, second = logs(place)[number : number + 2]
+    first, second = logs(log_dir)[number : number + 2]
     both = first.with_suffix(".swap")
     both.write_bytes(first.read_bytes() + second.read_bytes())
     both.rename(first)
@@ -264,7 +270,7 @@ def test_compaction_meanwhile(
     assert report.stats.records == 300
 
 
-def test_retention_meanwhile_is_told_and_nothing_is_walked_again(
+def test_retention_meanwhile_is_reported_and_nothing_is_walked_again(
     alone: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def retain() -> None:
@@ -297,7 +303,7 @@ def test_a_partition_that_always_changes_is_not_ok(
     assert not report.ok
     assert "changed" in str(report.error)
     assert len(walks) == job.TRIES
-    assert not state.exists() or not kept(state)
+    assert not state.exists() or not read_resume_file(state)
 
 
 def test_a_partition_without_a_segment(
@@ -315,17 +321,17 @@ def test_a_partition_without_a_segment(
 # --- the file to resume from ----------------------------------------------------------------------
 
 
-def interrupted(place: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def interrupted(log_dir: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The report of the first run, which the file still holds."""
     monkeypatch.setattr(partition_job.ResumeFile, "end", lambda self: None)
     in_order(monkeypatch, range, lambda: None)
-    (report,) = job.stats(NO_SPARK, place, resume=str(state))
-    assert list(kept(state)) == [report.path]
+    (report,) = job.stats(NO_SPARK, log_dir, resume=str(state))
+    assert list(read_resume_file(state)) == [report.path]
     assert report.from_file is None
     return report
 
 
-def test_what_is_as_it_was_comes_from_the_file(
+def test_an_unchanged_partition_comes_from_the_resume_file(
     alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = interrupted(alone, tmp_path / "state", monkeypatch)
@@ -337,24 +343,24 @@ def test_what_is_as_it_was_comes_from_the_file(
     assert any("1 of them" in line and report.from_file in line for line in tell(tree))
 
 
-def grown(place: Path) -> None:
-    with kstore.open(place, config=QUIET) as store:
+def grown(log_dir: Path) -> None:
+    with kstore.open(log_dir, config=QUIET) as store:
         store["a"][0].append(b"more")
 
 
-def made_anew(place: Path) -> None:
+def made_anew(log_dir: Path) -> None:
     """As a copy is made: the same bytes in other files, of another topic."""
-    path = place / "a-0" / "partition.metadata"
+    path = log_dir / "a-0" / "partition.metadata"
     path.write_text("version: 0\ntopic_id: AAAAAAAAQACAAAAAAAAAZQ")
-    for each in logs(place)[:1]:
+    for each in logs(log_dir)[:1]:
         data = bytearray(each.read_bytes())
         data[-1:] = data[-1:]
         each.write_bytes(data)
 
 
-def same_size(place: Path) -> None:
+def same_size(log_dir: Path) -> None:
     """Another file of the same size under the name of the first."""
-    first = logs(place)[0]
+    first = logs(log_dir)[0]
     other = first.with_suffix(".swap")
     data = bytearray(first.read_bytes())
     other.write_bytes(data)
@@ -363,13 +369,13 @@ def same_size(place: Path) -> None:
     other.rename(first)
 
 
-def same_file(place: Path) -> None:
+def same_file(log_dir: Path) -> None:
     """Other bytes in the same file."""
-    overwrite(place / "a-0")
+    overwrite(log_dir / "a-0")
 
 
 @pytest.mark.parametrize("change", [grown, merge, made_anew, same_size, same_file])
-def test_what_differs_is_walked_again(
+def test_a_changed_partition_is_walked_again(
     alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Any
 ) -> None:
     state = tmp_path / "state"
@@ -414,12 +420,12 @@ def test_a_broken_file_to_resume_from(
     changed_report(state, change)
     words = ["spark", "stats", "--dry-run", "--resume", str(state), "--log-dir", str(alone)]
     assert main(words) == 1
-    told = capsys.readouterr().err
-    assert f"{state} is not a resume file" in told
-    assert "remove it" in told
+    printed = capsys.readouterr().err
+    assert f"{state} is not a resume file" in printed
+    assert "remove it" in printed
 
 
-def test_a_last_line_that_was_not_written_whole(
+def test_a_last_line_that_was_not_written_completely(
     alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = tmp_path / "state"
@@ -429,4 +435,4 @@ def test_a_last_line_that_was_not_written_whole(
         (report,) = job.stats(NO_SPARK, alone, resume=str(state))
         assert report == before
     assert report.from_file is not None
-    assert list(kept(state)) == [report.path]
+    assert list(read_resume_file(state)) == [report.path]

@@ -13,14 +13,14 @@ from kstore.spark.jobs import partition_job, task_runner
 from kstore.spark.jobs import verify as job
 from kstore.spark.jobs.task_runner import run_tasks
 from support.damage import write_damaged
-from support.jobs import folder_goes_once_planned, kept, overwrite
+from support.jobs import folder_goes_once_planned, overwrite, read_resume_file
 from support.stores import QUIET, snapshot
 
 NO_SPARK: Any = None  # tasks run in this process
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def log_dir(tmp_path: Path) -> Path:
     path = tmp_path / "data"
     with kstore.open(path, config=QUIET) as store:
         for name in ("orders", "clicks"):
@@ -50,29 +50,29 @@ def damage(path: Path) -> tuple[Path, int]:
     return chosen, int(chosen.stem)
 
 
-def test_the_same_as_on_one_machine(spark: Any, place: Path) -> None:
-    before = snapshot(place)
-    reports = job.verify(spark, place)
-    assert [asdict(each.report) for each in reports] == single(place)
+def test_the_same_as_on_one_machine(spark: Any, log_dir: Path) -> None:
+    before = snapshot(log_dir)
+    reports = job.verify(spark, log_dir)
+    assert [asdict(each.report) for each in reports] == single(log_dir)
     assert [(each.topic, each.partition) for each in reports] == [
         ("clicks", 0), ("clicks", 1), ("orders", 0), ("orders", 1),
     ]  # fmt: skip
     assert all(each.ok and each.report.segments > 3 for each in reports)
-    assert snapshot(place) == before
+    assert snapshot(log_dir) == before
 
 
-def test_damage_is_named_and_the_job_goes_on(spark: Any, place: Path, capsys: Any) -> None:
-    chosen, offset = damage(place)
-    assert main(["spark", "verify", "--log-dir", str(place)]) == 1
+def test_damage_is_named_and_the_job_continues(spark: Any, log_dir: Path, capsys: Any) -> None:
+    chosen, offset = damage(log_dir)
+    assert main(["spark", "verify", "--log-dir", str(log_dir)]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert any(f"batch: {chosen} position 0 offset {offset}: " in line for line in lines)
     assert lines[-1].startswith("4 partitions: 1 not ok")
-    assert [asdict(each.report) for each in job.verify(spark, place)] == single(place)
+    assert [asdict(each.report) for each in job.verify(spark, log_dir)] == single(log_dir)
 
 
-def test_json_is_that_of_the_tool(spark: Any, place: Path, capsys: Any) -> None:
-    damage(place)
-    words = ["verify", "--json", "--log-dir", str(place), "--topic", "orders"]
+def test_json_is_that_of_the_tool(spark: Any, log_dir: Path, capsys: Any) -> None:
+    damage(log_dir)
+    words = ["verify", "--json", "--log-dir", str(log_dir), "--topic", "orders"]
     assert main(["spark", *words]) == 1
     ours = json.loads(capsys.readouterr().out)
     assert main(words) == 1
@@ -90,26 +90,26 @@ def stop_after(name: str) -> Any:
 
 
 def test_resume_does_not_look_again(
-    spark: Any, place: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+    spark: Any, log_dir: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    damage(place)
+    damage(log_dir)
     for name in ("LEAST_TASK", "MOST_TASK"):  # one task: its partitions come in order
         monkeypatch.setattr(task_runner, name, 1 << 20)
-    whole = job.verify(spark, place)
+    complete = job.verify(spark, log_dir)
     state = tmp_path / "state.json"
     with pytest.raises(KeyboardInterrupt):
-        job.verify(spark, place, resume=str(state), progress=stop_after("orders-0"))
-    left = [each for each in whole if each.path not in kept(state)]
+        job.verify(spark, log_dir, resume=str(state), progress=stop_after("orders-0"))
+    left = [each for each in complete if each.path not in read_resume_file(state)]
     assert 0 < len(left) < 4
-    words = ["spark", "verify", "--resume", str(state), "--log-dir", str(place)]
+    words = ["spark", "verify", "--resume", str(state), "--log-dir", str(log_dir)]
     assert main([*words, "--dry-run"]) == 0
     size = sum(each.report.bytes for each in left)
     assert f"would verify {size:,} bytes" in capsys.readouterr().out
     seen: set[str] = set()
     again = job.verify(
-        spark, place, resume=str(state), progress=lambda done, total, name: seen.add(name)
+        spark, log_dir, resume=str(state), progress=lambda done, total, name: seen.add(name)
     )
-    assert again == whole
+    assert again == complete
     assert seen == {f"{each.topic}-{each.partition}" for each in left}
     assert not state.exists()  # everything is done
     state.write_bytes(b"{}")
@@ -117,8 +117,8 @@ def test_resume_does_not_look_again(
     assert "is not a resume file" in capsys.readouterr().err
 
 
-def test_what_differs_from_the_file_is_looked_at_again(
-    place: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+def test_a_partition_that_differs_from_the_resume_file_is_verified_again(
+    log_dir: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(partition_job, "check_executors", lambda *_: None)
     for module in (job, partition_job):
@@ -130,41 +130,41 @@ def test_what_differs_from_the_file_is_looked_at_again(
     )
     monkeypatch.setattr(partition_job.ResumeFile, "end", lambda self: None)
     state = str(tmp_path / "state")
-    whole = job.verify(NO_SPARK, place, resume=state)
-    with kstore.open(place, config=QUIET) as store:
+    complete = job.verify(NO_SPARK, log_dir, resume=state)
+    with kstore.open(log_dir, config=QUIET) as store:
         store["orders"][1].append(b"more")
-    overwrite(place / "clicks-0")  # of the same size, in the same file
-    reports = job.verify(NO_SPARK, place, resume=state)
+    overwrite(log_dir / "clicks-0")  # of the same size, in the same file
+    reports = job.verify(NO_SPARK, log_dir, resume=state)
     assert not reports[0].ok
-    assert reports[1:3] == whole[1:3]
-    assert reports[3].report.batches == whole[3].report.batches + 1
+    assert reports[1:3] == complete[1:3]
+    assert reports[3].report.batches == complete[3].report.batches + 1
     assert [each.from_file is None for each in reports] == [True, False, False, True]
     assert any("2 of them were done by an earlier run" in line for line in job.tell(reports))
 
 
 def test_a_partition_whose_folder_goes_meanwhile_is_reported_missing(
-    spark: Any, place: Path, monkeypatch: pytest.MonkeyPatch
+    spark: Any, log_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder_goes_once_planned(monkeypatch, job, place / "clicks-1")
-    reports = job.verify(spark, place)
+    folder_goes_once_planned(monkeypatch, job, log_dir / "clicks-1")
+    reports = job.verify(spark, log_dir)
     (missing,) = [each for each in reports if not each.ok]
     assert "clicks-1" in str(missing)
 
 
-def test_dry_run_and_mistakes(place: Path, capsys: Any) -> None:
-    assert main(["spark", "verify", "--dry-run", "--log-dir", str(place)]) == 0
+def test_dry_run_and_mistakes(log_dir: Path, capsys: Any) -> None:
+    assert main(["spark", "verify", "--dry-run", "--log-dir", str(log_dir)]) == 0
     assert "tasks would verify" in capsys.readouterr().out
-    assert main(["spark", "verify", "--log-dir", str(place / "no")]) == 1
+    assert main(["spark", "verify", "--log-dir", str(log_dir / "no")]) == 1
     assert "sees no such log directory" in capsys.readouterr().err
-    assert main(["spark", "verify", "--dry-run", "--topic", "x", "--log-dir", str(place)]) == 1
+    assert main(["spark", "verify", "--dry-run", "--topic", "x", "--log-dir", str(log_dir)]) == 1
     assert "here are: clicks, orders" in capsys.readouterr().err
     assert main(["spark", "verify", "--help"]) == 0
     assert "spark-submit" in capsys.readouterr().out
 
 
-def test_without_pyspark(place: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyspark(log_dir: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pyspark.sql", None)
-    assert main(["spark", "verify", "--log-dir", str(place)]) == 1
+    assert main(["spark", "verify", "--log-dir", str(log_dir)]) == 1
     assert "pip install 'kstore[spark]'" in capsys.readouterr().err
 
 

@@ -15,7 +15,7 @@ from spark.driver import JAVA, SRC
 HOME = Path(__file__).resolve().parents[2] / "docs" / "pipeline"
 
 
-def test_it_comes_to_what_plain_python_finds(
+def test_the_pipeline_finds_the_same_as_plain_python(
     registered: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     monkeypatch.setattr(sys, "path", [str(HOME), *sys.path])
@@ -37,7 +37,9 @@ def test_it_comes_to_what_plain_python_finds(
 
 @pytest.mark.cluster
 @pytest.mark.timeout(900)
-def test_it_does_so_on_a_cluster_whose_executors_die(java: None, tmp_path: Path) -> None:
+def test_the_pipeline_finds_the_same_on_a_cluster_whose_executors_die(
+    java: None, tmp_path: Path
+) -> None:
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(SRC), os.environ.get("PYTHONPATH", "")]),

@@ -12,12 +12,12 @@ from kstore._native.format.murmur2 import partition_for_key
 from kstore.spark import read
 
 
-def left(path: Path) -> list[str]:
+def leftover_files(path: Path) -> list[str]:
     return sorted(each.name for each in path.rglob("kstore.*") if each.name != "kstore.topics")
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def log_dir(tmp_path: Path) -> Path:
     with kstore.open(tmp_path / "store") as store:
         store.create_topic("orders", 3)
     return tmp_path / "store"
@@ -30,7 +30,7 @@ def write(frame: Any, path: Path, **options: object) -> None:
     writer.save(str(path))
 
 
-def test_rows_are_there_and_back(registered: Any, place: Path) -> None:
+def test_rows_are_there_and_back(registered: Any, log_dir: Path) -> None:
     frame = registered.range(0, 5000, 1, 3).selectExpr(
         "cast(concat('key ', id % 50) as binary) key",
         "case when id % 10 = 0 then null else cast(concat('value ', id) as binary) end value",
@@ -40,9 +40,9 @@ def test_rows_are_there_and_back(registered: Any, place: Path) -> None:
         "timestamp_millis(1400000000000 + id) timestamp",
         "id",
     )
-    write(frame, place, topic="orders", compression="lz4")
+    write(frame, log_dir, topic="orders", compression="lz4")
     rows = {row.id: row for row in frame.collect()}
-    with kstore.open(place, mode="r") as store:
+    with kstore.open(log_dir, mode="r") as store:
         got = [record for log in store["orders"] for record in log]
         assert len(got) == 5000
         for number, log in enumerate(store["orders"]):
@@ -56,12 +56,12 @@ def test_rows_are_there_and_back(registered: Any, place: Path) -> None:
             assert record.headers[0] == ("n", bytes(row.headers[0].value))
             assert record.headers[1] == ("none", None)
     assert not rows
-    assert left(place) == []
-    back = read(registered, place, topics="orders", columns=["value", "timestamp"])
+    assert leftover_files(log_dir) == []
+    back = read(registered, log_dir, topics="orders", columns=["value", "timestamp"])
     assert back.count() == 5000
 
 
-def test_a_bad_write_says_what_to_do(registered: Any, place: Path) -> None:
+def test_a_bad_write_says_what_to_do(registered: Any, log_dir: Path) -> None:
     frame = registered.sql("select 'v' value")
     for options, said in (
         ({}, "option 'topic'"),
@@ -70,37 +70,37 @@ def test_a_bad_write_says_what_to_do(registered: Any, place: Path) -> None:
         ({"topic": "orders", "compression": "rar"}, "none, gzip, snappy, lz4, zstd"),
     ):
         with pytest.raises(Exception, match=said):
-            write(frame, place, **options)
+            write(frame, log_dir, **options)
     with pytest.raises(Exception, match="'headers' meant"):
-        write(registered.sql("select 'v' value, 1 headrs"), place, topic="orders")
+        write(registered.sql("select 'v' value, 1 headrs"), log_dir, topic="orders")
     with pytest.raises(Exception, match="append"):
-        frame.write.format("kstore").option("topic", "orders").mode("overwrite").save(str(place))
-    with kstore.open(place, mode="r") as store:
+        frame.write.format("kstore").option("topic", "orders").mode("overwrite").save(str(log_dir))
+    with kstore.open(log_dir, mode="r") as store:
         assert sum(store["orders"].end_offsets().values()) == 0
-    assert left(place) == []
+    assert leftover_files(log_dir) == []
 
 
-def test_a_thread_of_one_s_own_finds_the_format(registered: Any, place: Path) -> None:
+def test_a_thread_of_one_s_own_finds_the_format(registered: Any, log_dir: Path) -> None:
     frame = registered.sql("select 'v' value")
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(kstore.spark.write, frame, place, topic="orders").result()
-        rows = pool.submit(lambda: read(registered, place, topics="orders").count())
+        pool.submit(kstore.spark.write, frame, log_dir, topic="orders").result()
+        rows = pool.submit(lambda: read(registered, log_dir, topics="orders").count())
         assert rows.result() == 1
 
 
-def test_topics_of_a_column_are_made_where_asked(registered: Any, place: Path) -> None:
+def test_topics_of_a_column_are_made_where_asked(registered: Any, log_dir: Path) -> None:
     frame = registered.range(0, 100).selectExpr(
         "string(id) value", "concat('t', id % 3) topic", "int(id % 2) partition"
     )
-    write(frame, place, numPartitions=2)
-    with kstore.open(place, mode="r") as store:
+    write(frame, log_dir, numPartitions=2)
+    with kstore.open(log_dir, mode="r") as store:
         for n in range(3):
             got = {int(each.value) for log in store[f"t{n}"] for each in log}
             assert got == set(range(n, 100, 3))
             assert all(int(each.value) % 2 == 1 for each in store[f"t{n}"][1])
 
 
-def test_failed_tasks_leave_nothing_and_retries_write_once(registered: Any, place: Path) -> None:
+def test_failed_tasks_leave_nothing_and_retries_write_once(registered: Any, log_dir: Path) -> None:
     from pyspark.sql import functions as f
 
     def fail_at_first(n: int) -> str:
@@ -114,32 +114,32 @@ def test_failed_tasks_leave_nothing_and_retries_write_once(registered: Any, plac
 
     fails_at_first = f.udf(fail_at_first, "string", useArrow=False)
     frame = registered.range(0, 1000, 1, 2).select(fails_at_first("id").alias("value"))
-    write(frame, place, topic="orders", batchSize=256)
-    with kstore.open(place, mode="r") as store:
+    write(frame, log_dir, topic="orders", batchSize=256)
+    with kstore.open(log_dir, mode="r") as store:
         got = sorted(int(each.value) for log in store["orders"] for each in log)
     assert got == list(range(1000))
-    assert left(place) == []
+    assert leftover_files(log_dir) == []
     always = registered.range(0, 1000, 1, 2).selectExpr(
         "if(id = 900, string(raise_error('planted')), string(id)) value"
     )
     with pytest.raises(Exception, match="planted"):
-        write(always, place, topic="orders")
-    with kstore.open(place, mode="r") as store:
+        write(always, log_dir, topic="orders")
+    with kstore.open(log_dir, mode="r") as store:
         assert sum(store["orders"].end_offsets().values()) == 1000
 
 
-def test_a_held_store_is_waited_for_and_told(registered: Any, place: Path) -> None:
+def test_a_held_store_is_waited_for_and_reported(registered: Any, log_dir: Path) -> None:
     frame = registered.sql("select 'v' value")
-    with kstore.open(place) as store:
+    with kstore.open(log_dir) as store:
         store["orders"].append(b"mine")
         with pytest.raises(Exception, match="lockTimeout"):
-            write(frame, place, topic="orders", lockTimeout="300ms")
+            write(frame, log_dir, topic="orders", lockTimeout="300ms")
         assert sum(store["orders"].end_offsets().values()) == 1
-    assert left(place) == []
+    assert leftover_files(log_dir) == []
 
 
 def test_a_stream_is_written_once_however_often_it_runs(
-    registered: Any, place: Path, tmp_path: Path
+    registered: Any, log_dir: Path, tmp_path: Path
 ) -> None:
     with kstore.open(tmp_path / "from") as store:
         store.create_topic("in")[0].extend([b"%d" % n for n in range(100)])
@@ -159,12 +159,12 @@ def test_a_stream_is_written_once_however_often_it_runs(
             .option("topic", "orders")
             .option("checkpointLocation", str(checkpoint))
             .trigger(availableNow=True)
-            .start(str(place))
+            .start(str(log_dir))
         )
         assert query.awaitTermination(120)
 
     def there() -> list[int]:
-        with kstore.open(place, mode="r") as store:
+        with kstore.open(log_dir, mode="r") as store:
             return sorted(int(each.value) for log in store["orders"] for each in log)
 
     run()
@@ -175,7 +175,7 @@ def test_a_stream_is_written_once_however_often_it_runs(
         each.unlink()
     run()
     assert there() == list(range(100))
-    assert [name.rsplit(".", 1)[0] for name in left(place)] == ["kstore.published"]
+    assert [name.rsplit(".", 1)[0] for name in leftover_files(log_dir)] == ["kstore.published"]
     with kstore.open(tmp_path / "from") as store:
         store["in"][0].extend([b"%d" % n for n in range(100, 150)])
     run()
@@ -183,7 +183,7 @@ def test_a_stream_is_written_once_however_often_it_runs(
 
 
 def test_a_write_id_in_foreach_batch_is_that_of_one_query(
-    registered: Any, place: Path, tmp_path: Path
+    registered: Any, log_dir: Path, tmp_path: Path
 ) -> None:
     """Its tasks know the query: a new checkpoint is refused, as is a thread that knows none."""
     with kstore.open(tmp_path / "from") as store:
@@ -206,14 +206,14 @@ def test_a_write_id_in_foreach_batch_is_that_of_one_query(
         assert query.awaitTermination(120)
 
     def write_batch(batch: Any, number: int) -> None:
-        kstore.spark.write(batch, place, topic="orders", writeId="w", writeBatch=number)
+        kstore.spark.write(batch, log_dir, topic="orders", writeId="w", writeBatch=number)
 
     def write_in_thread(batch: Any, number: int) -> None:
         with ThreadPoolExecutor(1) as pool:
             pool.submit(write_batch, batch, number).result()
 
     def there() -> int:
-        with kstore.open(place, mode="r") as store:
+        with kstore.open(log_dir, mode="r") as store:
             return sum(store["orders"].end_offsets().values())
 
     run(write_batch, "one")
@@ -228,11 +228,11 @@ def test_a_write_id_in_foreach_batch_is_that_of_one_query(
     assert there() == 15
 
 
-def test_rows_that_differ_under_a_write_id_are_refused(registered: Any, place: Path) -> None:
+def test_rows_that_differ_under_a_write_id_are_refused(registered: Any, log_dir: Path) -> None:
     frame = registered.range(0, 15, 1, 3).selectExpr("string(id) value")
     for each in (frame, frame.repartition(2).orderBy("value")):
-        kstore.spark.write(each, place, topic="orders", writeId="w")
+        kstore.spark.write(each, log_dir, topic="orders", writeId="w")
     with pytest.raises(Exception, match=r"rows are others.*rebindWriteId"):
-        kstore.spark.write(frame.selectExpr("'x' value"), place, topic="orders", writeId="w")
-    with kstore.open(place, mode="r") as store:
+        kstore.spark.write(frame.selectExpr("'x' value"), log_dir, topic="orders", writeId="w")
+    with kstore.open(log_dir, mode="r") as store:
         assert sum(store["orders"].end_offsets().values()) == 15

@@ -63,7 +63,7 @@ print("done")
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def log_dir(tmp_path: Path) -> Path:
     path = tmp_path / "store"
     with kstore.open(path) as store:
         store.create_topic("orders", 3, config=kstore.LogConfig(segment_bytes=4096))
@@ -72,8 +72,8 @@ def place(tmp_path: Path) -> Path:
     return path
 
 
-def options(place: Path, **given: object) -> Any:
-    return parse_sink({"path": str(place), "topic": "orders", "lockTimeout": "5s"}
+def options(log_dir: Path, **given: object) -> Any:
+    return parse_sink({"path": str(log_dir), "topic": "orders", "lockTimeout": "5s"}
                       | {name: str(value) for name, value in given.items()})  # fmt: skip
 
 
@@ -86,72 +86,72 @@ def batch(count: int = 900, **columns: Any) -> Any:
     return pa.RecordBatch.from_pydict(rows | columns)
 
 
-def staged(place: Path, job: str = "job", **given: object) -> list[Staged | None]:
-    return [stage(options(place, batchSize=500, **given), job, [batch()])]
+def staged(log_dir: Path, job: str = "job", **given: object) -> list[Staged | None]:
+    return [stage(options(log_dir, batchSize=500, **given), job, [batch()])]
 
 
-def ends(place: Path) -> list[int]:
-    with kstore.open(place, mode="r") as store:
+def ends(log_dir: Path) -> list[int]:
+    with kstore.open(log_dir, mode="r") as store:
         before = [log.end_offset for log in store["orders"]]
         read = [sum(1 for _ in log) for log in store["orders"]]
         peeked = list(store["orders"].end_offsets().values())
         assert before == read == peeked
-        with kstore.open(place, mode="r") as other:  # nothing is open yet: a look at the files
+        with kstore.open(log_dir, mode="r") as other:  # nothing is open yet: a look at the files
             assert list(other["orders"].end_offsets().values()) == before
         return before
 
 
-def left(place: Path) -> list[str]:
-    return sorted(each.name for each in place.rglob("kstore.*")
+def leftovers(log_dir: Path) -> list[str]:
+    return sorted(each.name for each in log_dir.rglob("kstore.*")
                   if not each.name.startswith(("kstore.topics", "kstore.seal")))  # fmt: skip
 
 
 class Watched(Files):
-    """A disk that tells of every step before it is done, and fails where it is told to."""
+    """A disk that calls ``on_step`` before every step, which may raise an error."""
 
     native = False
 
-    def __init__(self, told: Any) -> None:
-        self.told = told
+    def __init__(self, on_step: Any) -> None:
+        self.on_step = on_step
 
     def write(self, fd: int, *buffers: Any) -> int:
-        self.told("write", None)
+        self.on_step("write", None)
         return super().write(fd, *buffers)
 
     def fdatasync(self, fd: int) -> None:
-        self.told("fdatasync", None)
+        self.on_step("fdatasync", None)
         super().fdatasync(fd)
 
     def rename(self, source: Any, target: Any) -> None:
-        self.told("rename", str(target))
+        self.on_step("rename", str(target))
         super().rename(source, target)
 
     def remove(self, path: Any) -> None:
-        self.told("remove", str(path))
+        self.on_step("remove", str(path))
         super().remove(path)
 
 
-def test_rows_come_out_as_they_went_in(place: Path) -> None:
-    assert publish(options(place), "job", staged(place), None)
-    with kstore.open(place) as store:
+def test_rows_come_out_as_they_went_in(log_dir: Path) -> None:
+    assert publish(options(log_dir), "job", staged(log_dir), None)
+    with kstore.open(log_dir) as store:
         for number, log in enumerate(store["orders"]):
             got = [record.value for record in log]
             assert got == [b"before", *(b"value %d" % n for n in range(number, 900, 3))]
             assert {record.timestamp for record in log} == {OLD}
             assert log.verify().ok
             assert len(log.segments.views) > 1  # rolled on the way
-    assert left(place) == []
+    assert leftovers(log_dir) == []
 
 
-def test_large_files_become_segments(place: Path) -> None:
+def test_large_files_become_segments(log_dir: Path) -> None:
     """By a rename: the inode stays; with the bytes and indexes that appending would have made."""
-    messages = staged(place)
-    inodes = {path.stat().st_ino for path in place.glob("kstore.staged.*")}
-    assert publish(options(place), "job", messages, None)
-    logs = list(place.rglob("*.log"))
+    messages = staged(log_dir)
+    inodes = {path.stat().st_ino for path in log_dir.glob("kstore.staged.*")}
+    assert publish(options(log_dir), "job", messages, None)
+    logs = list(log_dir.rglob("*.log"))
     assert len(inodes & {path.stat().st_ino for path in logs}) >= 3  # one of each partition
     assert all(path.stat().st_size <= 4096 for path in logs)
-    with kstore.open(place) as store:
+    with kstore.open(log_dir) as store:
         for log in store["orders"]:
             log.append(b"behind", timestamp=OLD)
             report = log.verify()
@@ -172,36 +172,36 @@ def named_twice(path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [stricter, named_twice])
-def test_a_file_that_is_not_like_a_log_s_is_copied(place: Path, change: Any) -> None:
-    """Who may read a log does not change by what executors made; nobody else has its file."""
-    messages = staged(place)
-    modes = {path.stat().st_mode for path in place.rglob("*.log")}
-    own = [path for path in place.glob("kstore.staged.*") if path.stat().st_size > 4000]
+def test_a_file_that_is_not_like_a_log_s_is_copied(log_dir: Path, change: Any) -> None:
+    """Who may read a log does not change by what executors made; no other name has its file."""
+    messages = staged(log_dir)
+    modes = {path.stat().st_mode for path in log_dir.rglob("*.log")}
+    own = [path for path in log_dir.glob("kstore.staged.*") if path.stat().st_size > 4000]
     before = {path.stat().st_ino for path in own}
     for path in own:
         if change is stricter or path == own[0]:
             change(path)
-    assert publish(options(place), "job", messages, None)
-    logs = [path.stat() for path in place.rglob("*.log")]
-    left_out = before if change is stricter else {own_inode(place)}
+    assert publish(options(log_dir), "job", messages, None)
+    logs = [path.stat() for path in log_dir.rglob("*.log")]
+    left_out = before if change is stricter else {own_inode(log_dir)}
     assert left_out
     assert not left_out & {each.st_ino for each in logs}
     assert {each.st_mode for each in logs} == modes
-    assert ends(place) == [301] * 3
+    assert ends(log_dir) == [301] * 3
 
 
-def own_inode(place: Path) -> int:
-    return (place / "of a backup").stat().st_ino
+def own_inode(log_dir: Path) -> int:
+    return (log_dir / "of a backup").stat().st_ino
 
 
-def test_indexes_of_what_is_adopted_are_there_at_once(place: Path, tmp_path: Path) -> None:
-    """A reader of another process that comes before the writer has closed looks places up."""
-    messages = staged(place)
+def test_indexes_of_adopted_segments_are_written_at_once(log_dir: Path, tmp_path: Path) -> None:
+    """A reader of another process that comes before the writer has closed uses them."""
+    messages = staged(log_dir)
     seen: list[Path] = []
 
-    def told(what: str, path: str | None) -> None:
+    def on_step(what: str, path: str | None) -> None:
         if what == "remove" and "kstore.fence" in str(path) and not seen:
-            seen.extend(place.rglob("*.log"))
+            seen.extend(log_dir.rglob("*.log"))
             for log in seen:
                 scan = scan_segment(
                     Files(), log, int(log.stem), kstore.LogConfig(segment_bytes=4096)
@@ -209,7 +209,7 @@ def test_indexes_of_what_is_adopted_are_there_at_once(place: Path, tmp_path: Pat
                 written = log.with_suffix(".index").read_bytes()
                 assert written[: len(scan.index)] == scan.index
 
-    assert publish(options(place), "job", messages, None, files=Watched(told))
+    assert publish(options(log_dir), "job", messages, None, files=Watched(on_step))
     assert len(seen) > 6
 
 
@@ -231,17 +231,17 @@ def test_only_batches_of_tasks_are_adopted(tmp_path: Path, what: str) -> None:
     assert place_file(Files(), str(path), 5, 0, kstore.LogConfig()).next_offset == 7
 
 
-def test_a_manifest_that_nobody_could_read_is_not_written(
-    place: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_manifest_too_large_to_read_is_not_written(
+    log_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kstore.store.atomic_publish.LARGEST_MANIFEST", 100)
     with pytest.raises(KStoreError, match="write it in several jobs"):
-        publish(options(place), "job", staged(place), None)
-    assert ends(place) == [1, 1, 1]
-    assert not any("publishing" in name or "fence" in name for name in left(place))
+        publish(options(log_dir), "job", staged(log_dir), None)
+    assert ends(log_dir) == [1, 1, 1]
+    assert not any("publishing" in name or "fence" in name for name in leftovers(log_dir))
 
 
-def test_what_executors_wrote_is_not_mapped(place: Path) -> None:
+def test_files_of_executors_are_not_mapped(log_dir: Path) -> None:
     """Another machine may cut it: that is an error then, not the end of the process."""
     mapped: list[str] = []
 
@@ -250,7 +250,7 @@ def test_what_executors_wrote_is_not_mapped(place: Path) -> None:
             mapped.append(os.readlink(f"/proc/self/fd/{fd}"))
             return super().map(fd, size)
 
-    assert publish(options(place), "job", staged(place), None, files=Mapping())
+    assert publish(options(log_dir), "job", staged(log_dir), None, files=Mapping())
     assert [path for path in mapped if "kstore.staged" in path] == []
 
 
@@ -262,7 +262,7 @@ def test_what_executors_wrote_is_not_mapped(place: Path) -> None:
         {"segment_index_bytes": 16},
     ],
 )
-def test_what_a_segment_may_not_be_is_copied(tmp_path: Path, config: dict[str, Any]) -> None:
+def test_a_file_unfit_for_a_segment_is_copied(tmp_path: Path, config: dict[str, Any]) -> None:
     with kstore.open(tmp_path) as store:
         store.create_topic("orders", 1, config=kstore.LogConfig(segment_bytes=4096, **config))
     times = pa.array([(OLD + n) * 1000 for n in range(900)], pa.timestamp("us", "UTC"))
@@ -272,7 +272,7 @@ def test_what_a_segment_may_not_be_is_copied(tmp_path: Path, config: dict[str, A
     inodes = {path.stat().st_ino for path in tmp_path.glob("kstore.staged.*")}
     assert (len(inodes) > 1) == ("segment_ms" in config or "segment_index_bytes" in config)
     assert publish(given, "job", messages, None)
-    assert left(tmp_path) == []
+    assert leftovers(tmp_path) == []
     logs = list(tmp_path.rglob("*.log"))
     assert not inodes & {path.stat().st_ino for path in logs}
     with kstore.open(tmp_path, mode="r") as store:
@@ -281,7 +281,7 @@ def test_what_a_segment_may_not_be_is_copied(tmp_path: Path, config: dict[str, A
         assert log.verify().ok
 
 
-def test_another_file_system_is_copied_to(place: Path) -> None:
+def test_another_file_system_is_copied_to(log_dir: Path) -> None:
     class Elsewhere(Files):
         native = False
 
@@ -290,17 +290,17 @@ def test_another_file_system_is_copied_to(place: Path) -> None:
                 raise StorageError("planted", errno=errno.EXDEV)
             super().rename(source, target)
 
-    assert publish(options(place), "job", staged(place), None, files=Elsewhere())
-    assert ends(place) == [301] * 3
-    assert left(place) == []
-    with kstore.open(place) as store:
+    assert publish(options(log_dir), "job", staged(log_dir), None, files=Elsewhere())
+    assert ends(log_dir) == [301] * 3
+    assert leftovers(log_dir) == []
+    with kstore.open(log_dir) as store:
         assert all(log.verify().ok for log in store["orders"])
 
 
-def test_readers_that_were_there_see_all_or_nothing(place: Path) -> None:
+def test_readers_that_were_open_see_all_or_nothing(log_dir: Path) -> None:
     """At every step of the disk: a reader that looked before, and one that opens now."""
-    messages = staged(place)
-    reader = kstore.open(place, mode="r")
+    messages = staged(log_dir)
+    reader = kstore.open(log_dir, mode="r")
     logs = list(reader["orders"])
     seen: list[list[int]] = []
     switched = 0
@@ -308,83 +308,84 @@ def test_readers_that_were_there_see_all_or_nothing(place: Path) -> None:
     def look(step: str, path: str | None) -> None:
         nonlocal switched
         found = [log.end_offset for log in logs]
-        assert ends(place) == found
+        assert ends(log_dir) == found
         assert [sum(1 for _ in log) for log in logs] == found
         assert len(set(found)) == 1, (step, path, found)
         seen.append(found)
         switched += found[0] > 1
 
     with reader:
-        assert publish(options(place), "job", messages, of_query("q", 0), files=Watched(look))
+        assert publish(options(log_dir), "job", messages, of_query("q", 0), files=Watched(look))
         assert [log.end_offset for log in logs] == [301, 301, 301]
     assert {tuple(each) for each in seen} == {(1, 1, 1), (301, 301, 301)}
     assert len(seen) > 20
 
 
-def test_a_publication_that_fails_is_undone_at_once(place: Path) -> None:
+def test_a_publication_that_fails_is_undone_at_once(log_dir: Path) -> None:
     """A full disk at any write: the error comes out, nothing shows, nothing is left but staged."""
-    messages = staged(place)
+    messages = staged(log_dir)
     count = 0
 
     def fail_at(number: int) -> Any:
         steps = 0
 
-        def told(step: str, path: str | None) -> None:
+        def on_step(step: str, path: str | None) -> None:
             nonlocal steps
             if step in ("write", "fdatasync"):
                 steps += 1
                 if steps == number:
                     raise StorageError("planted: the disk is full", errno=28)
 
-        return told
+        return on_step
 
     for number in range(1, 60):
         try:
             publish(
-                options(place), "job", messages, of_query("q", 0), files=Watched(fail_at(number))
+                options(log_dir), "job", messages, of_query("q", 0), files=Watched(fail_at(number))
             )
         except (StorageError, OSError):
-            with kstore.open(place):  # what a failing disk left, the next writer takes back
+            with kstore.open(log_dir):  # what a failing disk left, the next writer undoes
                 pass
-            assert ends(place) == [1, 1, 1], number
-            assert not [n for n in left(place) if n.startswith(("kstore.publ", "kstore.fence"))]
-            messages = staged(place)
+            assert ends(log_dir) == [1, 1, 1], number
+            names = leftovers(log_dir)
+            assert not [n for n in names if n.startswith(("kstore.publ", "kstore.fence"))]
+            messages = staged(log_dir)
             count += 1
             continue
         break
     assert count > 10
-    assert ends(place) == [301, 301, 301]
+    assert ends(log_dir) == [301, 301, 301]
 
 
-def test_killed_at_many_steps(place: Path, tmp_path: Path) -> None:
+def test_killed_at_many_steps(log_dir: Path, tmp_path: Path) -> None:
     """kill -9 before, within and behind the switch: readers, the next writer, the same batch."""
     import pickle
 
     before = [1, 1, 1]
-    whole, died, seen = False, 0, set()
+    shown, died, seen = False, 0, set()
     env = {**os.environ, "PYTHONPATH": str(Path(kstore.__file__).parents[1])}
     for step in (1, 3, 6, *range(9, 400, 8)):
-        messages = staged(place, job=f"job{step}")
+        messages = staged(log_dir, job=f"job{step}")
         name = tmp_path / "arguments"
         name.write_bytes(
-            pickle.dumps((options(place), f"job{step}", messages, of_query("q", step)))
+            pickle.dumps((options(log_dir), f"job{step}", messages, of_query("q", step)))
         )
         ran = subprocess.run(
             [sys.executable, "-c", CHILD, str(name), str(step)],
             env=env, capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
-        now = ends(place)  # a reader meets it first
-        whole = now != before
+        now = ends(log_dir)  # a reader meets it first
+        shown = now != before
         assert now in (before, [n + 300 for n in before]), (step, now)
-        seen.add(whole)
+        seen.add(shown)
         if step % 16 == 1:  # else the next writer is the one that publishes the batch again
-            with kstore.open(place) as store:
+            with kstore.open(log_dir) as store:
                 assert list(store["orders"].end_offsets().values()) == now
-                assert not [n for n in left(place) if n.startswith("kstore.publishing")]
+                assert not [n for n in leftovers(log_dir) if n.startswith("kstore.publishing")]
         assert publish(
-            options(place), f"r{step}", staged(place, job=f"r{step}"), of_query("q", step)
-        ) == (not whole)
-        assert ends(place) == [n + 300 for n in before]
+            options(log_dir), f"r{step}", staged(log_dir, job=f"r{step}"), of_query("q", step)
+        ) == (not shown)
+        assert ends(log_dir) == [n + 300 for n in before]
         before = [n + 300 for n in before]
         if ran.returncode == 0:
             break
@@ -393,29 +394,31 @@ def test_killed_at_many_steps(place: Path, tmp_path: Path) -> None:
     assert ran.returncode == 0
     assert died > 10
     assert seen == {True, False}
-    with kstore.open(place) as store:
+    with kstore.open(log_dir) as store:
         assert all(log.verify().ok for log in store["orders"])
         values = [record.value for record in store["orders"][0]]
     assert values.count(b"value 0") == len(values) // 300
-    assert not [n for n in left(place) if n.startswith(("kstore.publishing", "kstore.fence"))]
+    assert not [
+        n for n in leftovers(log_dir) if n.startswith(("kstore.publishing", "kstore.fence"))
+    ]
 
 
-def test_a_batch_is_published_once(place: Path) -> None:
-    assert publish(options(place), "a", staged(place, "a"), of_query("q", 4))
-    assert not publish(options(place), "b", staged(place, "b"), of_query("q", 4))
-    assert not publish(options(place), "c", staged(place, "c"), of_query("q", 3))
-    assert publish(options(place), "d", staged(place, "d"), of_query("q", 5))
-    assert publish(options(place), "e", staged(place, "e"), of_query("other", 4))
-    assert ends(place) == [901] * 3
-    assert left(place) == ["kstore.published.other", "kstore.published.q"]
-    document = json.loads((place / "kstore.published.q").read_text())
+def test_a_batch_is_published_once(log_dir: Path) -> None:
+    assert publish(options(log_dir), "a", staged(log_dir, "a"), of_query("q", 4))
+    assert not publish(options(log_dir), "b", staged(log_dir, "b"), of_query("q", 4))
+    assert not publish(options(log_dir), "c", staged(log_dir, "c"), of_query("q", 3))
+    assert publish(options(log_dir), "d", staged(log_dir, "d"), of_query("q", 5))
+    assert publish(options(log_dir), "e", staged(log_dir, "e"), of_query("other", 4))
+    assert ends(log_dir) == [901] * 3
+    assert leftovers(log_dir) == ["kstore.published.other", "kstore.published.q"]
+    document = json.loads((log_dir / "kstore.published.q").read_text())
     assert document["id"] == "q"
     assert document["batch"] == 5
     assert [each["base_offset"] for each in document["partitions"]] == [301] * 3
 
 
-def test_what_another_program_appended_behind_is_never_cut(place: Path) -> None:
-    messages = staged(place)
+def test_records_that_another_program_appended_behind_are_never_cut(log_dir: Path) -> None:
+    messages = staged(log_dir)
 
     def stop(step: str, path: str | None) -> None:
         if step == "rename" and path is not None and "kstore.published" in path:
@@ -425,86 +428,87 @@ def test_what_another_program_appended_behind_is_never_cut(place: Path) -> None:
         def truncate(self, fd: int, size: int) -> None:
             raise StorageError("planted")
 
-    manifest = place / "kstore.publishing.job"
+    manifest = log_dir / "kstore.publishing.job"
     kept: dict[str, bytes] = {}
 
     def keep(step: str, path: str | None) -> None:
         if step == "rename" and path is not None and "kstore.published" in path:
-            for each in (manifest, *place.glob("kstore.staged.*"), *place.rglob("kstore.fence")):
+            fences = log_dir.rglob("kstore.fence")
+            for each in (manifest, *log_dir.glob("kstore.staged.*"), *fences):
                 kept[str(each)] = each.read_bytes()
 
-    assert publish(options(place), "job", messages, of_query("q", 0), files=Watched(keep))
+    assert publish(options(log_dir), "job", messages, of_query("q", 0), files=Watched(keep))
     for name, data in kept.items():  # as it was just before the switch
         Path(name).write_bytes(data)
-    # a broker, which knows nothing of fences, goes on in one partition
+    # a broker, which knows nothing of fences, appends to one partition
     from kstore.files.filenames import FENCE
 
-    (place / "orders-0" / FENCE).unlink()
-    manifest.rename(place / "aside")
-    with kstore.open(place) as store:
+    (log_dir / "orders-0" / FENCE).unlink()
+    manifest.rename(log_dir / "aside")
+    with kstore.open(log_dir) as store:
         store["orders"][0].append(b"the broker's")
-    (place / "aside").rename(manifest)
+    (log_dir / "aside").rename(manifest)
     for name, data in kept.items():
         Path(name).write_bytes(data)
-    assert ends(place) == [1, 1, 1]
-    with kstore.open(place) as store:
+    assert ends(log_dir) == [1, 1, 1]
+    with kstore.open(log_dir) as store:
         assert [log.end_offset for log in store["orders"]] == [302, 1, 1]
         assert store["orders"][0][301].value == b"the broker's"
 
 
 @pytest.mark.parametrize("alone", [False, True])
-def test_staged_bytes_that_changed_are_refused(place: Path, alone: bool) -> None:
+def test_staged_bytes_that_changed_are_refused(log_dir: Path, alone: bool) -> None:
     said = "the checksum does not match" if alone else "run the job again"
     for job, change in (("flipped", _flip), ("cut", lambda data: data[:100])):
-        messages = staged(place, job)
-        shared, *own = sorted(place.glob(f"kstore.staged.{job}.*"))
+        messages = staged(log_dir, job)
+        shared, *own = sorted(log_dir.glob(f"kstore.staged.{job}.*"))
         path = own[1] if alone else shared
         path.write_bytes(change(path.read_bytes()))
         with pytest.raises(CorruptRecordError, match="truncated" if job == "cut" else said):
-            publish(options(place), job, messages, None)
-        assert ends(place) == [1, 1, 1]
+            publish(options(log_dir), job, messages, None)
+        assert ends(log_dir) == [1, 1, 1]
 
 
 def _flip(data: bytes) -> bytes:
     return data[:100] + bytes([data[100] ^ 1]) + data[101:]  # among a batch's records
 
 
-def test_a_job_that_is_not_whole_is_refused(place: Path) -> None:
-    one = staged(place)[0]
+def test_a_job_without_all_its_tasks_is_refused(log_dir: Path) -> None:
+    one = staged(log_dir)[0]
     assert one is not None
     for messages in ([one, None], [one, one]):
         with pytest.raises(InvalidConfigError, match="the job is incomplete"):
-            publish(options(place), "job", messages, None)
-    assert ends(place) == [1, 1, 1]
+            publish(options(log_dir), "job", messages, None)
+    assert ends(log_dir) == [1, 1, 1]
 
 
-def test_abort_before_the_last_task_and_after_a_publish(place: Path) -> None:
-    messages = staged(place)
-    staged(place, job="other")
-    abort(options(place), "job")
-    assert {name.split(".")[2] for name in left(place)} == {"other"}
-    late = staged(place)  # its task had not ended
-    assert publish(options(place), "other", staged(place, job="other"), of_query("q", 0))
-    abort(options(place), "other")
-    assert ends(place) == [301] * 3
-    path = place / late[0].file  # type: ignore[union-attr]
+def test_abort_before_the_last_task_and_after_a_publish(log_dir: Path) -> None:
+    messages = staged(log_dir)
+    staged(log_dir, job="other")
+    abort(options(log_dir), "job")
+    assert {name.split(".")[2] for name in leftovers(log_dir)} == {"other"}
+    late = staged(log_dir)  # its task had not ended
+    assert publish(options(log_dir), "other", staged(log_dir, job="other"), of_query("q", 0))
+    abort(options(log_dir), "other")
+    assert ends(log_dir) == [301] * 3
+    path = log_dir / late[0].file  # type: ignore[union-attr]
     assert path.exists()
-    sweep(options(place))
+    sweep(options(log_dir))
     assert path.exists()
     week = time.time() - 8 * 86_400
-    for each in place.glob("kstore.staged.*"):
+    for each in log_dir.glob("kstore.staged.*"):
         os.utime(each, (week, week))
-    sweep(options(place))
-    assert not list(place.glob("kstore.staged.*"))
+    sweep(options(log_dir))
+    assert not list(log_dir.glob("kstore.staged.*"))
     with pytest.raises(
         StorageError, match=f"on host {socket.gethostname()}.*nothing was published"
     ):
-        publish(options(place), "job", messages, None)
-    assert ends(place) == [301] * 3
+        publish(options(log_dir), "job", messages, None)
+    assert ends(log_dir) == [301] * 3
 
 
-def test_what_a_topic_refuses_is_refused_in_the_task(place: Path) -> None:
-    with kstore.open(place) as store:
+def test_a_record_that_the_topic_refuses_is_refused_in_the_task(log_dir: Path) -> None:
+    with kstore.open(log_dir) as store:
         store.create_topic("compacted", config=kstore.LogConfig(cleanup_policy="compact"))
         store.create_topic("small", config=kstore.LogConfig(max_message_bytes=300))
         store.create_topic(
@@ -516,25 +520,25 @@ def test_what_a_topic_refuses_is_refused_in_the_task(place: Path) -> None:
         ("young", InvalidTimestampError),
     ):
         with pytest.raises(error):
-            stage(options(place, topic=topic), "job", [rows])
+            stage(options(log_dir, topic=topic), "job", [rows])
     large = batch(1, value=[b"x" * 1000], partition=pa.array([0], pa.int32()))
     with pytest.raises(MessageTooLargeError, match=r"max\.message\.bytes"):
-        stage(options(place, topic="small"), "job", [large])
+        stage(options(log_dir, topic="small"), "job", [large])
     with pytest.raises(kstore.errors.UnknownTopicOrPartitionError, match="no partition 7"):
-        stage(options(place), "job", [batch(1, partition=pa.array([7], pa.int32()))])
-    assert left(place) == []
+        stage(options(log_dir), "job", [batch(1, partition=pa.array([7], pa.int32()))])
+    assert leftovers(log_dir) == []
 
 
-def test_log_append_time_is_stamped_at_the_commit(place: Path) -> None:
-    with kstore.open(place) as store:
+def test_log_append_time_is_stamped_at_the_commit(log_dir: Path) -> None:
+    with kstore.open(log_dir) as store:
         store.create_topic(
             "stamped", config=kstore.LogConfig(message_timestamp_type="LogAppendTime")
         )
     rows = batch(30, partition=pa.array([0] * 30, pa.int32()))
-    given = options(place, topic="stamped", compression="zstd")
+    given = options(log_dir, topic="stamped", compression="zstd")
     now = time.time_ns() // 1_000_000
     assert publish(given, "job", [stage(given, "job", [rows])], None)
-    with kstore.open(place) as store:
+    with kstore.open(log_dir) as store:
         log = store["stamped"][0]
         assert log.verify().ok
         assert {record.timestamp for record in log}.pop() >= now
@@ -575,8 +579,8 @@ def _closed() -> Iterator[None]:
         range_reader._open_stores.popitem()[1].close()
 
 
-def test_what_cannot_be_cleared_away_does_not_fail_what_shows(
-    place: Path, caplog: pytest.LogCaptureFixture
+def test_a_failed_clean_up_does_not_fail_a_publication(
+    log_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Kept(Files):
         native = False
@@ -586,11 +590,11 @@ def test_what_cannot_be_cleared_away_does_not_fail_what_shows(
                 raise StorageError("planted", errno=errno.EIO, path=path)
             super().remove(path)
 
-    assert publish(options(place), "job", staged(place), of_query("q", 0), files=Kept())
+    assert publish(options(log_dir), "job", staged(log_dir), of_query("q", 0), files=Kept())
     assert "a file of a finished publication could not be removed: planted" in caplog.text
-    assert ends(place) == [301, 301, 301]
-    assert not publish(options(place), "again", staged(place, "again"), of_query("q", 0))
-    assert ends(place) == [301, 301, 301]
-    with kstore.open(place) as store:
+    assert ends(log_dir) == [301, 301, 301]
+    assert not publish(options(log_dir), "again", staged(log_dir, "again"), of_query("q", 0))
+    assert ends(log_dir) == [301, 301, 301]
+    with kstore.open(log_dir) as store:
         assert [log.append(b"after") for log in store["orders"]] == [301, 301, 301]
-    assert not any("kstore.fence" in name for name in left(place))
+    assert not any("kstore.fence" in name for name in leftovers(log_dir))

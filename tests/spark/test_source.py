@@ -13,7 +13,7 @@ from support.damage import write_damaged
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def log_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two topics: orders with two partitions and headers, clicks with one."""
     path = tmp_path_factory.mktemp("store")
     with kstore.open(path) as store:
@@ -30,11 +30,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_table_is_refused_with_the_view_that_works(registered: Any, place: Path) -> None:
-    options = f"options (path '{place}', subscribe 'orders')"
+def test_a_table_is_refused_with_the_view_that_works(registered: Any, log_dir: Path) -> None:
+    options = f"options (path '{log_dir}', subscribe 'orders')"
     for statement in (
         f"create table t using kstore {options}",
-        f"create table t using kstore options (subscribe 'orders') location '{place}'",
+        f"create table t using kstore options (subscribe 'orders') location '{log_dir}'",
     ):
         with pytest.raises(Exception, match="Create a view instead"):
             registered.sql(statement)
@@ -75,8 +75,8 @@ def load(spark: Any, path: Path, **options: object) -> Any:
     return reader.load(str(path))
 
 
-def test_columns_are_those_of_the_connector(registered: Any, place: Path) -> None:
-    frame = load(registered, place, subscribe="orders")
+def test_columns_are_those_of_the_connector(registered: Any, log_dir: Path) -> None:
+    frame = load(registered, log_dir, subscribe="orders")
     assert frame.schema.simpleString() == (
         "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,"
         "timestamp:timestamp,timestampType:int>"
@@ -92,8 +92,8 @@ def test_columns_are_those_of_the_connector(registered: Any, place: Path) -> Non
     assert [row.offset for row in rows] == [*range(500), *range(500)]
 
 
-def test_headers_when_included(registered: Any, place: Path) -> None:
-    frame = load(registered, place, subscribe="orders", includeHeaders="true")
+def test_headers_when_included(registered: Any, log_dir: Path) -> None:
+    frame = load(registered, log_dir, subscribe="orders", includeHeaders="true")
     rows = frame.where("partition = 0").orderBy("offset").limit(4).collect()
     assert rows[0].headers[0].key == "n"
     assert bytes(rows[0].headers[0].value) == b"0"
@@ -101,13 +101,13 @@ def test_headers_when_included(registered: Any, place: Path) -> None:
     assert [row.headers is None for row in rows] == [False, True, True, False]
 
 
-def test_columns_option_and_declared_schema_send_less(registered: Any, place: Path) -> None:
-    assert read(registered, place, topics="orders", columns=["offset"]).columns == ["offset"]
+def test_columns_option_and_declared_schema_send_less(registered: Any, log_dir: Path) -> None:
+    assert read(registered, log_dir, topics="orders", columns=["offset"]).columns == ["offset"]
     declared = (
         registered.read.format("kstore")
         .schema("offset bigint, key binary")
         .option("subscribe", "orders")
-        .load(str(place))
+        .load(str(log_dir))
     )
     assert declared.columns == ["offset", "key"]
     assert declared.count() == 1000
@@ -116,8 +116,8 @@ def test_columns_option_and_declared_schema_send_less(registered: Any, place: Pa
     }
 
 
-def test_null_and_empty_values(registered: Any, place: Path) -> None:
-    values = load(registered, place, subscribe="clicks").orderBy("offset").collect()
+def test_null_and_empty_values(registered: Any, log_dir: Path) -> None:
+    values = load(registered, log_dir, subscribe="clicks").orderBy("offset").collect()
     assert values[0].value is None
     assert bytes(values[1].value) == b""
     assert bytes(values[2].value) == b"x" * 5000
@@ -137,13 +137,13 @@ def test_a_frame_is_a_snapshot_and_a_new_load_sees_growth(registered: Any, tmp_p
 
 @pytest.mark.parametrize("setting", ["false", "true"])
 def test_queries_over_one_frame_do_not_leak_into_each_other(
-    registered: Any, place: Path, setting: str
+    registered: Any, log_dir: Path, setting: str
 ) -> None:
     """Where a source prunes in pushFilters, Spark gives wrong counts here, without an error."""
     name = "spark.sql.python.filterPushdown.enabled"
     registered.conf.set(name, setting)
     try:
-        frame = load(registered, place, subscribe="orders")
+        frame = load(registered, log_dir, subscribe="orders")
         assert frame.where("partition = 1").count() == 500
         assert frame.count() == 1000
         both = frame.where("partition = 0").union(frame.where("partition = 1"))
@@ -157,10 +157,10 @@ def test_queries_over_one_frame_do_not_leak_into_each_other(
         registered.conf.unset(name)
 
 
-def test_the_short_way_prunes_by_options(registered: Any, place: Path) -> None:
+def test_the_short_way_prunes_by_options(registered: Any, log_dir: Path) -> None:
     frame = read(
         registered,
-        place,
+        log_dir,
         partitions={"orders": [1]},
         since=datetime.fromtimestamp(1_700_000_000.5, UTC),
         until=1_700_000_000_600,
@@ -168,15 +168,15 @@ def test_the_short_way_prunes_by_options(registered: Any, place: Path) -> None:
     )
     rows = frame.orderBy("offset").collect()
     assert [(row.partition, row.offset) for row in rows] == [(1, n) for n in range(250, 300)]
-    assert read(registered, [place], topics=["orders", "clicks"]).count() == 1003
+    assert read(registered, [log_dir], topics=["orders", "clicks"]).count() == 1003
 
 
-def test_an_empty_range_is_an_empty_frame(registered: Any, place: Path) -> None:
-    assert read(registered, place, topics="orders", since=1_800_000_000_000).count() == 0
+def test_an_empty_range_is_an_empty_frame(registered: Any, log_dir: Path) -> None:
+    assert read(registered, log_dir, topics="orders", since=1_800_000_000_000).count() == 0
 
 
-def test_min_partitions_are_spark_s_partitions(registered: Any, place: Path) -> None:
-    frame = load(registered, place, subscribe="orders", minPartitions=5)
+def test_min_partitions_are_spark_s_partitions(registered: Any, log_dir: Path) -> None:
+    frame = load(registered, log_dir, subscribe="orders", minPartitions=5)
     assert frame.rdd.getNumPartitions() >= 5
     assert frame.count() == 1000
 
@@ -191,12 +191,12 @@ def test_min_partitions_are_spark_s_partitions(registered: Any, place: Path) -> 
     ],
 )
 def test_mistakes_come_back_as_sentences(
-    registered: Any, place: Path, options: dict[str, str], said: str
+    registered: Any, log_dir: Path, options: dict[str, str], said: str
 ) -> None:
     from pyspark.errors import PySparkException
 
     with pytest.raises(PySparkException, match=said):
-        load(registered, place, **options).count()
+        load(registered, log_dir, **options).count()
 
 
 def test_a_path_that_is_not_there(registered: Any, tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_a_path_that_is_not_there(registered: Any, tmp_path: Path) -> None:
         load(registered, tmp_path / "nowhere", subscribe="t").count()
 
 
-def test_a_damaged_batch_fails_the_task_with_its_place_or_is_left_out(
+def test_a_damaged_batch_fails_the_task_with_its_position_or_is_skipped(
     registered: Any, tmp_path: Path
 ) -> None:
     from pyspark.errors import PySparkException
@@ -227,7 +227,7 @@ def test_a_damaged_batch_fails_the_task_with_its_place_or_is_left_out(
     frame = load(
         registered, tmp_path / "store", subscribe="t", mode="PERMISSIVE", badRecordsPath=bad
     )
-    for _ in range(2):  # told once, however often it is read
+    for _ in range(2):  # reported once, however often it is read
         rows = frame.collect()
         assert sorted(row.offset for row in rows) == [n for n in range(20) if n != 7]
     (line,) = registered.read.json(str(bad)).collect()
@@ -258,11 +258,17 @@ def test_directories_of_brokers_as_kafka_s_consumer_read_them(
     found = {}
     for row in frame.selectExpr("*", "unix_millis(timestamp) ms").collect():
         headers = row.headers and [(each.key, as_bytes(each.value)) for each in row.headers]
-        place = (row.topic, row.partition, row.offset)
-        assert place not in found
-        found[place] = (row.ms, row.timestampType, as_bytes(row.key), as_bytes(row.value), headers)
+        position = (row.topic, row.partition, row.offset)
+        assert position not in found
+        found[position] = (
+            row.ms,
+            row.timestampType,
+            as_bytes(row.key),
+            as_bytes(row.value),
+            headers,
+        )
     assert found.keys() == expected.keys()
-    assert [place for place in found if found[place] != expected[place]] == []
+    assert [position for position in found if found[position] != expected[position]] == []
 
 
 def as_bytes(value: Any) -> bytes | None:

@@ -69,7 +69,7 @@ def make_again(path: Path, *counts: int) -> None:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def log_dir(tmp_path: Path) -> Path:
     with kstore.open(tmp_path) as store:
         topic = store.create_topic("t", 2)
         topic[0].extend([b"x"] * 100, timestamp=T0)
@@ -77,41 +77,41 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_initial_offset_stays_what_it_is(place: Path) -> None:
+def test_the_initial_offset_stays_what_it_is(log_dir: Path) -> None:
     """Spark asks again after a crash in the first batch: the same answer, though the log grew."""
     for starting, symbol in (("latest", -1), ("earliest", -2)):
-        before = stream(place, startingOffsets=starting).initialOffset()
-        with kstore.open(place) as store:
+        before = stream(log_dir, startingOffsets=starting).initialOffset()
+        with kstore.open(log_dir) as store:
             store["t"][0].append(b"more")
-        assert stream(place, startingOffsets=starting).initialOffset() == before
+        assert stream(log_dir, startingOffsets=starting).initialOffset() == before
         assert before == {"t": {"0": symbol, "1": symbol}}
 
 
-def test_from_latest_the_first_batch_is_empty_and_says_where(place: Path) -> None:
-    reader = stream(place)
+def test_from_latest_the_first_batch_is_empty_and_says_where(log_dir: Path) -> None:
+    reader = stream(log_dir)
     start = reader.initialOffset()
     end = reader.latestOffset(start, reader.getDefaultReadLimit())
-    assert end == of_topic(place, 100, 10)
+    assert end == of_topic(log_dir, 100, 10)
     assert reader.partitions(start, end) == []
 
 
-def test_from_a_time(place: Path) -> None:
-    reader = stream(place, startingTimestamp=T0 + 20, startingOffsetsByTimestampStrategy="latest")
+def test_from_a_time(log_dir: Path) -> None:
+    reader = stream(log_dir, startingTimestamp=T0 + 20, startingOffsetsByTimestampStrategy="latest")
     assert reader.initialOffset() == {"t": {"0": -1, "1": 0}}
     with pytest.raises(InvalidConfigError, match="no record of t-0 is as late"):
-        stream(place, startingTimestamp=T0 + 20).initialOffset()
+        stream(log_dir, startingTimestamp=T0 + 20).initialOffset()
 
 
-def test_given_offsets_name_all_partitions(place: Path) -> None:
-    assert stream(place, startingOffsets='{"t": {"0": 7, "1": -1}}').initialOffset() == {
+def test_given_offsets_name_all_partitions(log_dir: Path) -> None:
+    assert stream(log_dir, startingOffsets='{"t": {"0": 7, "1": -1}}').initialOffset() == {
         "t": {"0": 7, "1": -1}
     }
     with pytest.raises(InvalidConfigError, match="it lacks t-1"):
-        stream(place, startingOffsets='{"t": {"0": 7}}').initialOffset()
+        stream(log_dir, startingOffsets='{"t": {"0": 7}}').initialOffset()
 
 
-def test_a_limit_is_shared_in_proportion(place: Path) -> None:
-    reader = stream(place, startingOffsets="earliest", maxOffsetsPerTrigger=50)
+def test_a_limit_is_shared_in_proportion(log_dir: Path) -> None:
+    reader = stream(log_dir, startingOffsets="earliest", maxOffsetsPerTrigger=50)
     start, ends = reader.initialOffset(), []
     while True:
         end = reader.latestOffset(start, reader.getDefaultReadLimit())
@@ -122,7 +122,7 @@ def test_a_limit_is_shared_in_proportion(place: Path) -> None:
     assert ends == [(46, 4), (91, 9), (100, 10)]
 
 
-def test_nobody_starves_and_nobody_gets_more_than_there_is() -> None:
+def test_no_partition_starves_and_none_gets_more_than_it_has() -> None:
     from kstore.spark.source.stream_reader import share_out
 
     begins = {("t", n): 0 for n in range(4)}
@@ -133,10 +133,10 @@ def test_nobody_starves_and_nobody_gets_more_than_there_is() -> None:
     assert sum(share_out(begins, dict.fromkeys(begins, 33), 100).values()) == 100
 
 
-def test_the_least_is_waited_for_but_not_for_ever(place: Path) -> None:
+def test_the_least_is_waited_for_but_not_for_ever(log_dir: Path) -> None:
     clock = Clock()
     reader = stream(
-        place, clock, startingOffsets="earliest", minOffsetsPerTrigger=500, maxTriggerDelay="60s"
+        log_dir, clock, startingOffsets="earliest", minOffsetsPerTrigger=500, maxTriggerDelay="60s"
     )
     start = reader.initialOffset()
     limit = reader.getDefaultReadLimit()
@@ -144,135 +144,139 @@ def test_the_least_is_waited_for_but_not_for_ever(place: Path) -> None:
     clock.now += 59
     assert reader.latestOffset(start, limit) == start
     clock.now += 2
-    assert reader.latestOffset(start, limit) == of_topic(place, 100, 10)
+    assert reader.latestOffset(start, limit) == of_topic(log_dir, 100, 10)
 
 
-def test_available_now_stops_where_it_was(place: Path) -> None:
-    reader = stream(place, startingOffsets="earliest", minOffsetsPerTrigger=500)
+def test_available_now_stops_where_it_was(log_dir: Path) -> None:
+    reader = stream(log_dir, startingOffsets="earliest", minOffsetsPerTrigger=500)
     reader.prepareForTriggerAvailableNow()
-    with kstore.open(place) as store:
+    with kstore.open(log_dir) as store:
         store["t"][0].append(b"later")
         store.add_partitions("t", 3)[2].append(b"later")
     end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
-    assert end == of_topic(place, 100, 10)
+    assert end == of_topic(log_dir, 100, 10)
     assert reader.latestOffset(end, reader.getDefaultReadLimit()) == end
     assert reader.reportLatestOffset()["t"]["0"] == 101
 
 
-def test_new_partitions_show_within_a_second(place: Path) -> None:
+def test_new_partitions_show_within_a_second(log_dir: Path) -> None:
     clock = Clock()
-    reader = stream(place, clock)
-    start = of_topic(place, 100, 10)
+    reader = stream(log_dir, clock)
+    start = of_topic(log_dir, 100, 10)
     assert reader.latestOffset(start, unlimited()) == start
-    with kstore.open(place) as store:
+    with kstore.open(log_dir) as store:
         store.add_partitions("t", 3)[2].extend([b"x"] * 5)
     clock.now += 1.1
     end = reader.latestOffset(start, unlimited())
-    assert end == of_topic(place, 100, 10, 5)
+    assert end == of_topic(log_dir, 100, 10, 5)
     assert offsets_of(reader.partitions(start, end)) == [(2, 0, 5)]
 
 
-def test_what_is_gone_is_an_error_or_passed(place: Path) -> None:
+def test_lost_offsets_are_an_error_or_skipped(log_dir: Path) -> None:
     start = {"t": {"0": 0, "1": 0, "5": 3}}
     with pytest.raises(UnknownTopicOrPartitionError, match="t-5 of the checkpoint no longer exist"):
-        stream(place).latestOffset(start, unlimited())
-    careless = stream(place, failOnDataLoss=False)
+        stream(log_dir).latestOffset(start, unlimited())
+    careless = stream(log_dir, failOnDataLoss=False)
     end = careless.latestOffset(start, unlimited())
-    assert end == of_topic(place, 100, 10)
-    with kstore.open(place) as store:
+    assert end == of_topic(log_dir, 100, 10)
+    with kstore.open(log_dir) as store:
         store["t"][0].delete_records(40)
     with pytest.raises(OffsetOutOfRangeError, match="the log has 40 to 100"):
-        stream(place).partitions(start, end)
+        stream(log_dir).partitions(start, end)
     assert offsets_of(careless.partitions(start, end)) == [(0, 40, 100), (1, 0, 10)]
     # From "earliest" nothing is lost by a start that has moved.
-    first = stream(place, startingOffsets="earliest").initialOffset()
-    assert offsets_of(stream(place).partitions(first, end)) == [(0, 40, 100), (1, 0, 10)]
+    first = stream(log_dir, startingOffsets="earliest").initialOffset()
+    assert offsets_of(stream(log_dir).partitions(first, end)) == [(0, 40, 100), (1, 0, 10)]
 
 
-def test_a_start_beyond_the_end_is_lost_data(place: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_start_beyond_the_end_is_lost_data(
+    log_dir: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     given = {"startingOffsets": '{"t": {"0": 101, "1": 0}}'}
-    first = stream(place, **given).initialOffset()
+    first = stream(log_dir, **given).initialOffset()
     with pytest.raises(OffsetOutOfRangeError, match="startingOffsets lies beyond its end"):
-        stream(place, **given).latestOffset(first, unlimited())
-    careless = stream(place, **given, failOnDataLoss=False)
-    assert careless.latestOffset(first, unlimited()) == of_topic(place, 100, 10)
+        stream(log_dir, **given).latestOffset(first, unlimited())
+    careless = stream(log_dir, **given, failOnDataLoss=False)
+    assert careless.latestOffset(first, unlimited()) == of_topic(log_dir, 100, 10)
     assert "set failOnDataLoss" not in caplog.text  # it is set
 
 
-def test_the_same_batch_again_after_a_restart(place: Path) -> None:
+def test_the_same_batch_again_after_a_restart(log_dir: Path) -> None:
     start, end = {"t": {"0": 3, "1": 0}}, {"t": {"0": 60, "1": 4}}
-    before = offsets_of(stream(place).partitions(start, end))
-    with kstore.open(place) as store:
+    before = offsets_of(stream(log_dir).partitions(start, end))
+    with kstore.open(log_dir) as store:
         store["t"][0].extend([b"x"] * 1000)
-    assert offsets_of(stream(place, maxOffsetsPerTrigger=1).partitions(start, end)) == before
+    assert offsets_of(stream(log_dir, maxOffsetsPerTrigger=1).partitions(start, end)) == before
     assert before == [(0, 3, 60), (1, 0, 4)]
 
 
-def test_a_topic_made_again_is_lost_data_however_long_it_is(place: Path) -> None:
-    """Longer than what was read: only its id tells that its records are others."""
-    living, careless = stream(place), stream(place, failOnDataLoss=False)
+def test_a_topic_made_again_is_lost_data_however_long_it_is(log_dir: Path) -> None:
+    """Longer than what was read: only its id shows that its records are others."""
+    living, careless = stream(log_dir), stream(log_dir, failOnDataLoss=False)
     start = living.latestOffset(living.initialOffset(), unlimited())
     assert careless.latestOffset(start, unlimited()) == start
-    make_again(place, 500, 20)
-    for reader in (living, stream(place, maxOffsetsPerTrigger=50)):
+    make_again(log_dir, 500, 20)
+    for reader in (living, stream(log_dir, maxOffsetsPerTrigger=50)):
         with pytest.raises(UnknownTopicOrPartitionError, match="recreated"):
             reader.latestOffset(start, reader.getDefaultReadLimit())
-    for reader in (careless, stream(place, failOnDataLoss=False)):
+    for reader in (careless, stream(log_dir, failOnDataLoss=False)):
         end = reader.latestOffset(start, unlimited())
-        assert end == of_topic(place, 500, 20) != start
+        assert end == of_topic(log_dir, 500, 20) != start
         assert offsets_of(reader.partitions(start, end)) == [(0, 0, 500), (1, 0, 20)]
         assert reader.latestOffset(end, unlimited()) == end
-    limited = stream(place, failOnDataLoss=False, maxOffsetsPerTrigger=52)
+    limited = stream(log_dir, failOnDataLoss=False, maxOffsetsPerTrigger=52)
     end = limited.latestOffset(start, limited.getDefaultReadLimit())
-    assert end == of_topic(place, 50, 2)
-    # After a restart the same batch, which was told of when it was made.
-    assert offsets_of(stream(place).partitions(start, end)) == [(0, 0, 50), (1, 0, 2)]
+    assert end == of_topic(log_dir, 50, 2)
+    # After a restart the same batch, which was reported when it was made.
+    assert offsets_of(stream(log_dir).partitions(start, end)) == [(0, 0, 50), (1, 0, 2)]
 
 
 def test_a_topic_made_again_with_fewer_partitions_and_records(
-    place: Path, caplog: pytest.LogCaptureFixture
+    log_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    start = of_topic(place, 100, 10)
-    make_again(place, 3)
-    reader = stream(place, failOnDataLoss=False)
+    start = of_topic(log_dir, 100, 10)
+    make_again(log_dir, 3)
+    reader = stream(log_dir, failOnDataLoss=False)
     end = reader.latestOffset(start, unlimited())
-    assert end == of_topic(place, 3)
-    assert len(caplog.records) == 1  # told once, not for each of its partitions
+    assert end == of_topic(log_dir, 3)
+    assert len(caplog.records) == 1  # reported once, not for each of its partitions
     assert offsets_of(reader.partitions(start, end)) == [(0, 0, 3)]
 
 
 def test_a_topic_made_again_before_its_batch_was_read(
-    place: Path, caplog: pytest.LogCaptureFixture
+    log_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    start, end = {"t": {"0": 3, "1": 0}}, of_topic(place, 60, 4)
-    make_again(place, 500, 20)
+    start, end = {"t": {"0": 3, "1": 0}}, of_topic(log_dir, 60, 4)
+    make_again(log_dir, 500, 20)
     with pytest.raises(UnknownTopicOrPartitionError, match="recreated"):
-        stream(place).partitions(start, end)
-    careless = stream(place, failOnDataLoss=False)
+        stream(log_dir).partitions(start, end)
+    careless = stream(log_dir, failOnDataLoss=False)
     assert careless.partitions(start, end) == []
     assert len(caplog.records) == 1
     after = careless.latestOffset(end, unlimited())
     assert offsets_of(careless.partitions(end, after)) == [(0, 0, 500), (1, 0, 20)]
 
 
-def test_a_checkpoint_of_the_connector_opens_and_only_its_offsets_are_compared(place: Path) -> None:
+def test_a_checkpoint_of_the_connector_opens_and_only_its_offsets_are_compared(
+    log_dir: Path,
+) -> None:
     """It names no topic's identity."""
     plain = {"t": {"0": 3, "1": 0}}
-    end = stream(place).latestOffset(plain, unlimited())
-    assert end == of_topic(place, 100, 10)
-    assert offsets_of(stream(place).partitions(plain, end)) == [(0, 3, 100), (1, 0, 10)]
+    end = stream(log_dir).latestOffset(plain, unlimited())
+    assert end == of_topic(log_dir, 100, 10)
+    assert offsets_of(stream(log_dir).partitions(plain, end)) == [(0, 3, 100), (1, 0, 10)]
 
 
 def test_a_topic_made_again_while_a_batch_is_planned(
-    place: Path, monkeypatch: pytest.MonkeyPatch
+    log_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The tasks look for the topic that the offsets are of, not for the one that came after."""
-    reader, end = stream(place), of_topic(place, 100, 10)
+    reader, end = stream(log_dir), of_topic(log_dir, 100, 10)
     looked = reader._take_snapshot
 
     def look_and_lose() -> Any:
         found = looked()
-        make_again(place, 500, 20)
+        make_again(log_dir, 500, 20)
         return found
 
     monkeypatch.setattr(reader, "_take_snapshot", look_and_lose)
@@ -338,7 +342,7 @@ def test_an_older_checkpoint_of_a_topic_without_id_still_opens(tmp_path: Path) -
 # --- lost segments -------------------------------------------------------------------------------
 
 
-def test_a_stream_over_a_lost_segment_fails_and_warns_where_it_may_go_on(
+def test_a_stream_over_a_lost_segment_fails_and_warns_where_it_may_continue(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Also where the first segment is lost, from the earliest offset; not once it is behind."""

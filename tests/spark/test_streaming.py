@@ -140,7 +140,7 @@ def test_retention_overtakes_the_reader(
         assert found == [*rows(0, 10), *rows(50, 100)]
 
 
-def test_a_log_that_was_made_anew_is_no_silent_empty_batch(
+def test_a_log_that_was_created_again_is_no_silent_empty_batch(
     run: Callable[..., tuple[list[Any], Any]], tmp_path: Path
 ) -> None:
     from pyspark.errors import StreamingQueryException

@@ -74,7 +74,7 @@ def complaints(lines: list[str]) -> dict[str, list[str]]:
     """Title to its lines; Kafka orders both as its hash maps happen to.
 
     Kafka 4.3 takes a log's first record for a gap unless it is number 0 (``-1 is followed by``):
-    that is its slip, left out here. 3.9 calls a not-found offset's log by no name.
+    that is its mistake, skipped here. 3.9 calls a not-found offset's log by no name.
     """
     found: dict[str, list[str]] = {}
     title = ""

@@ -1,6 +1,6 @@
 """The data sets of tests/data: unpacking them, and what must be found in them.
 
-A `MadeSet` is a whole log.dir of a real broker with what Kafka's own consumer read from it.
+A `MadeSet` is a complete log.dir of a real broker with what Kafka's own consumer read from it.
 `Fixture` is one file of public origin with what independent readers found in it.
 """
 
@@ -165,7 +165,7 @@ class Fixtures:
 
     @cached_property
     def expected(self) -> dict[str, dict]:
-        """What is said of each file, by its path; also of files that nobody kept."""
+        """What is said of each file, by its path; also of files that were not kept."""
         return json.loads((self.root / "expectations.json").read_text())["files"]
 
     @cached_property
@@ -202,14 +202,14 @@ class RecoveredPartition:
     committed: tuple[int, ...]  # offsets that a read_committed consumer gets
 
     @property
-    def place(self) -> tuple[str, int]:
+    def topic_partition(self) -> tuple[str, int]:
         topic, _, number = self.name.rpartition("-")
         return topic, int(number)
 
 
 @dataclass(frozen=True)
 class RecoveredSet:
-    """Directories as a broker left them unclean, each with what that broker made of it."""
+    """Directories as a broker left them unclean, and with the state after its recovery."""
 
     name: str
     root: Path

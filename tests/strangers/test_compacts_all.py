@@ -67,7 +67,7 @@ def over(folder: Path, now: int) -> set[int]:
 def left_of(
     partition: ExpectedPartition, end: int, tombstones: set[int]
 ) -> tuple[ExpectedRecord, ...]:
-    """The rule, told from what Kafka's consumer got: below end, the latest of each key."""
+    """The rule, applied to what Kafka's consumer got: below end, the latest of each key."""
     committed = set(partition.committed_offsets)
     latest = {
         record.key: record.offset
@@ -82,19 +82,19 @@ def left_of(
     )
 
 
-@pytest.mark.parametrize("whole", [False, True], ids=["as-found", "whole"])
+@pytest.mark.parametrize("all_segments", [False, True], ids=["as-found", "all-segments"])
 @pytest.mark.parametrize(("made", "name"), CASES, indirect=["made"])
-def test_only_shadowed_records_and_old_tombstones_go(made, copy, name, whole):
+def test_only_shadowed_records_and_old_tombstones_go(made, copy, name, all_segments):
     """As the broker left it, and with its last segment rolled and everything taken for dirty."""
     (partition,) = (each for each in made.partitions if each.name == name)
     tombstones = over(copy / name, int(time.time() * 1000))
-    if whole:
+    if all_segments:
         (copy / CHECKPOINT).unlink(missing_ok=True)
-    report = compact(copy, name, roll=whole)
-    assert report.passes > 0 or not whole
+    report = compact(copy, name, roll=all_segments)
+    assert report.passes > 0 or not all_segments
     end = report.end_offset if report.passes else partition.beginning_offset
     expected = left_of(partition, end, tombstones)
-    if whole:
+    if all_segments:
         stable = partition.last_stable_offset
         assert report.end_offset == stable or stable < partition.end_offset
     assert {r.key for r in expected} | {r.key for r in partition.records if r.value is None} >= {
@@ -146,7 +146,7 @@ def test_a_second_run_changes_nothing(made, copy, name):
 
 
 def undated(batch: PlainBatch) -> object:
-    """A batch without its place, and of a marker without the horizon."""
+    """A batch without its offset, and of a marker without the horizon."""
     if batch.control:
         return batch.base_offset, batch.last_offset, batch.producer_id, batch.records
     return batch._replace(position=0)

@@ -1,4 +1,4 @@
-"""``kstore dump-log`` prints what Kafka's DumpLogSegments prints, over whole directories."""
+"""``kstore dump-log`` prints what Kafka's DumpLogSegments prints, over complete directories."""
 
 import pytest
 

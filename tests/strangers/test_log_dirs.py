@@ -77,7 +77,7 @@ def test_a_brokers_unfinished_moves_are_gone_on_with(made: Path) -> None:
                 ).read_bytes()
         for about in store.log_dirs:
             assert about.futures == ()
-        # Topics without settings of kstore's: what waits for deletion is the broker's to remove.
+        # Topics without kstore settings: what waits for deletion is the broker's to remove.
         store.apply_retention()
         assert {path: folders(path, "-delete") for path in paths} == gone
     with kstore.open(paths, config=QUIET) as store:

@@ -1,4 +1,4 @@
-"""kstore's kernels read every stranger's file to exactly the records that the oracle reads."""
+"""kstore's kernels read the same records as the oracle from every file of another program."""
 
 from kstore._native.index.index_files import OffsetIndex, TimeIndex
 from kstore._native.read.decode import Scanner

@@ -1,4 +1,4 @@
-"""Producer states and aborted transactions of real brokers: read, and made anew from the log."""
+"""Producer states and aborted transactions of real brokers: read, and rebuilt from the log."""
 
 import shutil
 from pathlib import Path
@@ -54,7 +54,7 @@ def test_snapshots_are_taken_over(made, copy):
 
 
 def comparable(made, entries) -> list[tuple]:
-    """0.11 counted an end marker's offset as its producer's last; that field is left out there."""
+    """0.11 counted an end marker's offset as its producer's last; that field is skipped there."""
     late = made.name == "zk-0.11.0.3"
     return sorted(
         (*entry[:3], *entry[5:]) if late and entry.coordinator_epoch >= 0 else tuple(entry)
@@ -62,7 +62,7 @@ def comparable(made, entries) -> list[tuple]:
     )
 
 
-def test_the_log_alone_tells_what_the_snapshots_told(made, copy):
+def test_the_log_alone_gives_the_state_of_the_snapshots(made, copy):
     for folder, partition, snapshots in partitions(made, copy):
         for path in folder.glob("*.snapshot"):
             path.unlink()
@@ -86,7 +86,7 @@ def has_records(folder: Path, entry) -> bool:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_lost_transaction_indexes_are_made_anew(made, copy, clean):
+def test_lost_transaction_indexes_are_rebuilt(made, copy, clean):
     """Kafka keeps entries of transactions that compaction emptied: those hide nothing."""
     count = 0
     for folder, partition, _ in partitions(made, copy):

@@ -1,6 +1,6 @@
-"""kstore opens what brokers left unclean, and reaches what each broker made of it itself.
+"""kstore opens what brokers left unclean, and reaches the state that each broker reached itself.
 
-Left out of the comparison is what a broker adds after its recovery: the leader epoch that it
+Not compared is what a broker adds after its recovery: the leader epoch that it
 begins, and the markers by which its coordinator ends transactions. Where kstore does better on
 purpose, the difference has a name here (`BETTER`), and is listed in docs/compatibility.md.
 """
@@ -43,7 +43,7 @@ def find(roots: list[Path], name: str) -> Path:
 
 
 def opened(roots: list[Path], mode: str = "careful", interval: int = 4096) -> kstore.Store:
-    # The producers in these sets were written a while ago: nobody is to be forgotten.
+    # The producers in these sets were written a while ago: no producer may expire.
     log = kstore.LogConfig(index_interval_bytes=interval, producer_id_expiration_ms=2**62)
     return kstore.open(roots, config=kstore.StoreConfig(background=False, recovery=mode, log=log))
 
@@ -60,13 +60,13 @@ def epochs_of(folder: Path) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("case", DESCRIBED)
-def test_what_the_broker_reached(recovered, case, mode, tmp_path):
+def test_recovery_reaches_the_state_of_the_broker(recovered, case, mode, tmp_path):
     """Start, end, every record, offsets by time: as Kafka's consumer said after the recovery."""
     roots = restored(recovered, case, tmp_path / "store")
     expected = recovered.expected[case]
     with opened(roots, mode) as store:
         for partition in expected.values():
-            topic, number = partition.place
+            topic, number = partition.topic_partition
             log = store[topic][number]
             assert log.start_offset == partition.beginning_offset, partition.name
             assert log.end_offset == partition.end_offset, partition.name
@@ -76,8 +76,11 @@ def test_what_the_broker_reached(recovered, case, mode, tmp_path):
             assert found == partition.records, partition.name
             folder = find(roots, partition.name)
             different = check_times(log, folder, partition.offsets_for_times)
-            place = (case, partition.name)
-            assert bool(different) == (place in DIFFERENT_AFTER_RECOVERY), (place, different)
+            case_and_name = (case, partition.name)
+            assert bool(different) == (case_and_name in DIFFERENT_AFTER_RECOVERY), (
+                case_and_name,
+                different,
+            )
     assert len(expected) == {"derived": 9, "dirs": 8}.get(case, 1 if "swap" in case else 7)
 
 
@@ -110,7 +113,7 @@ def named(producers: tuple[dict, ...]) -> list[tuple]:
 
 
 def committed_by_markers(folder: Path, stable: int) -> list[int]:
-    """Offsets below the last stable one that no abort marker took back, told by the log alone."""
+    """Offsets below the last stable one that no abort marker covers, by the log alone."""
     batches = [batch for data in logs_of(folder).values() for batch in read_log(data).batches]
     kept: list[int] = []
     pending: dict[int, list[int]] = {}
@@ -133,7 +136,7 @@ def test_producers_and_transactions(recovered, case, tmp_path):
     producers = 0
     with opened(roots) as store:
         for partition in recovered.expected[case].values():
-            topic, number = partition.place
+            topic, number = partition.topic_partition
             log = store[topic][number]
             assert log.last_stable_offset == partition.last_stable_offset, partition.name
             assert producers_of(log) == named(partition.producers), partition.name
@@ -166,7 +169,7 @@ def test_the_files_that_are_left(recovered, case, tmp_path):
     roots = restored(recovered, case, tmp_path / "store")
     with opened(roots, interval=INTERVALS.get(case, 256)) as store:
         for partition in recovered.expected[case].values():
-            topic, number = partition.place
+            topic, number = partition.topic_partition
             assert store[topic][number].writable
     theirs = sorted(recovered.after(case).glob("d?")) or [recovered.after(case)]
     for partition in recovered.expected[case].values():
@@ -184,7 +187,7 @@ def test_the_files_that_are_left(recovered, case, tmp_path):
         ], partition.name
 
 
-def test_what_was_acknowledged_is_there(recovered, tmp_path):
+def test_acknowledged_records_survive(recovered, tmp_path):
     roots = restored(recovered, "killed", tmp_path / "store")
     with opened(roots) as store:
         for name, offset in recovered.damage["acked"].items():
@@ -192,7 +195,7 @@ def test_what_was_acknowledged_is_there(recovered, tmp_path):
             assert store[topic][int(number)].end_offset > offset, name
 
 
-def test_what_is_cut_is_kept_aside(recovered, tmp_path):
+def test_cut_bytes_are_kept_aside(recovered, tmp_path):
     """A batch cut in two, a header cut in two, a flipped bit, zeros, garbage: byte for byte."""
     roots = restored(recovered, "cut", tmp_path / "store")
     with opened(roots) as store:
@@ -233,8 +236,8 @@ def test_in_the_middle_kafka_s_way(recovered, tmp_path):
             assert log.recovery.cut_offset == damage["base_offset"]
             before = logs_of(recovered.before("middle") / name)
             kept = [path.read_bytes() for path in sorted((roots[0] / name).glob("kstore.cut.*"))]
-            whole = b"".join(logs_of(roots[0] / name).values()) + b"".join(kept)
-            assert whole == b"".join(before.values()), name
+            found = b"".join(logs_of(roots[0] / name).values()) + b"".join(kept)
+            assert found == b"".join(before.values()), name
     for folder in sorted(path.name for path in after.iterdir() if path.is_dir()):
         ours, theirs = logs_of(roots[0] / folder), logs_of(after / folder)
         assert list(ours) == list(theirs), folder
@@ -244,7 +247,7 @@ def test_in_the_middle_kafka_s_way(recovered, tmp_path):
 
 
 def test_in_the_middle_nothing_is_cut_unasked(recovered, tmp_path):
-    """The damage is named; every other partition opens; a reader passes over one batch."""
+    """The damage is named; every other partition opens; a reader skips one batch."""
     roots = restored(recovered, "middle", tmp_path / "store")
     refused = 0
     with opened(roots) as store:
@@ -252,7 +255,7 @@ def test_in_the_middle_nothing_is_cut_unasked(recovered, tmp_path):
             name = damage["file"].partition("/")[0]
             topic, _, number = name.rpartition("-")
             if damage["recovery_point_is"] == "after the segment":
-                # Kafka serves the batch as it is; here whoever comes to it is told.
+                # Kafka serves the batch as it is; kstore reports the damage to its reader.
                 log = store[topic][int(number)]
                 with pytest.raises(CorruptRecordError) as caught:
                     list(log)
@@ -274,7 +277,7 @@ def test_in_the_middle_nothing_is_cut_unasked(recovered, tmp_path):
     with kstore.open(roots, mode="r") as store:
         for damage in recovered.damage["middle"]:
             topic, _, number = damage["file"].partition("/")[0].rpartition("-")
-            whole = recovered.expected["killed"][f"{topic}-{number}"].records
+            expected = recovered.expected["killed"][f"{topic}-{number}"].records
             records = store[topic][int(number)].view().records(on_damage="skip")
             found = [
                 (record.offset, digest(as_expected(record, epochs=True))) for record in records
@@ -282,27 +285,27 @@ def test_in_the_middle_nothing_is_cut_unasked(recovered, tmp_path):
             sound = read_log((recovered.before("killed") / damage["file"]).read_bytes())
             (batch,) = (each for each in sound.batches if each.position == damage["batch_at"])
             lost = {record.offset for record in batch.records if not record.control}
-            assert found == [entry for entry in whole if entry[0] not in lost], topic
+            assert found == [entry for entry in expected if entry[0] not in lost], topic
 
 
 EMPTY = {"plain-zstd-0/00000000000000000200.index"}  # its first entry could not be doubled
 SILENT = {
-    "plain-lz4-0/notes.txt",  # nobody's business
-    "transactions-1/00000000000000000000.txnindex",  # ten bytes behind the last whole entry
+    "plain-lz4-0/notes.txt",  # of no program
+    "transactions-1/00000000000000000000.txnindex",  # ten bytes behind the last complete entry
 }
 
 
 def test_every_loss_is_named(recovered, tmp_path):
-    """Side files that were lost or spoilt: what each report says was done about them."""
+    """Side files that were lost or corrupted: what each report says was done about them."""
     roots = restored(recovered, "derived", tmp_path / "store")
-    told: dict[str, str] = {}
+    reports: dict[str, str] = {}
     with opened(roots, interval=512) as store:
         for damage in recovered.damage["derived"]:
             topic, _, number = damage["file"].partition("/")[0].rpartition("-")
-            told[damage["file"]] = str(store[topic][int(number)].recovery)
+            reports[damage["file"]] = str(store[topic][int(number)].recovery)
         assert not store.recovery.unclean
         assert "plain-gzip-0: " in str(store.recovery)
-    silent = {file for file, report in told.items() if file.partition("/")[2] not in report}
+    silent = {file for file, report in reports.items() if file.partition("/")[2] not in report}
     assert {file for file in silent if not file.endswith(".snapshot")} - EMPTY == SILENT
-    # A snapshot that is missing cannot be told from one that never was.
+    # A snapshot that is missing cannot be distinguished from one that never was.
     assert all(file.startswith("idempotent-0/") for file in silent if file.endswith(".snapshot"))

@@ -20,7 +20,7 @@ def data_of(directory):
     return b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))
 
 
-def test_what_kafka_wrote_cleanly_is_copied(made, tmp_path):
+def test_repair_copies_clean_directories_of_kafka(made, tmp_path):
     before = state(made.log_dir)
     report = kstore.repair(made.log_dir, tmp_path / "out")
     assert state(made.log_dir) == before
@@ -43,15 +43,15 @@ def test_in_the_middle_one_damaged_batch_costs_one(recovered, tmp_path):
     with kstore.open(tmp_path / "out") as store:
         for damage in damages:
             name = damage["file"].partition("/")[0]
-            (told,) = found[name].damages
-            assert (told.kind, told.position) == ("batch", damage["batch_at"])
-            assert told.first_offset == damage["base_offset"]
+            (reported,) = found[name].damages
+            assert (reported.kind, reported.position) == ("batch", damage["batch_at"])
+            assert reported.first_offset == damage["base_offset"]
             sound = read_log((recovered.before("killed") / damage["file"]).read_bytes())
-            (batch,) = (each for each in sound.batches if each.position == told.position)
-            whole = data_of(recovered.before("killed") / name)
-            lost = whole.index((recovered.before("killed") / damage["file"]).read_bytes())
-            start = lost + told.position
-            assert data_of(tmp_path / "out" / name) == whole[:start] + whole[start + told.size :]
+            (batch,) = (each for each in sound.batches if each.position == reported.position)
+            data = data_of(recovered.before("killed") / name)
+            lost = data.index((recovered.before("killed") / damage["file"]).read_bytes())
+            start = lost + reported.position
+            assert data_of(tmp_path / "out" / name) == data[:start] + data[start + reported.size :]
             topic, _, number = name.rpartition("-")
             offsets = [record.offset for record in store[topic][int(number)]]
             expected = recovered.expected["killed"][name].records
@@ -60,19 +60,19 @@ def test_in_the_middle_one_damaged_batch_costs_one(recovered, tmp_path):
 
 
 @pytest.mark.parametrize("case", ["killed", "cut", "derived"])
-def test_what_a_broker_left_otherwise(recovered, case, tmp_path):
-    """Everything up to the cut; side files that were lost or spoilt do not matter."""
+def test_repair_saves_all_records_up_to_the_cut(recovered, case, tmp_path):
+    """Everything up to the cut; lost or corrupted side files do not matter."""
     source = recovered.before(case)
     before = state(source)
     report = kstore.repair(source, tmp_path / "out")
     assert state(source) == before
     cut = {each["file"] for each in recovered.damage["cut"]} if case == "cut" else set()
-    told = {
+    damaged_files = {
         damage.path.removeprefix(f"{source}/")
         for partition in report.partitions
         for damage in partition.damages
     }
-    assert told == cut
+    assert damaged_files == cut
     assert not any(partition.findings for partition in report.partitions)
     with kstore.open(tmp_path / "out") as store:
         for name, expected in recovered.expected[case].items():

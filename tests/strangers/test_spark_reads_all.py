@@ -33,7 +33,7 @@ def rows(
     texts = {"path": str(made.log_dir), "subscribe": partition.topic, "includeHeaders": "true"}
     texts |= {name: str(value) for name, value in options.items()}
     wanted = parse_source(texts)
-    for task in plan(made.log_dir, partitions=place(partition), **options).tasks:
+    for task in plan(made.log_dir, partitions=partition_of(partition), **options).tasks:
         for batch in run_task(wanted, wanted.columns, task):
             names = batch.schema.names
             for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
@@ -75,8 +75,8 @@ def test_a_time_begins_where_the_engine_finds_it(made: MadeSet) -> None:
             log = store[partition.topic][partition.partition]
             for when, _, _ in partition.offsets_for_times:
                 start = log.offset_at(when)
-                late = plan(made.log_dir, partitions=place(partition), since=when)
-                early = plan(made.log_dir, partitions=place(partition), until=when)
+                late = plan(made.log_dir, partitions=partition_of(partition), since=when)
+                early = plan(made.log_dir, partitions=partition_of(partition), until=when)
                 wanted = [each.offset for each in partition.records]
                 assert covered(late, wanted) == [each for each in wanted if each >= start]
                 assert covered(early, wanted) == [each for each in wanted if each < start]
@@ -84,12 +84,12 @@ def test_a_time_begins_where_the_engine_finds_it(made: MadeSet) -> None:
     assert asked > 190 or made.name == "zk-0.8.2.2"
 
 
-def place(partition: ExpectedPartition) -> dict[str, list[int]]:
+def partition_of(partition: ExpectedPartition) -> dict[str, list[int]]:
     return {partition.topic: [partition.partition]}
 
 
 def covered(found: Plan, offsets: list[int]) -> list[int]:
     """Which of the offsets a plan's tasks have."""
     ranges = [each for task in found.tasks for each in task]
-    pieces = [(piece.start, piece.stop) for each in ranges for piece in each.spans]
-    return [each for each in offsets if any(start <= each < stop for start, stop in pieces)]
+    planned = [(span.start, span.stop) for each in ranges for span in each.spans]
+    return [each for each in offsets if any(start <= each < stop for start, stop in planned)]

@@ -1,4 +1,4 @@
-"""Whole directories of real brokers in figures: Kafka's dumps, its consumer, and the oracle."""
+"""Complete directories of real brokers in figures: Kafka's dumps, its consumer, and the oracle."""
 
 import re
 from collections import Counter
@@ -94,7 +94,7 @@ def test_kafkas_consumer_read_as_many_records(figures: Any) -> None:
     for each in made.partitions:
         stats = found[each.name]
         if each.beginning_offset > (stats.first_offset or 0):
-            continue  # the files still have records that nobody reads
+            continue  # the files still have records that no consumer reads
         times = [record.timestamp for record in each.records if record.timestamp >= 0]
         assert stats.records == len(each.records), each.name
         assert stats.ok

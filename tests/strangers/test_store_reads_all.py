@@ -1,4 +1,4 @@
-"""kstore opens whole directories of real brokers: records, offsets, offsets by time."""
+"""kstore opens complete directories of real brokers: records, offsets, offsets by time."""
 
 import hashlib
 import os
@@ -77,7 +77,7 @@ def test_offsets_by_time(made, copy, mode, aged):
             asked += len(answers)
             if check_times(log, copy / partition.name, answers):
                 different.add((made.name, partition.name))
-    assert different == {place for place in DIFFERENT if place[0] == made.name}
+    assert different == {each for each in DIFFERENT if each[0] == made.name}
     assert asked > 190 or made.name == "zk-0.8.2.2"
 
 
@@ -147,7 +147,7 @@ def restored(source: Path, target: Path, expected: dict[str, dict]) -> Path:
 
 
 def partitions_of(root: Path) -> dict[Path, list]:
-    """What the oracle reads from each partition's segments, control records left out."""
+    """What the oracle reads from each partition's segments, without control records."""
     found: dict[Path, list] = {}
     for path in sorted(root.rglob("*.log")):
         records = found.setdefault(path.parent, [])

@@ -1,4 +1,4 @@
-"""The tools over whole directories of Kafka's: what its own consumer saw is what they show."""
+"""The tools over complete Kafka directories show what Kafka's own consumer saw."""
 
 import re
 
@@ -26,9 +26,9 @@ def test_every_record_is_consumed(made: MadeSet, capfdbinary):
     words += [*shown, "--property", "print.partition=true"]
     status, lines, complaints = run(made, capfdbinary, "console-consumer", *words)
     expected = sorted(
-        f"Partition:{place.partition}\tOffset:{record.offset}"
-        for place in made.partitions
-        for record in place.records
+        f"Partition:{partition.partition}\tOffset:{record.offset}"
+        for partition in made.partitions
+        for record in partition.records
     )
     assert status == 0
     assert sorted(lines) == expected

@@ -1,7 +1,7 @@
 """What brokers wrote in old formats, given to our leader as their clients sent it: the same bytes.
 
 Every batch that a real broker has on disk is sent again, as a batch v2 and in its own format; what
-our log makes of it must be what the broker made of it, but for what a compressor decides.
+our log writes must be what the broker wrote, but for what a compressor decides.
 """
 
 from pathlib import Path

@@ -1,8 +1,8 @@
 """A reader in a process of its own: reads all it can for a while, and judges what it sees.
 
 A value says where it belongs: ``offset:epoch:...``, the epoch going up by one at each truncation.
-So a value tells whether its place is right, and within one pass no epoch goes down. Anything
-else than records, an end that is not there yet, or an offset that retention took is a failure.
+So a value shows whether its offset is right, and within one pass no epoch goes down. Anything
+else than records, an end that was not reached yet, or an offset that retention took is a failure.
 """
 
 import random
@@ -30,8 +30,8 @@ def judge(offset: int, value: bytes | None, last: tuple[int, int]) -> tuple[int,
     """Check one value after another; last is (offset, epoch) of the one before."""
     if value is None:
         raise Wrong(f"null at {offset}")
-    place, epoch, _ = value.split(b":")
-    if int(place) != offset or value != value_at(offset, int(epoch)):
+    expected_offset, epoch, _ = value.split(b":")
+    if int(expected_offset) != offset or value != value_at(offset, int(epoch)):
         raise Wrong(f"at {offset}: {value[:40]!r}")
     if offset <= last[0] or int(epoch) < last[1]:
         raise Wrong(f"{(offset, int(epoch))} after {last}")
@@ -56,8 +56,8 @@ def one_pass(log: Log, pick: random.Random) -> int:
     return seen
 
 
-def watch(directory: Path, own: bool, seconds: float, seed: int, tell: Any, stop: Event) -> None:
-    """Passes until the time is over; tells (passes, records, gone, failure or None)."""
+def watch(directory: Path, own: bool, seconds: float, seed: int, results: Any, stop: Event) -> None:
+    """Passes until the time is over; reports (passes, records, gone, failure or None)."""
     pick = random.Random(seed)
     passes = records = gone = 0
     try:
@@ -76,7 +76,7 @@ def watch(directory: Path, own: bool, seconds: float, seed: int, tell: Any, stop
             if pick.random() < 0.05:
                 log.close()
                 log = read_log(directory, own=own)
-        tell.put((passes, records, gone, None))
+        results.put((passes, records, gone, None))
     except BaseException:
-        tell.put((passes, records, gone, traceback.format_exc()))
+        results.put((passes, records, gone, traceback.format_exc()))
         sys.exit(1)

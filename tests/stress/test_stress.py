@@ -50,24 +50,24 @@ class Writer:
 
     def step(self) -> None:
         log, pick = self.log, self.pick
-        deed = pick.choices(tuple(self.done), (40, 40, 3, 2, 2, 1, 1))[0]
-        self.done[deed] += 1
+        operation = pick.choices(tuple(self.done), (40, 40, 3, 2, 2, 1, 1))[0]
+        self.done[operation] += 1
         end = log.end_offset
-        if deed == "append":
+        if operation == "append":
             assert log.append(value_at(end, self.epoch)) == end
-        elif deed == "extend":
+        elif operation == "extend":
             count = pick.randrange(1, 200)
             log.extend([value_at(end + n, self.epoch) for n in range(count)])
-        elif deed == "roll":
+        elif operation == "roll":
             log.roll()
-        elif deed == "cut":
+        elif operation == "cut":
             self.epoch += 1
             log.truncate_to(max(log.start_offset, end - pick.randrange(1, 500)))
-        elif deed == "retain":
+        elif operation == "retain":
             log.apply_retention()
         else:
             start, point = log.start_offset, log.recovery_point
-            clean = log.close() if deed == "reopen" else False
+            clean = log.close() if operation == "reopen" else False
             self.log = self.open(clean=clean, recovery_point=point, start=start)
 
     def check(self) -> int:
@@ -83,9 +83,9 @@ def test_a_writer_and_four_readers(tmp_path: Path) -> None:
     writer = Writer(directory)
     writer.log.append(value_at(0, 0))
     context = multiprocessing.get_context("spawn")
-    tell, stop = context.Queue(), context.Event()
+    results, stop = context.Queue(), context.Event()
     readers = [
-        context.Process(target=watch, args=(directory, True, SECONDS, SEED + n, tell, stop))
+        context.Process(target=watch, args=(directory, True, SECONDS, SEED + n, results, stop))
         for n in range(READERS)
     ]
     for reader in readers:
@@ -94,15 +94,15 @@ def test_a_writer_and_four_readers(tmp_path: Path) -> None:
     while time.monotonic() < until:
         writer.step()
         time.sleep(0.0005)
-    told = [tell.get(timeout=60) for _ in readers]
+    reports = [results.get(timeout=60) for _ in readers]
     for reader in readers:
         reader.join(60)
-    failures = [failure for *_, failure in told if failure]
+    failures = [failure for *_, failure in reports if failure]
     assert not failures, failures[0]
     assert all(reader.exitcode == 0 for reader in readers)
-    assert all(passes > 1 for passes, *_ in told)
+    assert all(passes > 1 for passes, *_ in reports)
     assert min(writer.done.values()) > 0 or SECONDS < 4, writer.done
     left = writer.check()
     assert writer.log.close()
-    records = sum(records for _, records, *_ in told)
+    records = sum(records for _, records, *_ in reports)
     print(f"stress: seed={SEED} writer {writer.done}, {left} records left; readers: {records} read")

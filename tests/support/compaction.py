@@ -17,7 +17,7 @@ RETENTION = 86_400_000
 
 
 class Shape(NamedTuple):
-    """What a random log is made of."""
+    """What a random log contains."""
 
     batches: int = 60
     segments: int = 5

@@ -35,10 +35,10 @@ def fill(log: Log, rounds: int) -> None:
     teller.data(7, 2)
 
 
-def make_store(place: Path, *, partitions: int = 2, rounds: int = 60) -> None:
+def make_store(log_dir: Path, *, partitions: int = 2, rounds: int = 60) -> None:
     """``orders`` has producers and transactions, ``clicks`` plain records."""
     config = kstore.LogConfig(segment_bytes=4000, index_interval_bytes=300, file_delete_delay_ms=0)
-    with kstore.open(place, config=QUIET) as store:
+    with kstore.open(log_dir, config=QUIET) as store:
         orders = store.create_topic("orders", partitions, config=config)
         clicks = store.create_topic("clicks", partitions, config=config)
         for number in range(partitions):
@@ -54,28 +54,28 @@ def make_store(place: Path, *, partitions: int = 2, rounds: int = 60) -> None:
                 log.flush()
 
 
-def lose_side_files(place: Path) -> None:
+def lose_side_files(log_dir: Path) -> None:
     """Take away all that can be made from the logs."""
     for pattern in SIDE_FILES:
-        for each in place.rglob(pattern):
+        for each in log_dir.rglob(pattern):
             each.unlink()
 
 
-def side_files(place: Path) -> dict[str, bytes]:
-    """Name and content of everything beside the logs; of a seal what does not tell of the inode."""
+def side_files(log_dir: Path) -> dict[str, bytes]:
+    """Name and content of files beside the logs; of a seal what does not depend on the inode."""
     found = {}
     for pattern in SIDE_FILES:
-        for each in place.rglob(pattern):
+        for each in log_dir.rglob(pattern):
             if each.name.startswith(REWRITE_PREFIX):
                 continue
             data = each.read_bytes()
             if each.name.startswith("kstore.seal."):
                 data = data[data.index(b"\n") + 1 : -4]
-            found[str(each.relative_to(place))] = data
+            found[str(each.relative_to(log_dir))] = data
     return found
 
 
-def batches(place: Path) -> dict[str, list[PlainBatch]]:
+def batches(log_dir: Path) -> dict[str, list[PlainBatch]]:
     """Of each partition, as the oracle reads its segments."""
     return {
         folder.name: [
@@ -83,18 +83,18 @@ def batches(place: Path) -> dict[str, list[PlainBatch]]:
             for each in sorted(folder.glob("*.log"))
             for batch in read_log(each.read_bytes()).batches
         ]
-        for folder in sorted(place.iterdir())
+        for folder in sorted(log_dir.iterdir())
         if folder.is_dir()
     }
 
 
-def logs(place: Path) -> dict[str, bytes]:
-    return {str(each.relative_to(place)): each.read_bytes() for each in place.rglob("*.log")}
+def logs(log_dir: Path) -> dict[str, bytes]:
+    return {str(each.relative_to(log_dir)): each.read_bytes() for each in log_dir.rglob("*.log")}
 
 
-def rebuilt_by_recovery(place: Path, copy: Path) -> dict[str, bytes]:
+def rebuilt_by_recovery(log_dir: Path, copy: Path) -> dict[str, bytes]:
     """What the engine's recovery makes of a copy that has lost everything beside its logs."""
-    shutil.copytree(place, copy)
+    shutil.copytree(log_dir, copy)
     lose_side_files(copy)
     for name in (MARKER, *CHECKPOINTS):
         (copy / name).unlink(missing_ok=True)
@@ -102,11 +102,11 @@ def rebuilt_by_recovery(place: Path, copy: Path) -> dict[str, bytes]:
         for name in store:
             for log in store[name]:
                 log.seal()
-    assert logs(copy) == logs(place)
+    assert logs(copy) == logs(log_dir)
     return side_files(copy)
 
 
-def kept(state: Path) -> dict[str, Any]:
+def read_resume_file(state: Path) -> dict[str, Any]:
     """What a file to resume from holds, by key: its first line names the job, others add to it."""
     found: dict[str, Any] = {}
     for line in state.read_text().splitlines()[1:]:
@@ -115,7 +115,7 @@ def kept(state: Path) -> dict[str, Any]:
 
 
 def overwrite(partition: str | Path) -> None:
-    """Other bytes in the same files of the same sizes: whoever reads them, finds damage."""
+    """Other bytes in the same files of the same sizes: every reader finds damage."""
     for path in sorted(Path(partition).glob("*.log"))[:-1]:
         with path.open("r+b") as file:
             file.write(b"?" * min(path.stat().st_size, 100))
@@ -127,7 +127,7 @@ class DeadDriverError(BaseException):
 
 @contextmanager
 def driver_dies_in_swap(
-    monkeypatch: pytest.MonkeyPatch, number: int, place: Path, crash: Path
+    monkeypatch: pytest.MonkeyPatch, number: int, log_dir: Path, crash: Path
 ) -> Iterator[None]:
     """In the swap of that number, between two renames, the store is copied and the driver ends."""
     original, count = DISK.rename, 0
@@ -137,7 +137,7 @@ def driver_dies_in_swap(
         original(source, target)
         count += str(target).endswith(".log.deleted")
         if count == number and not crash.exists():
-            shutil.copytree(place, crash)
+            shutil.copytree(log_dir, crash)
             raise DeadDriverError
 
     with monkeypatch.context() as patched:

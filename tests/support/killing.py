@@ -3,7 +3,7 @@
 Run as a program (``python -m support.killing DIRECTORY SCENARIO AT HOW``) it opens a log in a
 directory, works, and notes on standard output what returned: a line for each acknowledged
 value, one for each flush. SIGKILL comes when the n-th change is due. With AT -1 it lives, and
-the last line tells how many changes there were.
+the last line says how many changes there were.
 """
 
 import os
@@ -69,7 +69,7 @@ def _deadly(name: str) -> Callable[..., Any]:
 
 
 for _name in CHANGES:
-    if _name not in ("write", "write_atomically"):  # that one is made of the others
+    if _name not in ("write", "write_atomically"):  # that one consists of the others
         setattr(DeadlyDisk, _name, _deadly(_name))
 
 

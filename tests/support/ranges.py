@@ -46,5 +46,5 @@ def there(path: Path) -> list[tuple[int, bytes | None]]:
         return [(record.offset, record.value) for record in store["t"][0]]
 
 
-def pieces(found: Plan) -> list[SegmentSpan]:
-    return [piece for task in found.tasks for each in task for piece in each.spans]
+def planned_ranges(found: Plan) -> list[SegmentSpan]:
+    return [span for task in found.tasks for each in task for span in each.spans]

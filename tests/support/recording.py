@@ -72,7 +72,7 @@ class Recorder(Files):
     """The real disk, with a trace. Thread safe; changes are made and recorded one at a time.
 
     ``before`` and ``after``, called around each change, may raise or kill: the failing and the
-    deadly disks are made of them.
+    deadly disks consist of them.
     """
 
     native = False
@@ -119,13 +119,13 @@ class Recorder(Files):
         self.ops.append(op)
 
     def _make(self, path: Where, *, directory: bool) -> None:
-        place = self._place(path)
-        if place is None:
+        location = self._place(path)
+        if location is None:
             self.outside.append(os.fspath(path))  # type: ignore[arg-type]
             return
         node, self._next = self._next, self._next + 1
         self._nodes[str(self._relative(path))] = node
-        self._record(Op("make", place[0], place[1], data=b"/" if directory else b"", to=node))
+        self._record(Op("make", location[0], location[1], data=b"/" if directory else b"", to=node))
 
     def _file(self, fd: int) -> int | None:
         return self._fds.get(fd)
@@ -167,7 +167,7 @@ class Recorder(Files):
                 self._written(fd, start)
 
     def _written(self, fd: int, start: int) -> None:
-        """What an append left in the file, whole or not."""
+        """What an append left in the file, complete or not."""
         node, size = self._file(fd), os.fstat(fd).st_size - start
         if node is not None and size > 0:
             self._record(Op("write", node, position=start, data=_read(fd, size, start)))
@@ -243,12 +243,12 @@ class Recorder(Files):
     def _gone(self, path: str | os.PathLike[str], remove: Callable[[Any], None]) -> None:
         with self._lock:
             remove(path)
-            place = self._place(path)
-            if place is None:
+            location = self._place(path)
+            if location is None:
                 self.outside.append(os.fspath(path))
                 return
             self._nodes.pop(str(self._relative(path)), None)
-            self._record(Op("remove", *place))
+            self._record(Op("remove", *location))
 
     def rename(self, source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
         with self._lock:

@@ -47,7 +47,7 @@ def write_segment(directory, first, parts, *, index=True):
     (directory / filenames.log_name(first)).write_bytes(data)
     if index:
         (directory / filenames.index_name(first)).write_bytes(b"")
-        # Sound, though not what a scan would make: whoever scans writes both anew.
+        # Valid, though not what a scan would make: a scan writes both again.
         times = writer.time_index([(1, first)], first) if data else b""
         (directory / filenames.time_index_name(first)).write_bytes(times)
     return data

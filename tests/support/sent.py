@@ -106,7 +106,7 @@ NOT_OLD = {
     "two": batch(rows(2)) * 2,
     "crc": flipped(batch(rows(2)), 70),
 }
-# Right, with something about them that a leader changes, or looks at twice.
+# Right, with something about them that a leader changes, or checks twice.
 ODD = {
     "a cut message at the end": plain(rows(3), 1)[:-1],
     "relative from 3": wrapper(rows(5, 10), magic=1, codec=1, first_relative=3),

@@ -10,7 +10,7 @@ _ROOT = "/tmp/spark_fix/root"
 
 
 def unpack_spark_state(target: Path) -> Path:
-    """Unpack the state; files to resume from name the new place."""
+    """Unpack the state; files to resume from name the new directory."""
     with tarfile.open(fileobj=io.BytesIO(lzma.decompress(_ARCHIVE.read_bytes()))) as archive:
         archive.extractall(target, filter="data")
     for path in target.glob("*.json"):

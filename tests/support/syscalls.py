@@ -4,7 +4,7 @@ By strace, or by a library that is loaded in front of libc (``calls.c``; it sees
 goes around libc). Both give lines of one form, from which :func:`changes` makes what a
 :class:`support.recording.Recorder` would have recorded.
 
-Not looked at, because they change no bytes and no names: times, modes and owners.
+Not counted, because they change no bytes and no names: times, modes and owners.
 """
 
 import os
@@ -167,7 +167,7 @@ def changes(lines: Iterable[str], root: str) -> dict[str, list[Change]]:
     grouped: dict[str, list[Change]] = defaultdict(list)
     for kind, path, size in reader.found:
         grouped[path.partition("/")[0]].append((kind, path, size))
-    return {name: whole(found) for name, found in grouped.items()}
+    return {name: join_writes(found) for name, found in grouped.items()}
 
 
 def recorded(trace: Trace, name: str) -> list[Change]:
@@ -197,11 +197,11 @@ def recorded(trace: Trace, name: str) -> list[Change]:
             for node, each in paths.items():
                 if each == before or each.startswith(before + "/"):
                     paths[node] = after + each[len(before) :]
-    return whole(found)
+    return join_writes(found)
 
 
-def whole(found: Iterable[Change]) -> list[Change]:
-    """Writes to one file that follow each other are one: a short one is gone on with."""
+def join_writes(found: Iterable[Change]) -> list[Change]:
+    """Writes to one file that follow each other are one: a short one is continued."""
     joined: list[Change] = []
     for kind, path, size in found:
         if kind == "write" and joined and joined[-1][:2] == (kind, path):

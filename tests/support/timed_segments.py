@@ -49,7 +49,7 @@ def batch_of(kind: str, offset: int, times: list[int]) -> bytes:
         return oracle.marker(
             offset, ABORT, timestamp=max(largest, 0), producer_id=7, producer_epoch=0
         )
-    if kind == "emptied":  # by compaction: the header keeps the time of what was there
+    if kind == "emptied":  # by compaction: the header keeps the time of the removed records
         last = offset + len(times) - 1
         return oracle.batch([], base_offset=offset, last_offset=last, max_timestamp=largest)
     return oracle.batch(rows)

@@ -37,7 +37,7 @@ class Import:
         return self.module.partition(".")[0]
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         return f"{self.path.relative_to(ROOT)}:{self.line}"
 
     @property

@@ -239,7 +239,7 @@ def test_imports_point_down() -> None:
             continue
         problem = layer_problem(importer, found)
         if problem is not None:
-            problems.append(f"{found.place}: {problem}")
+            problems.append(f"{found.location}: {problem}")
     assert problems == []
 
 
@@ -248,7 +248,7 @@ def test_programs_over_the_engine_use_the_public_api_or_the_door() -> None:
     for found in all_imports():
         problem = door_problem(module_name(found.path), found)
         if problem is not None:
-            problems.append(f"{found.place}: {problem}")
+            problems.append(f"{found.location}: {problem}")
     assert problems == []
 
 
@@ -292,9 +292,9 @@ def test_third_parties_stay_at_home() -> None:
             continue
         homes = HOMES.get(found.root)
         if homes is not None and not within(importer, homes):
-            problems.append(f"{found.place}: {found.root} belongs in {', '.join(homes)}")
+            problems.append(f"{found.location}: {found.root} belongs in {', '.join(homes)}")
         elif homes is None and found.root not in sys.stdlib_module_names:
-            problems.append(f"{found.place}: {found.root} is no dependency of kstore")
+            problems.append(f"{found.location}: {found.root} is no dependency of kstore")
     assert problems == []
 
 
@@ -337,7 +337,7 @@ def test_the_disk_is_reached_through_one_module() -> None:
             if not (use == "open()" and own_open)
         ]
         problems += [
-            f"{found.place}: {found.root} belongs in {DISK[0]}"
+            f"{found.location}: {found.root} belongs in {DISK[0]}"
             for found in imports(path)
             if found.root in DISK_MODULES and not found.typing_only
         ]
@@ -382,7 +382,7 @@ def test_the_global_disk_check_sees() -> None:
     assert global_disks(ast.parse("DISK.open(p)\ndef f(disk=DISK):\n    g(DISK)")) == [1, 2, 3]
 
 
-def test_native_code_makes_system_calls_in_one_place() -> None:
+def test_native_code_makes_system_calls_in_one_module() -> None:
     problems = []
     for path in cython_files():
         if module_name(path) in NATIVE_DISK:
@@ -393,7 +393,7 @@ def test_native_code_makes_system_calls_in_one_place() -> None:
             if header in NATIVE_DISK_HEADERS
         ]
         problems += [
-            f"{found.place}: {found.module} belongs in {', '.join(sorted(NATIVE_DISK))}"
+            f"{found.location}: {found.module} belongs in {', '.join(sorted(NATIVE_DISK))}"
             for found in imports(path)
             if found.module in NATIVE_DISK_MODULES or found.root in ("os", "mmap", "fcntl")
         ]

@@ -1,4 +1,4 @@
-"""What the docs have to name: tests that are there, and every public class and function."""
+"""What the docs have to name: tests that exist, and every public class and function."""
 
 import re
 from pathlib import Path
@@ -11,13 +11,13 @@ PAGES = [page for page in sorted((ROOT / "docs").rglob("*.md")) if NAMED.search(
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_named_tests_are_there(page):
+def test_named_tests_exist(page):
     for path, name in NAMED.findall(page.read_text()):
         source = (ROOT / path).read_text()
         assert not name or re.search(rf"^(async )?def {name}\(", source, re.MULTILINE), (path, name)
 
 
-def test_what_is_better_than_kafka_is_tested():
+def test_each_row_of_better_than_kafka_names_a_test():
     text = (ROOT / "docs" / "compatibility.md").read_text()
     table = text.split("## Better than Kafka")[1].split("\n## ")[0]
     rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
@@ -26,7 +26,7 @@ def test_what_is_better_than_kafka_is_tested():
         assert NAMED.search(row), row
 
 
-def test_every_public_name_has_a_place_in_the_reference():
+def test_every_public_name_is_in_the_reference():
     listed = (ROOT / "tests" / "tidy" / "public_api.txt").read_text()
     names = set(re.findall(r"^(?:class|def) kstore\.(\w+)\(", listed, re.MULTILINE))
     pages = "".join(page.read_text() for page in (ROOT / "docs" / "reference").glob("*.md"))

@@ -33,7 +33,7 @@ def missing(name: str) -> str | None:
 
 
 @pytest.mark.parametrize("name", names())
-def test_a_door_that_a_path_names_is_there(name: str) -> None:
+def test_a_door_that_a_path_names_exists(name: str) -> None:
     assert missing(name) is None
 
 

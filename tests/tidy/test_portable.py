@@ -1,7 +1,7 @@
 """The C headers as another machine would compile them.
 
 With ``__x86_64__`` undefined a header shows what aarch64 and everything else gets; a cross
-compiler, where there is one, looks at it with aarch64's own rules.
+compiler, where it is installed, checks it with aarch64's own rules.
 """
 
 import re
@@ -51,7 +51,7 @@ def without_x86(folder: Path) -> list[str]:
 @pytest.fixture
 def compiler() -> str:
     found = shutil.which("cc") or shutil.which("gcc")
-    assert found, "kstore is built by a C compiler: none is here"
+    assert found, "kstore is built by a C compiler: none is installed"
     return found
 
 
@@ -82,7 +82,7 @@ def test_header_pulls_in_no_intrinsics(header: Path, compiler: str, tmp_path: Pa
 
 
 @pytest.mark.skipif(
-    shutil.which(CROSS) is None, reason=f"{CROSS} is not here (Debian: gcc-aarch64-linux-gnu)"
+    shutil.which(CROSS) is None, reason=f"{CROSS} is not installed (Debian: gcc-aarch64-linux-gnu)"
 )
 @pytest.mark.parametrize("header", portable_headers(), ids=lambda path: path.name)
 def test_header_compiles_for_aarch64(header: Path, tmp_path: Path) -> None:

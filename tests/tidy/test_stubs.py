@@ -42,7 +42,7 @@ def module_names(module: ModuleType) -> set[str]:
 
 
 def parameters(function: object) -> list[str] | None:
-    """Names of the parameters, or None where a compiled method does not tell them."""
+    """Names of the parameters, or None where a compiled method does not show them."""
     try:
         signature = inspect.signature(function)  # type: ignore[arg-type]
     except (ValueError, TypeError):
@@ -99,7 +99,7 @@ def parameter_differences(name: str, node: ast.FunctionDef, value: object) -> li
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
-def test_stub_tells_the_same(source: Path) -> None:
+def test_stub_has_the_same_signatures(source: Path) -> None:
     stub = source.with_suffix(".pyi")
     assert stub.exists(), f"{source.relative_to(ROOT)} needs a hand-written {stub.name}"
     module = importlib.import_module(module_name(source))

@@ -49,7 +49,7 @@ PARTS: dict[str, Part] = {
     "model": Part(others.model_all, None, "random histories of a log beside a trivial one"),
     "planted": Part(planted.plant_all, planted.GOAL, "bugs planted on purpose, each to be caught"),
     "planted-native": Part(
-        planted_native.plant_all, planted_native.GOAL, "the same in kernels, built anew for it"
+        planted_native.plant_all, planted_native.GOAL, "the same in kernels, built again for it"
     ),
 }
 

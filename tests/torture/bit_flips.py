@@ -24,7 +24,7 @@ RECOVERY_POINTS = "recovery-point-offset-checkpoint"  # a log without an entry m
 Row = tuple[int, bytes | None]
 
 
-class Place(NamedTuple):
+class BatchLocation(NamedTuple):
     """A batch in a file of a tree."""
 
     tree: int
@@ -35,7 +35,7 @@ class Place(NamedTuple):
     covered_from: int  # position from which on the checksum counts, but for itself
 
 
-def places(trees: tuple[Tree, ...]) -> list[Place]:
+def batch_locations(trees: tuple[Tree, ...]) -> list[BatchLocation]:
     found = []
     for number, tree in enumerate(trees):
         for path, data in tree.items():
@@ -44,11 +44,11 @@ def places(trees: tuple[Tree, ...]) -> list[Place]:
             for batch in oracle_read(data).batches:
                 covered = batch.position + (17 if batch.magic == 2 else 12)
                 end = batch.position + batch.size
-                found.append(Place(number, path, batch.position, end, batch.magic, covered))
+                found.append(BatchLocation(number, path, batch.position, end, batch.magic, covered))
     return found
 
 
-def _rows(tree: Tree, folder: str, without: Place) -> list[Row]:
+def _rows(tree: Tree, folder: str, without: BatchLocation) -> list[Row]:
     """The records of a partition that are not in the damaged batch."""
     rows: list[Row] = []
     for path, data in sorted(tree.items()):
@@ -63,7 +63,7 @@ def _rows(tree: Tree, folder: str, without: Place) -> list[Row]:
 def flip_all(budget: Budget, *, most: int = 1 << 60) -> Figures:
     """Random bits of all batches in all formats, until the time is over."""
     trees = base_trees()
-    found = places(trees)
+    found = batch_locations(trees)
 
     def work(number: int) -> Figures:
         figures = Figures()
@@ -72,11 +72,11 @@ def flip_all(budget: Budget, *, most: int = 1 << 60) -> Figures:
                 if budget.ended(figures):
                     break
                 random = budget.random("flip", turn)
-                place = random.choice(found)
-                position = random.randrange(place.start, place.end)
-                where = f"{place.path}, byte {position}"
+                location = random.choice(found)
+                position = random.randrange(location.start, location.end)
+                where = f"{location.path}, byte {position}"
                 try:
-                    _one(f"{base}/data", trees[place.tree], place, position, random, figures)
+                    _one(f"{base}/data", trees[location.tree], location, position, random, figures)
                 except Exception as error:  # whatever it is, it is a finding
                     figures.violated(where, type(error).__name__, error)
                 figures.counts["flips"] += 1
@@ -87,17 +87,22 @@ def flip_all(budget: Budget, *, most: int = 1 << 60) -> Figures:
 
 
 def _one(
-    root: str, whole: Tree, place: Place, position: int, random: Random, figures: Figures
+    root: str,
+    intact: Tree,
+    location: BatchLocation,
+    position: int,
+    random: Random,
+    figures: Figures,
 ) -> None:
-    data = bytearray(whole[place.path] or b"")
+    data = bytearray(intact[location.path] or b"")
     data[position] ^= 1 << random.randrange(8)
-    tree = {**whole, place.path: bytes(data)}
-    folder, _, _ = place.path.partition("/")
+    tree = {**intact, location.path: bytes(data)}
+    folder, _, _ = location.path.partition("/")
     topic, _, number = folder.rpartition("-")
-    covered = position >= place.covered_from
+    covered = position >= location.covered_from
     figures.counts["under_a_checksum" if covered else "outside"] += 1
-    rows = _rows(whole, folder, place)
-    everything = {value for _, value in _rows(whole, folder, place._replace(start=-1))}
+    rows = _rows(intact, folder, location)
+    everything = {value for _, value in _rows(intact, folder, location._replace(start=-1))}
     materialise(tree, root)
     with Store(root, mode="r", config=QUIET) as store:
         log = store[topic][int(number)]
@@ -111,7 +116,7 @@ def _one(
         expect(values <= everything, "a record that never was:", values - everything)
         missing = [row for row in rows if row not in shown]
         # Where only its offset is wrong a batch is sound by itself, and may hide later ones.
-        by_offset = position - place.start < 8
+        by_offset = position - location.start < 8
         expect(not missing or by_offset, "lost with another batch:", missing[:3])
         figures.counts["hidden_by_an_offset"] += bool(missing)
         offsets = [offset for offset, _ in shown]
@@ -121,8 +126,8 @@ def _one(
         figures.counts["outside_unseen"] += not seen
     with suppress(KStoreError), Store(root, config=QUIET, files=TMPFS) as store:
         list(store[topic][int(number)])
-    with open(f"{root}/{place.path}", "rb") as file:
+    with open(f"{root}/{location.path}", "rb") as file:
         left = file.read()
-    flushed = f"{topic} {number} ".encode() in (whole.get(RECOVERY_POINTS) or b"")
+    flushed = f"{topic} {number} ".encode() in (intact.get(RECOVERY_POINTS) or b"")
     expect(left == data or not covered or not flushed, "opening changed the segment")
-    expect(os.path.exists(f"{root}/{place.path}"), "the segment is gone")
+    expect(os.path.exists(f"{root}/{location.path}"), "the segment is gone")

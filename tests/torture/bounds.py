@@ -1,4 +1,4 @@
-"""Bounds on what one piece of work may take: time, memory, descriptors, files outside."""
+"""Bounds on what one call may take: time, memory, descriptors, files outside."""
 
 import gc
 import os
@@ -10,7 +10,7 @@ from types import FrameType
 from torture.checks import expect
 
 TICKS = 30  # seconds that the process was let run
-MEMORY = 512 << 20  # bytes beyond what was there before
+MEMORY = 512 << 20  # bytes beyond what was allocated before
 Stamp = tuple[str, int, int, int, int]
 
 

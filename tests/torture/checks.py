@@ -16,7 +16,7 @@ from kstore.errors import (
 from kstore.files.files import Files
 from oracle.reader import read_log as oracle_read
 from support.recording import Tree, read_tree
-from torture.world import QUIET, History, Place, Witness, paths_of
+from torture.world import QUIET, History, TopicPartition, Witness, paths_of
 
 CUTTING = StoreConfig(background=False, recovery="kafka", num_recovery_threads_per_data_dir=1)
 MARKER = ".kafka_cleanshutdown"
@@ -55,11 +55,11 @@ class TmpfsDisk(Files):
 TMPFS = TmpfsDisk()
 
 
-class Settled:
+class CheckedDirectories:
     """What stores that were recovered and closed held, by all that is in their directories.
 
     What comes after a recovery depends on nothing else, so a directory that many crash states
-    recover to is looked into once. What a recovery kept aside is not looked at by anybody; a
+    recover to is checked once. No process reads what a recovery kept aside; a
     seal names the inode of its segment, so of these only the size counts.
     """
 
@@ -115,7 +115,7 @@ def materialise(tree: Tree, root: str) -> None:
         finally:
             os.close(fd)
     for path in (path for path, content in tree.items() if content is None):
-        os.utime(f"{root}/{path}", (1.0, 1.0))  # whoever comes behind a crash comes later
+        os.utime(f"{root}/{path}", (1.0, 1.0))  # a process that opens it after a crash comes later
 
 
 def _clear(directory: str) -> None:
@@ -140,62 +140,62 @@ def check(
     power: bool,
     deep: bool,
     again: bool = False,
-    settled: Settled | None = None,
+    checked: CheckedDirectories | None = None,
 ) -> Checked:
     """Everything that must hold; raises Violation. The directory is changed by it.
 
     ``power``: the power failed, so only what was flushed must be there. ``deep``: also that a
-    second opening changes nothing and that every derived file may be deleted; with ``settled``
+    second opening changes nothing and that every derived file may be deleted; with ``checked``
     only of a directory that is not among these yet. ``again``: a recovery that had begun
-    crashed too; it may have told what it found already.
+    crashed too; it may have reported what it found already.
     """
     around = sorted(os.listdir(os.path.dirname(root)))
-    places = _places(witness)
+    topic_partitions = _topic_partitions(witness)
     paths = paths_of(root, witness.dirs)
-    amid = _amid_swap(paths, places)
-    beside = _read_beside(root, paths, places)
+    swapping = _swapping(paths, topic_partitions)
+    beside = _read_beside(root, paths, topic_partitions)
     by_word, gaps = False, 0
     try:
         store = Store(paths, config=QUIET, files=TMPFS)
-        first = {place: _recovered(store, place) for place in places if place[0] in store}
+        first = {tp: _recovered(store, tp) for tp in topic_partitions if tp[0] in store}
     except RecoveryNeededError as error:
         by_word = _allowed_refusal(error, witness, root, power=power)
         with suppress(UnboundLocalError):
             store.close()
         store = Store(paths, config=CUTTING, files=TMPFS)
-        first = {place: _recovered(store, place) for place in places if place[0] in store}
+        first = {tp: _recovered(store, tp) for tp in topic_partitions if tp[0] in store}
     with store:
         _check_topics(store, witness)
-        for place, rows in first.items():
-            floor = witness.floor(place, power=power)
-            bases = _bases(_home(paths, place)) if power else frozenset()
-            found_gaps = _check_rows(rows, witness.log(place), floor, place, bases)
-            told = again or not found_gaps or is_gap_reported(store, place)
-            expect(told, place, "a gap, and not a word of it")
+        for tp, rows in first.items():
+            floor = witness.floor(tp, power=power)
+            bases = _bases(_home(paths, tp)) if power else frozenset()
+            found_gaps = _check_rows(rows, witness.log(tp), floor, tp, bases)
+            reported = again or not found_gaps or is_gap_reported(store, tp)
+            expect(reported, tp, "a gap, and not a word of it")
             gaps += found_gaps
-            log = store[place[0]][place[1]]
-            _check_lookups(log, rows, place)
+            log = store[tp[0]][tp[1]]
+            _check_lookups(log, rows, tp)
             if not by_word:
-                if place in amid:
+                if tp in swapping:
                     kept = floor if power else log.end_offset
                     report = log.recovery
                     cut = power and report is not None and report.cut_size > 0
-                    _check_amid(beside.get(place), rows, place, witness.log(place), kept, cut=cut)
+                    _check_during_swap(beside.get(tp), rows, tp, witness.log(tp), kept, cut=cut)
                 else:
-                    _check_beside(beside.get(place), log, rows, place)
+                    _check_beside(beside.get(tp), log, rows, tp)
         _check_groups(store, witness, power=power)
         _check_transactions(store, witness)
         _check_publications(witness, first)
         _check_locked(paths)
         if not deep:
             _append_to(store, first)
-    if deep and settled is not None:
-        found = settled.digest(root)
-        rows = hash(tuple((place, tuple(its)) for place, its in first.items()))
-        if (known := settled.rows.get(found)) is not None:
+    if deep and checked is not None:
+        found = checked.digest(root)
+        rows = hash(tuple((tp, tuple(its)) for tp, its in first.items()))
+        if (known := checked.rows.get(found)) is not None:
             expect(known == rows, "the same directory has other records")
             return Checked(by_word, gaps)
-        settled.rows[found] = rows
+        checked.rows[found] = rows
     if deep:
         _check_again(root, paths, first)
     _check_oracle(paths, first)
@@ -205,7 +205,7 @@ def check(
     return Checked(by_word, gaps)
 
 
-def _places(witness: Witness) -> list[Place]:
+def _topic_partitions(witness: Witness) -> list[TopicPartition]:
     return [
         (name, partition)
         for name, (_, _, partitions) in sorted(witness.topics.items())
@@ -218,39 +218,39 @@ def rows_of(log: Log) -> list[Row]:
     return [(record.offset, record.value) for record in log]
 
 
-def _recovered(store: Store, place: Place) -> list[Row]:
-    topic = store[place[0]]
-    expect(place[1] in topic.partitions, place, "has lost its partition")
-    return rows_of(topic[place[1]])
+def _recovered(store: Store, tp: TopicPartition) -> list[Row]:
+    topic = store[tp[0]]
+    expect(tp[1] in topic.partitions, tp, "has lost its partition")
+    return rows_of(topic[tp[1]])
 
 
 def _read_beside(
-    root: str, paths: list[str], places: list[Place]
-) -> dict[Place, tuple[list[Row], KStoreError | None]]:
+    root: str, paths: list[str], topic_partitions: list[TopicPartition]
+) -> dict[TopicPartition, tuple[list[Row], KStoreError | None]]:
     """What a reader sees before anybody recovers; it changes nothing."""
     if not all(map(os.path.isdir, paths)):  # to a reader that is a disk that failed
         return {}
     before = _stamps(root)
-    seen: dict[Place, tuple[list[Row], KStoreError | None]] = {}
+    seen: dict[TopicPartition, tuple[list[Row], KStoreError | None]] = {}
     with Store(paths, mode="r", config=QUIET) as store:
-        for place in places:
-            if place[0] not in store or place[1] not in store[place[0]].partitions:
+        for tp in topic_partitions:
+            if tp[0] not in store or tp[1] not in store[tp[0]].partitions:
                 continue
             rows: list[Row] = []
             error = None
             try:
-                for record in store[place[0]][place[1]]:
+                for record in store[tp[0]][tp[1]]:
                     rows.append((record.offset, record.value))
             except KStoreError as caught:
                 error = caught
-            seen[place] = rows, error
+            seen[tp] = rows, error
     expect(_stamps(root) == before, "a reader changed the directory")
     return seen
 
 
-def _amid_swap(paths: list[str], places: list[Place]) -> set[Place]:
-    """Partitions in which a compaction's swap is under way."""
-    folders = {f"{topic}-{partition}": (topic, partition) for topic, partition in places}
+def _swapping(paths: list[str], topic_partitions: list[TopicPartition]) -> set[TopicPartition]:
+    """Partitions in which a compaction's swap is in progress."""
+    folders = {f"{topic}-{partition}": (topic, partition) for topic, partition in topic_partitions}
     return {
         folders[name]
         for path in paths
@@ -276,7 +276,7 @@ def _stamps(root: str) -> list[tuple[str, int, int]]:
 
 
 def _check_beside(
-    seen: tuple[list[Row], KStoreError | None] | None, log: Log, rows: list[Row], place: Place
+    seen: tuple[list[Row], KStoreError | None] | None, log: Log, rows: list[Row], tp: TopicPartition
 ) -> None:
     """A reader saw what recovery then gave.
 
@@ -289,38 +289,38 @@ def _check_beside(
     report = log.recovery
     assert report is not None
     if error is not None:
-        expect(report.cut_size, place, "a reader failed where nothing was cut:", error)
-        expect(isinstance(error, CorruptRecordError), place, "a reader met", error)
-        expect(found == rows[: len(found)], place, "a reader saw what recovery then cut")
+        expect(report.cut_size, tp, "a reader failed where nothing was cut:", error)
+        expect(isinstance(error, CorruptRecordError), tp, "a reader met", error)
+        expect(found == rows[: len(found)], tp, "a reader saw what recovery then cut")
     elif not report.cut_size or found:
-        expect(found == rows, place, "a reader saw", found[-3:], "not", rows[-3:])
+        expect(found == rows, tp, "a reader saw", found[-3:], "not", rows[-3:])
 
 
-def _check_amid(
+def _check_during_swap(
     seen: tuple[list[Row], KStoreError | None] | None,
     rows: list[Row],
-    place: Place,
+    tp: TopicPartition,
     history: History,
     kept: int,
     *,
     cut: bool,
 ) -> None:
-    """A reader amid a compaction's swap saw all that stays below ``kept``, in order.
+    """A reader during a compaction's swap saw all that stays below ``kept``, in order.
 
     It may see records that are compacted away, too. What was not flushed may be in the finished
-    copy alone, which recovery puts in place. ``cut``: a power cut had torn what was not flushed,
-    which in a rolled segment is damage to a reader.
+    copy alone, which recovery renames to the segment. ``cut``: a power cut had torn what was not
+    flushed, which in a rolled segment is damage to a reader.
     """
     if seen is None:
         return
     found, error = seen
     end = rows[-1][0] + 1 if rows else 0
-    expect(error is None or kept < end or cut, place, "a reader met", error)
+    expect(error is None or kept < end or cut, tp, "a reader met", error)
     offsets = [offset for offset, _ in found]
-    expect(offsets == sorted(set(offsets)), place, "a reader saw disorder", offsets)
-    expect({value for _, value in found} <= history.tried, place, "invented for a reader")
+    expect(offsets == sorted(set(offsets)), tp, "a reader saw disorder", offsets)
+    expect({value for _, value in found} <= history.tried, tp, "invented for a reader")
     lost = [offset for offset, _ in rows if offset < kept and offset not in offsets]
-    expect(not lost, place, "a reader amid a swap did not see", lost)
+    expect(not lost, tp, "a reader during a swap did not see", lost)
 
 
 def _allowed_refusal(
@@ -357,10 +357,10 @@ def _check_topics(store: Store, witness: Witness) -> None:
         expect(moved or not name.endswith("-delete"), name, "was left")
 
 
-def _home(paths: list[str], place: Place) -> str:
+def _home(paths: list[str], tp: TopicPartition) -> str:
     """The one directory in which a partition is."""
-    found = [each for path in paths if os.path.isdir(each := f"{path}/{place[0]}-{place[1]}")]
-    expect(len(found) == 1, place, "is in", found)
+    found = [each for path in paths if os.path.isdir(each := f"{path}/{tp[0]}-{tp[1]}")]
+    expect(len(found) == 1, tp, "is in", found)
     return found[0]
 
 
@@ -370,12 +370,12 @@ def _bases(directory: str) -> frozenset[int]:
 
 
 def _check_rows(
-    rows: list[Row], history: History, floor: int, place: Place, bases: frozenset[int]
+    rows: list[Row], history: History, floor: int, tp: TopicPartition, bases: frozenset[int]
 ) -> int:
-    """Acknowledged records are there, in order, nothing invented; returns how many gaps.
+    """Acknowledged records exist, in order, nothing invented; returns how many gaps.
 
-    A gap is let pass only where the power failed, above what was flushed, and before a segment:
-    Kafka's format does not say where the segment before it once ended. Recovery has to tell it.
+    A gap is accepted only where the power failed, above what was flushed, and before a segment:
+    Kafka's format does not say where the segment before it once ended. Recovery has to report it.
     """
     serial, gaps = None, 0
     following = rows[0][0] if rows else 0
@@ -384,39 +384,39 @@ def _check_rows(
             serial = serial if offset == following else None
         elif offset != following:
             before = following >= floor and offset > following and offset in bases
-            expect(before, place, "hole or disorder at offset", offset)
+            expect(before, tp, "hole or disorder at offset", offset)
             gaps, serial = gaps + 1, None
         following = offset + 1
-        expect(value in history.tried, place, "invented at offset", offset, value)
+        expect(value in history.tried, tp, "invented at offset", offset, value)
         assert value is not None
         own, current, last = value.split(b":")[:3]
-        expect(int(own) == offset, place, "record of", own, "at offset", offset)
-        expect(serial is None or int(last) == serial, place, f"{offset} does not follow", serial)
+        expect(int(own) == offset, tp, "record of", own, "at offset", offset)
+        expect(serial is None or int(last) == serial, tp, f"{offset} does not follow", serial)
         serial = int(current)
     start = max(history.start, history.base)
     found = dict(rows)
-    expect(not history.lacks & found.keys(), place, "has what was compacted away")
+    expect(not history.lacks & found.keys(), tp, "has what was compacted away")
     for offset in range(start, floor):
         at = offset - history.base
         if offset in history.may_lack and offset not in found:
             continue
-        expect(offset in found, place, f"lost offset {offset} of {floor}")
-        expect(found[offset] == history.acked[at], place, "another record at offset", offset)
+        expect(offset in found, tp, f"lost offset {offset} of {floor}")
+        expect(found[offset] == history.acked[at], tp, "another record at offset", offset)
     return gaps
 
 
-def is_gap_reported(store: Store, place: Place) -> bool:
-    report = store[place[0]][place[1]].recovery
+def is_gap_reported(store: Store, tp: TopicPartition) -> bool:
+    report = store[tp[0]][tp[1]].recovery
     # Of a gap between two segments, of one in a compacted log, of a lost segment.
     words = "between them may be lost", "between, or they are lost", "their segment is gone"
     return report is not None and any(word in step for step in report.steps for word in words)
 
 
-def _check_lookups(log: Log, rows: list[Row], place: Place) -> None:
+def _check_lookups(log: Log, rows: list[Row], tp: TopicPartition) -> None:
     """Each offset is found by way of the indexes too."""
     for offset, value in (*rows[:: max(1, len(rows) // 5)], *rows[-1:]):
-        expect(log[offset].value == value, place, "lookup of offset", offset)
-    expect(log.end_offset >= (rows[-1][0] + 1 if rows else 0), place, "end", log.end_offset)
+        expect(log[offset].value == value, tp, "lookup of offset", offset)
+    expect(log.end_offset >= (rows[-1][0] + 1 if rows else 0), tp, "end", log.end_offset)
 
 
 def _check_groups(store: Store, witness: Witness, *, power: bool) -> None:
@@ -429,59 +429,59 @@ def _check_groups(store: Store, witness: Witness, *, power: bool) -> None:
         expect(lowest <= found <= high, "group", group, "is at", found, "not in", lowest, high)
 
 
-def _check_publications(witness: Witness, rows: dict[Place, list[Row]]) -> None:
+def _check_publications(witness: Witness, rows: dict[TopicPartition, list[Row]]) -> None:
     for number, parts in enumerate(witness.publications):
         shown = set()
-        for place, values in parts.items():
-            there = {value for _, value in rows[place]}
+        for tp, values in parts.items():
+            there = {value for _, value in rows[tp]}
             shown |= {value in there for value in values}
         expect(len(shown) == 1, "publication", number, "shows in part")
 
 
 def _check_transactions(store: Store, witness: Witness) -> None:
     """With read_committed all of a transaction or nothing, and what was answered holds."""
-    shown: dict[Place, set[bytes | None]] = {}
+    shown: dict[TopicPartition, set[bytes | None]] = {}
     for number, (state, parts) in witness.transactions.items():
         seen: list[bool] = []
-        for place, values in parts.items():
-            if place not in shown:
-                view = store[place[0]][place[1]].view(isolation="read_committed")
-                shown[place] = {record.value for record in view}
-            seen += [value in shown[place] for value in values]
-        expect(all(seen) or not any(seen), "transaction", number, "is there in part:", seen)
+        for tp, values in parts.items():
+            if tp not in shown:
+                view = store[tp[0]][tp[1]].view(isolation="read_committed")
+                shown[tp] = {record.value for record in view}
+            seen += [value in shown[tp] for value in values]
+        expect(all(seen) or not any(seen), "transaction", number, "shows in part:", seen)
         expect(all(seen) or state != "committed", "transaction", number, "is lost")
         ends = state in ("committed", "committing")
         expect(ends or not any(seen), "transaction", number, "shows, but is", state)
 
 
-def _append_to(store: Store, first: dict[Place, list[Row]]) -> None:
+def _append_to(store: Store, first: dict[TopicPartition, list[Row]]) -> None:
     """The store takes appends, where the records ended."""
-    for place, rows in first.items():
-        log = store[place[0]][place[1]]
+    for tp, rows in first.items():
+        log = store[tp[0]][tp[1]]
         end = log.end_offset
-        expect(log.append(b"on", key=b"on") == end, place, "append after", end)
+        expect(log.append(b"on", key=b"on") == end, tp, "append after", end)
         rows.append((end, b"on"))
 
 
 def _check_locked(paths: list[str]) -> None:
-    """Nobody else may write: a store's opening begins with this lock."""
+    """No other process may write: a store's opening begins with this lock."""
     for path in paths:
         with suppress(StoreLockedError):
             TMPFS.lock(f"{path}/.lock").release()
             raise Violation("two writers at once")
 
 
-def _check_again(root: str, paths: list[str], first: dict[Place, list[Row]]) -> None:
+def _check_again(root: str, paths: list[str], first: dict[TopicPartition, list[Row]]) -> None:
     """What was recovered and closed needs no more recovery, and opening it changes nothing."""
     before = read_tree(root)
     with Store(paths, config=QUIET, files=TMPFS) as store:
-        for place, rows in first.items():
-            log = store[place[0]][place[1]]
-            expect(rows_of(log) == rows, place, "a second opening gives other records")
+        for tp, rows in first.items():
+            log = store[tp[0]][tp[1]]
+            expect(rows_of(log) == rows, tp, "a second opening gives other records")
             report = log.recovery
             assert report is not None
             again = report.bytes_scanned or report.cut_size
-            expect(not again, place, "recovered again:", report)
+            expect(not again, tp, "recovered again:", report)
     after = read_tree(root)
     # An empty segment gets empty indexes when it is first opened again; a snapshot that a later
     # one has overtaken goes, as with Kafka; so does the note of a loss below the log start, which
@@ -515,27 +515,27 @@ def _check_index(path: str, content: bytes) -> None:
     expect(all(a < b for a, b in itertools.pairwise(keys)), path, "does not grow")
 
 
-def _check_oracle(paths: list[str], first: dict[Place, list[Row]]) -> None:
+def _check_oracle(paths: list[str], first: dict[TopicPartition, list[Row]]) -> None:
     """A reader that shares no code with kstore finds the same."""
-    for place, rows in first.items():
-        directory = _home(paths, place)
+    for tp, rows in first.items():
+        directory = _home(paths, tp)
         found: list[Row] = []
         for name in sorted(os.listdir(directory)):
             if not name.endswith(".log"):
                 continue
             with open(f"{directory}/{name}", "rb") as file:
                 plain = oracle_read(file.read())
-            expect(plain.tail_reason is None, place, name, "has a tail:", plain.tail_reason)
-            expect(all(b.crc_ok for b in plain.batches), place, name, "has a wrong checksum")
+            expect(plain.tail_reason is None, tp, name, "has a tail:", plain.tail_reason)
+            expect(all(b.crc_ok for b in plain.batches), tp, name, "has a wrong checksum")
             found += [
                 (r.offset, r.value) for b in plain.batches if not b.control for r in b.records
             ]
         start = rows[0][0] if rows else 0
         found = [row for row in found if row[0] >= start]
-        expect(found == rows, place, "the oracle reads otherwise:", found[-3:], rows[-3:])
+        expect(found == rows, tp, "the oracle reads otherwise:", found[-3:], rows[-3:])
 
 
-def _check_disposable(root: str, paths: list[str], first: dict[Place, list[Row]]) -> None:
+def _check_disposable(root: str, paths: list[str], first: dict[TopicPartition, list[Row]]) -> None:
     """Without every derived file, and without the marker: the same records."""
     for directory, _, names in os.walk(root):
         for name in names:
@@ -543,6 +543,6 @@ def _check_disposable(root: str, paths: list[str], first: dict[Place, list[Row]]
             if derived or name in DERIVED_NAMES or name == MARKER:
                 os.unlink(f"{directory}/{name}")
     with Store(paths, config=QUIET, files=TMPFS) as store:
-        for place, rows in first.items():
-            found = rows_of(store[place[0]][place[1]])
-            expect(found == rows, place, "without derived files:", found[-3:], rows[-3:])
+        for tp, rows in first.items():
+            found = rows_of(store[tp[0]][tp[1]])
+            expect(found == rows, tp, "without derived files:", found[-3:], rows[-3:])

@@ -95,14 +95,14 @@ class CrashDisk:
         """Changes of this directory come to the disk; an ordered one takes all before along."""
         left: list[tuple[int, Op]] = []
         ordered = self.ordered_from
-        for place, (index, op) in enumerate(self.naming):
+        for rank, (index, op) in enumerate(self.naming):
             if index < before and directory in (op.node, op.to if op.kind == "rename" else -1):
                 rename(self.names, op)
-                ordered = max(ordered, place + 1)
+                ordered = max(ordered, rank + 1)
             else:
                 left.append((index, op))
         kept = {index for index, _ in left}
-        # Places move when some leave the list: count those that stay before the border.
+        # Ranks change when some leave the list: count those that stay before the border.
         border = sum(1 for index, _ in self.naming[:ordered] if index in kept)
         self.naming, self.ordered_from = left, border
 
@@ -111,7 +111,7 @@ class CrashDisk:
     def states(self, model: str, bound: int, random: Random, torn: Op | None) -> Iterator[Tree]:
         """States that a crash right now may leave, at most about bound of them.
 
-        ``torn``: the change that is under way, of which a part may have happened.
+        ``torn``: the change that is in progress, of which a part may have happened.
         """
         if model == "kill":
             yield from self._killed(bound, random, torn)
@@ -137,11 +137,11 @@ class CrashDisk:
         yield self.tree(names, self._now)
         if torn is None or torn.kind != "write":
             return
-        whole = self._now[torn.node]
+        before = self._now[torn.node]
         cuts = range(1, len(torn.data))
         chosen = cuts if len(cuts) <= bound else sorted(random.sample(cuts, bound))
         for size in chosen:
-            part = change(whole, torn._replace(data=torn.data[:size]))
+            part = change(before, torn._replace(data=torn.data[:size]))
             yield self.tree(names, {**self._now, torn.node: part})
 
     def _name_orders(self, model: str, random: Random) -> list[Names]:
@@ -315,7 +315,7 @@ def _numbers(
         return
     yield 0
     unit = 1
-    for radix in radices:  # one file as it was synced, all others whole
+    for radix in radices:  # one file as it was synced, all others complete
         if radix > 1:
             yield unit
         unit *= radix

@@ -31,7 +31,15 @@ from kstore.client import producer, transactional_producer
 from kstore.coordinator.group import offsets
 from kstore.errors import KStoreError
 from support.recording import Recorder, Trace, Tree
-from torture.checks import CUTTING, QUIET, Settled, Violation, check, materialise, rows_of
+from torture.checks import (
+    CUTTING,
+    QUIET,
+    CheckedDirectories,
+    Violation,
+    check,
+    materialise,
+    rows_of,
+)
 from torture.crash_disk import MODELS, CrashDisk
 from torture.parts import Budget, Figures, quietly, scratch, share
 from torture.scenarios import SCENARIOS
@@ -85,8 +93,8 @@ class Explorer:
         self.figures = figures
         self.part = part
         self.wanted: set[int] = set()  # (state, what was asked of it)
-        self.settled = Settled()
-        self.every = 1  # of so many moments one is looked at
+        self.checked = CheckedDirectories()
+        self.every = 1  # of so many moments one is checked
 
     def explore(
         self, where: str, trace: Trace, model: str, bound: int, random: Random, depth: int = 0,
@@ -126,7 +134,7 @@ class Explorer:
             materialise(tree, self.root)
             deep = counts["checked"] % APPEND_EVERY != 0
             checked = check(
-                self.root, witness, power=power, deep=deep, again=depth > 0, settled=self.settled
+                self.root, witness, power=power, deep=deep, again=depth > 0, checked=self.checked
             )
             counts["by_word"] += checked.by_word
             counts["with_gap"] += checked.gaps > 0
@@ -163,14 +171,14 @@ def _demand(witness: Witness, *, power: bool) -> int:
     """What is asked of a state, as one number: the same state with the same demand is done."""
     logs = tuple(
         (
-            place,
+            tp,
             history.end,
             history.start,
             history.base,
             len(history.lacks),
-            witness.floor(place, power=power),
+            witness.floor(tp, power=power),
         )
-        for place, history in sorted(witness.logs.items())
+        for tp, history in sorted(witness.logs.items())
     )
     return hash(
         (
@@ -243,7 +251,7 @@ def _still() -> Iterator[None]:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Without the collector of cycles: whoever is in it collects now and then."""
+    """Without the collector of cycles: the caller collects now and then."""
     enabled = gc.isenabled()
     gc.collect()
     gc.freeze()

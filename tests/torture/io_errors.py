@@ -1,6 +1,6 @@
-"""Every call to the disk fails, once or for ever, while each scenario goes on as well as it can.
+"""Every call to the disk fails, once or for ever, while each scenario continues as well as it can.
 
-Errors come out as kstore's own and nothing else; what an answer promised is there when the
+Errors come out as kstore's own and nothing else; what an answer promised exists when the
 directory is opened again, and after a power cut too: what a failed sync had before it is taken
 for lost, whatever a later sync of the same file says.
 """
@@ -87,7 +87,7 @@ class FailingDisk(Recorder):
             os.pwrite = pwrite
 
     def _write_short(self, fd: int, *buffers: Any) -> int:
-        """The kernel takes half of what it is given; Files has to go on by itself."""
+        """The kernel takes half of what it is given; Files has to write the rest."""
         write, writev = os.write, os.writev
 
         def less(fd: int, data: Any) -> int:
@@ -134,7 +134,7 @@ for _name in (*CHANGES, *READS):
 
 
 def run(root: str, name: str, disk: FailingDisk) -> World:
-    """A scenario that goes on behind errors, and ends in a close that may fail too."""
+    """A scenario that continues behind errors, and ends in a close that may fail too."""
     world = World(root, disk, lambda event: disk.note(*event), tolerant=True)
     SCENARIOS[name].run(world)
     return world
@@ -180,7 +180,7 @@ def _one(disk: FailingDisk, name: str, cuts: int, random: Any, figures: Figures)
     root = disk.root
     world = run(root, name, disk)
     figures.counts["failures"] += 1
-    figures.counts["told"] += bool(world.errors)
+    figures.counts["raised"] += bool(world.errors)
     if not os.path.isdir(root):
         return
     computed = CrashDisk(disk.trace)

@@ -1,6 +1,6 @@
 """Real kills: a child works on a store and dies by SIGKILL.
 
-The parent has everything imported and forks for each death; the child tells by a pipe what it
+The parent has everything imported and forks for each death; the child reports by a pipe what it
 asked and what was answered. Three deaths:
 
 by change
@@ -91,7 +91,7 @@ def _deadly(name: str) -> Callable[..., Any]:
         if name == "open" and not (len(arguments) > 1 and arguments[1] & os.O_CREAT):
             return original(self, *arguments, **named)
         self._strike("before")
-        self._strike("torn")  # what is not a write is whole or not at all
+        self._strike("torn")  # what is not a write is done completely or not at all
         found = None if syncs else original(self, *arguments, **named)
         self._strike("after")
         self.count += 1
@@ -147,18 +147,18 @@ def die(work: Callable[[Say], object], seconds: float | None = None) -> tuple[li
         status = 1
         try:
             os.close(reading)
-            work(lambda event: _tell(writing, event))
+            work(lambda event: _report(writing, event))
             status = 0
         except BaseException as error:
             where = traceback.extract_tb(error.__traceback__)[-1]
-            _tell(writing, ("failed", type(error).__name__, str(error), where.name, where.lineno))
+            _report(writing, ("failed", type(error).__name__, str(error), where.name, where.lineno))
         finally:
             os._exit(status)
     os.close(writing)
     with open(reading, "rb", buffering=0) as pipe:
         said = b"" if seconds is None else _hear_until(pipe, time.monotonic() + seconds)
         if seconds is not None:
-            os.kill(child, signal.SIGKILL)  # one that has ended is there until it is waited for
+            os.kill(child, signal.SIGKILL)  # one that has ended exists until it is waited for
         said += pipe.readall()
     _, status = os.waitpid(child, 0)
     died = os.WIFSIGNALED(status)
@@ -180,7 +180,7 @@ def _hear_until(pipe: Any, end: float) -> bytes:
     return said
 
 
-def _tell(fd: int, event: Event) -> None:
+def _report(fd: int, event: Event) -> None:
     data = pickle.dumps(event)
     data = len(data).to_bytes(4, "big") + data
     while data:
@@ -191,13 +191,13 @@ def _events(said: bytes) -> Iterator[Event]:
     while len(said) >= 4:
         size = 4 + int.from_bytes(said[:4], "big")
         if len(said) < size:
-            return  # it died while it told this; the deed had not begun
+            return  # it died while it reported this; the operation had not begun
         yield pickle.loads(said[4:size])
         said = said[size:]
 
 
 class Known(NamedTuple):
-    """How often the scenarios change something, and how long they take when nobody dies."""
+    """How often the scenarios change something, and how long they take without a death."""
 
     changes: dict[str, int]
     seconds: dict[str, float]
@@ -207,7 +207,7 @@ def measure(base: str, names: list[str]) -> Known:
     known = Known({}, {})
     for at, name in enumerate(names):
         point = Point(name, "")
-        known.changes[name] = live(f"{base}/whole-{at}", point, 0, lambda event: None)
+        known.changes[name] = live(f"{base}/uninterrupted-{at}", point, 0, lambda event: None)
         started = time.monotonic()
         live(f"{base}/timed-{at}", Point(name, BY_TIME), 0, lambda event: None)
         known.seconds[name] = time.monotonic() - started

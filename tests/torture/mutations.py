@@ -1,12 +1,12 @@
 """Directories that were mutilated at random: reading, verifying, repairing, recovering them.
 
-Whatever is there:
+Whatever a directory contains:
 
 - nothing but kstore's own errors comes out, of the library and of its tools, in bounded time and
   memory, and no descriptor stays open;
 - no record is shown that never was, and none twice or out of order;
 - readers, plans and repairs change nothing, writers nothing outside of the directory;
-- every whole batch that was in a segment before is still in some file afterwards;
+- every complete batch that was in a segment before is still in some file afterwards;
 - what damage did not touch a reader that skips damage shows, and a repair saves;
 - what a writer showed and closed, the next one shows.
 """
@@ -30,7 +30,7 @@ from oracle.reader import read_log as oracle_read
 from support.recording import Tree
 from torture.bounds import TookTooLongError, in_memory, in_time, nothing_left_open, stamps
 from torture.checks import TMPFS, expect
-from torture.mutilating import CANARY, Odd, Spoilt, base_trees, known_values, lay_out, mutilate
+from torture.mutilating import CANARY, Mutilated, Odd, base_trees, known_values, lay_out, mutilate
 from torture.parts import Budget, Figures, doing, quietly, scratch, share
 from torture.world import QUIET
 
@@ -39,9 +39,9 @@ KAFKA = StoreConfig(background=False, recovery="kafka")
 LEFTOVERS = (".deleted", ".cleaned", ".swap")
 OTHERS = 1  # partitions that are used though nothing in their folders was mutilated
 _MOST_READ = 1 << 22  # bytes of one file that are searched for batches
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 Row = tuple[int, bytes | None]
-Shown = dict[Place, list[Row]]  # only of logs that were read to their end
+Shown = dict[TopicPartition, list[Row]]  # only of logs that were read to their end
 
 
 class Case(NamedTuple):
@@ -49,13 +49,13 @@ class Case(NamedTuple):
 
     root: str
     base: Tree
-    spoilt: Spoilt
+    mutilated: Mutilated
     values: frozenset[bytes | None] | None
     random: Random
 
 
 @lru_cache(maxsize=2048)
-def _whole_batches(data: bytes) -> tuple[int, frozenset[bytes]]:
+def _complete_batches(data: bytes) -> tuple[int, frozenset[bytes]]:
     """Every batch that the oracle can still read in a segment, and where the last one ends."""
     try:
         plain = oracle_read(data)
@@ -69,7 +69,7 @@ def _whole_batches(data: bytes) -> tuple[int, frozenset[bytes]]:
 
 
 def try_directory(case: Case, figures: Figures) -> None:
-    """Read, verify, repair and write what is there."""
+    """Read, verify, repair and write the directory."""
     counts = figures.counts
     untouched = _untouched(case)
     counts["asked_of_neighbours"] += bool(untouched)
@@ -83,7 +83,7 @@ def try_directory(case: Case, figures: Figures) -> None:
     shown: Shown = {}
     refused = _use(case, "a", QUIET, shown, {})
     counts["refusals"] += refused
-    asked = not any(path.endswith(LEFTOVERS) for path in case.spoilt)
+    asked = not any(path.endswith(LEFTOVERS) for path in case.mutilated)
     if asked:
         _all_kept(case)
     if shown and case.random.random() < 0.5:
@@ -101,11 +101,11 @@ def try_directory(case: Case, figures: Figures) -> None:
 
 
 def _all_kept(case: Case) -> None:
-    """Every whole batch that was in a segment is still in some file."""
+    """Every complete batch of a segment is still in some file."""
     sought: set[bytes] = set()
-    for path, data in case.spoilt.items():
+    for path, data in case.mutilated.items():
         if isinstance(data, bytes) and path.endswith(".log"):
-            end, batches = _whole_batches(data)
+            end, batches = _complete_batches(data)
             if batches and not _read(f"{case.root}/{path}").startswith(data[:end]):
                 sought |= batches
     if not sought:
@@ -114,8 +114,8 @@ def _all_kept(case: Case) -> None:
         _read(f"{directory}/{name}") for directory, _, names in os.walk(case.root) for name in names
     )
     for batch in sought:
-        # A writer stamps neither offset nor epoch of what is there: the whole bytes stay.
-        expect(batch in kept, "a whole batch is gone:", batch[:40].hex())
+        # A writer stamps neither offset nor epoch of existing batches: all bytes stay.
+        expect(batch in kept, "a complete batch is gone:", batch[:40].hex())
 
 
 def _read(path: str) -> bytes:
@@ -125,23 +125,27 @@ def _read(path: str) -> bytes:
         return file.read(_MOST_READ)
 
 
-def _untouched(case: Case) -> dict[Place, list[Row]]:
+def _untouched(case: Case) -> dict[TopicPartition, list[Row]]:
     """Of partitions where bytes under a checksum changed, and nothing else: all other records."""
-    base, spoilt = case.base, case.spoilt
-    if any(base.get(path) != spoilt.get(path) for path in {*base, *spoilt} if "/" not in path):
+    base, mutilated = case.base, case.mutilated
+    if any(
+        base.get(path) != mutilated.get(path) for path in {*base, *mutilated} if "/" not in path
+    ):
         return {}  # where the log begins, and what of it may be a torn end
-    found: dict[Place, list[Row]] = {}
+    found: dict[TopicPartition, list[Row]] = {}
     for folder in [path for path, data in base.items() if data is None and "/" not in path]:
         name, _, number = folder.rpartition("-")
         if not number.isdigit() or name.startswith("__"):
             continue
         logs = {path for path in base if path.startswith(f"{folder}/") and path.endswith(".log")}
-        now = {p: d for p, d in spoilt.items() if p.startswith(f"{folder}/") and d != base.get(p)}
-        if not now or not now.keys() <= logs or not logs <= spoilt.keys():
+        now = {
+            p: d for p, d in mutilated.items() if p.startswith(f"{folder}/") and d != base.get(p)
+        }
+        if not now or not now.keys() <= logs or not logs <= mutilated.keys():
             continue
         rows: list[Row] | None = []
         for path in sorted(logs):
-            rows = _sound(base[path], spoilt[path], rows)
+            rows = _sound(base[path], mutilated[path], rows)
         if rows is not None:
             found[name, int(number)] = rows
     return found
@@ -152,27 +156,27 @@ def _sound(was: bytes | None, now: bytes | Odd | None, rows: list[Row] | None) -
     if was is None or rows is None or not isinstance(now, bytes) or len(now) != len(was):
         return None
     more: list[list[Row]] = []
-    ruined = []  # places among the batches
+    ruined = []  # indexes of batches
     batches = oracle_read(was).batches
-    begins = {batch.position: place for place, batch in enumerate(batches)}
+    begins = {batch.position: index for index, batch in enumerate(batches)}
     begins[len(was)] = len(batches)
-    for place, batch in enumerate(batches):
+    for index, batch in enumerate(batches):
         end = batch.position + batch.size
         covered = batch.position + (17 if batch.magic == 2 else 12)
         more.append([])
         if was[batch.position : end] == now[batch.position : end]:
             more[-1] = [(r.offset, r.value) for r in batch.records if not batch.control]
         elif was[covered:end] == now[covered:end]:
-            return None  # a checksum does not tell, and the batch may hide others
+            return None  # no checksum shows it, and the batch may hide others
         elif any(_fits(now[at:]) for at in range(batch.position, end)):
-            return None  # a whole message that was shifted by bytes, so that its offset is another
+            return None  # a message that was shifted by bytes, so that its offset is another
         elif was[batch.position : covered] != now[batch.position : covered]:
-            ruined.append(place)
-            # By chance its size may be that of several: what it seems to hold then is not told.
+            ruined.append(index)
+            # By chance its size may be that of several: its seeming contents are not checked.
             claimed = batch.position + 12 + int.from_bytes(now[batch.position + 8 :][:4], "big")
-            ruined += range(place + 1, begins.get(claimed, 0))
+            ruined += range(index + 1, begins.get(claimed, 0))
     if len(ruined) > 1:
-        # Nothing but an index tells what lies between from what a value holds.
+        # Only an index distinguishes batches between them from bytes of a value.
         more[min(ruined) : max(ruined) + 1] = []
     return [*rows, *(row for each in more for row in each)]
 
@@ -190,7 +194,11 @@ def _fits(data: bytes) -> bool:
 
 
 def _use(
-    case: Case, mode: str, config: StoreConfig, shown: Shown, untouched: dict[Place, list[Row]]
+    case: Case,
+    mode: str,
+    config: StoreConfig,
+    shown: Shown,
+    untouched: dict[TopicPartition, list[Row]],
 ) -> int:
     """Everything that a store can be asked; returns how many kstore errors came."""
     refused = 0
@@ -199,11 +207,11 @@ def _use(
     except KStoreError:
         return 1
     try:
-        for place in _chosen(case, store):
-            refused += _use_log(case, store, place, mode, shown)
-        for place, rows in untouched.items():
-            if place[0] in store and place[1] in _partitions(store, place[0]):
-                refused += _skip_damage(case, store, place, rows)
+        for tp in _chosen(case, store):
+            refused += _use_log(case, store, tp, mode, shown)
+        for tp, rows in untouched.items():
+            if tp[0] in store and tp[1] in _partitions(store, tp[0]):
+                refused += _skip_damage(case, store, tp, rows)
     finally:
         try:
             store.close()
@@ -213,13 +221,15 @@ def _use(
     return refused
 
 
-def _chosen(case: Case, store: Store) -> list[Place]:
+def _chosen(case: Case, store: Store) -> list[TopicPartition]:
     """Partitions in whose folders something is other than it was, and some more."""
-    folders = {path.partition("/")[0] for path in {*case.base, *case.spoilt}
-               if case.base.get(path) != case.spoilt.get(path)}  # fmt: skip
-    places = [(name, partition) for name in store for partition in _partitions(store, name)]
-    touched = [place for place in places if f"{place[0]}-{place[1]}" in folders]
-    others = [place for place in places if place not in touched]
+    folders = {path.partition("/")[0] for path in {*case.base, *case.mutilated}
+               if case.base.get(path) != case.mutilated.get(path)}  # fmt: skip
+    topic_partitions = [
+        (name, partition) for name in store for partition in _partitions(store, name)
+    ]
+    touched = [tp for tp in topic_partitions if f"{tp[0]}-{tp[1]}" in folders]
+    others = [tp for tp in topic_partitions if tp not in touched]
     return touched + case.random.sample(others, min(OTHERS, len(others)))
 
 
@@ -229,17 +239,17 @@ def _partitions(store: Store, name: str) -> list[int]:
     return []
 
 
-def _use_log(case: Case, store: Store, place: Place, mode: str, shown: Shown) -> int:
+def _use_log(case: Case, store: Store, tp: TopicPartition, mode: str, shown: Shown) -> int:
     uses = [_records, _columns, *((_append,) if mode == "a" else (_verify, _lookups))]
     rows: list[Row] = []
     refused = 0
     for use in uses:
         try:
-            use(case, store[place[0]][place[1]], rows)
+            use(case, store[tp[0]][tp[1]], rows)
         except KStoreError:
             refused += 1
     if not refused:
-        shown[place] = rows
+        shown[tp] = rows
     return refused
 
 
@@ -282,28 +292,28 @@ def _append(case: Case, log: Log, rows: list[Row]) -> None:
     rows.append((log.append(b"on", key=b"on"), b"on"))
 
 
-def _skip_damage(case: Case, store: Store, place: Place, rows: list[Row]) -> int:
+def _skip_damage(case: Case, store: Store, tp: TopicPartition, rows: list[Row]) -> int:
     found = [
         (record.offset, record.value)
-        for record in store[place[0]][place[1]].view().records(on_damage="skip")
+        for record in store[tp[0]][tp[1]].view().records(on_damage="skip")
     ]
     missing = [row for row in rows if row not in found]
-    expect(not missing, place, "skipping damage lost sound records:", missing[:3])
+    expect(not missing, tp, "skipping damage lost sound records:", missing[:3])
     return 0
 
 
 def _open_again(case: Case, shown: Shown) -> int:
     with Store(case.root, config=QUIET, files=TMPFS) as store:
-        for place, rows in shown.items():
-            found = [(record.offset, record.value) for record in store[place[0]][place[1]]]
-            expect(found == rows, place, "a second opening shows", found[-2:], "not", rows[-2:])
+        for tp, rows in shown.items():
+            found = [(record.offset, record.value) for record in store[tp[0]][tp[1]]]
+            expect(found == rows, tp, "a second opening shows", found[-2:], "not", rows[-2:])
     return 1
 
 
 # --- repairs and tools --------------------------------------------------------------------------
 
 
-def _repair(case: Case, untouched: dict[Place, list[Row]]) -> int:
+def _repair(case: Case, untouched: dict[TopicPartition, list[Row]]) -> int:
     output = f"{case.root}.repaired"
     shutil.rmtree(output, ignore_errors=True)
     try:
@@ -364,9 +374,9 @@ def mutate_all(budget: Budget, *, most: int = 1 << 60) -> Figures:
                     break
                 random = budget.random("mutation", turn)
                 tree = random.choice(trees)
-                spoilt, done = mutilate(tree, random)
+                mutilated, done = mutilate(tree, random)
                 forged = any(each.startswith("number") for each in done)
-                case = Case(root, tree, spoilt, None if forged else values, random)
+                case = Case(root, tree, mutilated, None if forged else values, random)
                 doing(f"number {turn}: {', '.join(done)}")
                 if not _one(case, f"number {turn}: {', '.join(done)}", figures):
                     break
@@ -377,14 +387,14 @@ def mutate_all(budget: Budget, *, most: int = 1 << 60) -> Figures:
 
 
 def _one(case: Case, what: str, figures: Figures) -> bool:
-    """Whether this process can go on: what hangs may go on behind it, in another thread."""
+    """Whether this process can continue: what hangs may continue in another thread."""
     try:
-        lay_out(case.spoilt, case.root)
+        lay_out(case.mutilated, case.root)
         with in_time(), in_memory(), nothing_left_open():
             try_directory(case, figures)
     except (Exception, TookTooLongError) as error:  # whatever it is, it is a finding
         kept = tempfile.mkdtemp(prefix="kstore-mutation-")
-        lay_out(case.spoilt, f"{kept}/data")
+        lay_out(case.mutilated, f"{kept}/data")
         figures.violated(what, type(error).__name__, error, f"kept in {kept}")
         if isinstance(error, TookTooLongError):
             return False

@@ -1,7 +1,7 @@
 """What is mutilated, and how: small directories in all formats, and the harm done to them.
 
 A mutilated tree has things in it that no plain tree has: links, pipes, sockets, and files with
-holes of any size. Nothing here looks at kstore; what must hold is in ``mutations``.
+holes of any size. Nothing here uses kstore; what must hold is in ``mutations``.
 """
 
 import os
@@ -26,7 +26,7 @@ from torture.world import SETTINGS
 
 SMALL = StoreConfig(background=False, log=LogConfig(**SETTINGS))
 CANARY = b"nothing of this may change"
-STRANGER = "made-zk-2.8.2"  # a directory with all three formats that a broker wrote
+BROKER_SET = "made-zk-2.8.2"  # a directory with all three formats that a broker wrote
 EXTREMES = (0, 1, -1, 13, 14, 61, 0x7F, 0x80, 0x7FFF, 2**30, 2**31 - 1, -(2**31), 2**62, 2**63 - 1)
 SIZES = (1 << 16, 3 << 20, 60 << 20, 400 << 20)
 GARBAGE_TEXTS = (
@@ -46,15 +46,17 @@ class Odd(NamedTuple):
     size: int = 0
 
 
-Spoilt = dict[str, bytes | Odd | None]
+Mutilated = dict[str, bytes | Odd | None]
 
 
-def lay_out(spoilt: Spoilt, root: str) -> None:
+def lay_out(mutilated: Mutilated, root: str) -> None:
     """Make root exactly this. Links to ``/`` lead to a file beside the root."""
-    plain: Tree = {path: was for path, was in spoilt.items() if not isinstance(was, Odd)}
-    missing = {folder: None for path in spoilt for folder in _folders(path) if folder not in plain}
+    plain: Tree = {path: was for path, was in mutilated.items() if not isinstance(was, Odd)}
+    missing = {
+        folder: None for path in mutilated for folder in _folders(path) if folder not in plain
+    }
     materialise({**missing, **plain}, root)
-    for path, what in spoilt.items():
+    for path, what in mutilated.items():
         if not isinstance(what, Odd):
             continue
         where = f"{root}/{path}"
@@ -157,7 +159,7 @@ def _lived_in(root: str) -> None:
 def _stranger(root: str) -> None:
     """Some partitions of a broker's own directory."""
     with tempfile.TemporaryDirectory(prefix="kstore-torture-") as base:
-        tree = read_tree(unpack(STRANGER, Path(base)) / "log-dir")
+        tree = read_tree(unpack(BROKER_SET, Path(base)) / "log-dir")
     size: dict[str, int] = {}
     for path, data in tree.items():
         folder, _, _ = path.partition("/")
@@ -207,59 +209,59 @@ def known_values() -> frozenset[bytes | None]:
 # --- how ------------------------------------------------------------------------------------------
 
 
-def _files(tree: Spoilt) -> list[str]:
+def _files(tree: Mutilated) -> list[str]:
     return sorted(path for path, data in tree.items() if isinstance(data, bytes))
 
 
-def _pick(tree: Spoilt, random: Random, ending: str = "") -> str:
+def _pick(tree: Mutilated, random: Random, ending: str = "") -> str:
     files = _files(tree)
     return random.choice([path for path in files if path.endswith(ending)] or files)
 
 
-def _bytes(tree: Spoilt, path: str) -> bytes:
+def _bytes(tree: Mutilated, path: str) -> bytes:
     data = tree[path]
     assert isinstance(data, bytes)
     return data
 
 
-def _folder(tree: Spoilt, random: Random) -> str:
+def _folder(tree: Mutilated, random: Random) -> str:
     return random.choice(sorted(path for path, data in tree.items() if data is None) or [""])
 
 
-def _flip(tree: Spoilt, path: str, random: Random) -> None:
+def _flip(tree: Mutilated, path: str, random: Random) -> None:
     data = bytearray(_bytes(tree, path) or b"\0")
     for _ in range(random.choice((1, 1, 2, 9))):
         data[random.randrange(len(data))] ^= 1 << random.randrange(8)
     tree[path] = bytes(data)
 
 
-def _cut(tree: Spoilt, path: str, random: Random) -> None:
+def _cut(tree: Mutilated, path: str, random: Random) -> None:
     data = _bytes(tree, path)
     tree[path] = data[: random.randrange(len(data) + 1)]
 
 
-def _cut_out(tree: Spoilt, path: str, random: Random) -> None:
-    """A piece is gone, and what followed it moved up."""
+def _cut_out(tree: Mutilated, path: str, random: Random) -> None:
+    """A range of bytes is gone, and what followed it moved up."""
     data = _bytes(tree, path)
     start = random.randrange(len(data) + 1)
     tree[path] = data[:start] + data[start + random.choice((1, 4, 8, 61, 300)) :]
 
 
-def _zero(tree: Spoilt, path: str, random: Random) -> None:
+def _zero(tree: Mutilated, path: str, random: Random) -> None:
     data = _bytes(tree, path)
     start = random.randrange(len(data) + 1)
     size = random.choice((1, 8, 61, 512, 4096))
     tree[path] = data[:start] + bytes(len(data[start : start + size])) + data[start + size :]
 
 
-def _overwrite(tree: Spoilt, path: str, random: Random) -> None:
+def _overwrite(tree: Mutilated, path: str, random: Random) -> None:
     data = _bytes(tree, path)
     start = random.randrange(len(data) + 1)
     rubbish = random.randbytes(random.choice((1, 4, 8, 100)))
     tree[path] = data[:start] + rubbish + data[start + len(rubbish) :]
 
 
-def _number(tree: Spoilt, path: str, random: Random) -> None:
+def _number(tree: Mutilated, path: str, random: Random) -> None:
     """A number that no reader likes, where numbers stand; a batch's checksum may be made right."""
     data = bytearray(_bytes(tree, path))
     if not data:
@@ -301,13 +303,13 @@ def forge(data: bytearray, start: int) -> None:
         data[start + 12 : start + 16] = crc32(bytes(data[start + 16 : end])).to_bytes(4, "big")
 
 
-def _extend(tree: Spoilt, path: str, random: Random) -> None:
+def _extend(tree: Mutilated, path: str, random: Random) -> None:
     data = _bytes(tree, path)
     more = random.choice((bytes(300), random.randbytes(90), data[: random.randrange(1, 400)]))
     tree[path] = data + more
 
 
-def _swap_blocks(tree: Spoilt, path: str, random: Random) -> None:
+def _swap_blocks(tree: Mutilated, path: str, random: Random) -> None:
     data = _bytes(tree, path)
     size = random.choice((16, 61, 200))
     if len(data) <= 2 * size:
@@ -318,29 +320,29 @@ def _swap_blocks(tree: Spoilt, path: str, random: Random) -> None:
     tree[path] = data[:a] + second + data[a + size : b] + first + data[b + size :]
 
 
-def _exchange(tree: Spoilt, path: str, random: Random) -> None:
+def _exchange(tree: Mutilated, path: str, random: Random) -> None:
     other = _pick(tree, random)
     tree[path], tree[other] = tree[other], tree[path]
 
 
-def _copy_over(tree: Spoilt, path: str, random: Random) -> None:
+def _copy_over(tree: Mutilated, path: str, random: Random) -> None:
     """Any file's content in another, often of the same kind: another segment's index."""
     _, dot, ending = path.rpartition(".")
     tree[path] = tree[_pick(tree, random, random.choice((dot + ending, "")))]
 
 
-def _delete(tree: Spoilt, path: str, random: Random) -> None:
+def _delete(tree: Mutilated, path: str, random: Random) -> None:
     del tree[path]
 
 
-def _duplicate(tree: Spoilt, path: str, random: Random) -> None:
+def _duplicate(tree: Mutilated, path: str, random: Random) -> None:
     """A second file under another base offset, or beside."""
     folder, _, name = path.rpartition("/")
     base = random.choice((0, 1, 7, 23, 24, 1 << 31, (1 << 63) - 1))
     tree[f"{folder}/{base:020d}{name[20:]}".lstrip("/")] = tree[path]
 
 
-def _misname(tree: Spoilt, path: str, random: Random) -> None:
+def _misname(tree: Mutilated, path: str, random: Random) -> None:
     folder, _, name = path.rpartition("/")
     name = random.choice(
         (name + ".old", "x" + name, name[:-1], name.upper(), "kstore.x", f"{name}.tmp",
@@ -351,14 +353,14 @@ def _misname(tree: Spoilt, path: str, random: Random) -> None:
         tree[f"{folder}/{name}".lstrip("/")] = tree.pop(path)
 
 
-def _garble_text(tree: Spoilt, path: str, random: Random) -> None:
+def _garble_text(tree: Mutilated, path: str, random: Random) -> None:
     texts = [
         name for name in _files(tree) if "checkpoint" in name or "meta" in name or "kstore." in name
     ]
     tree[random.choice(texts or [path])] = random.choice(GARBAGE_TEXTS)
 
 
-def _other_digits(tree: Spoilt, path: str, random: Random) -> None:
+def _other_digits(tree: Mutilated, path: str, random: Random) -> None:
     """One number in a text is another one."""
     texts = [name for name in _files(tree) if "checkpoint" in name or "kstore." in name]
     name = random.choice(texts or [path])
@@ -368,11 +370,11 @@ def _other_digits(tree: Spoilt, path: str, random: Random) -> None:
     tree[name] = b" ".join(words)
 
 
-def _directory_instead(tree: Spoilt, path: str, random: Random) -> None:
+def _directory_instead(tree: Mutilated, path: str, random: Random) -> None:
     tree[path] = None
 
 
-def _stray_directory(tree: Spoilt, path: str, random: Random) -> None:
+def _stray_directory(tree: Mutilated, path: str, random: Random) -> None:
     name = random.choice(
         ("stray", "plain-9", "plain-x", "a-1.abc-delete", "new-0", "-1", "t-" * 90,
          "plain-0.5f0e5d5ba0d94d8a8b2a7dcd6e0b2a31-future", "plain-0.x-stray", "plain-2147483648")
@@ -382,14 +384,14 @@ def _stray_directory(tree: Spoilt, path: str, random: Random) -> None:
         tree[f"{name}/{0:020d}.log"] = random.randbytes(100)
 
 
-def _link_instead(tree: Spoilt, path: str, random: Random) -> None:
+def _link_instead(tree: Mutilated, path: str, random: Random) -> None:
     """To a file outside, to one inside, to nowhere, to itself, to a directory."""
     inside = "../" * path.count("/") + _pick(tree, random)
     target = random.choice(("/", inside, "nowhere", os.path.basename(path), "."))
     tree[path] = Odd("link", target)
 
 
-def _link_beside(tree: Spoilt, path: str, random: Random) -> None:
+def _link_beside(tree: Mutilated, path: str, random: Random) -> None:
     """A name that should not be there leads out of the directory, or nowhere."""
     name = random.choice(
         ("kstore.topics.tmp", f"{_folder(tree, random)}/{1 << 40:020d}.log", "stray-0", ".lock",
@@ -398,17 +400,17 @@ def _link_beside(tree: Spoilt, path: str, random: Random) -> None:
     tree[name] = Odd("link", random.choice(("/", "nowhere", ".")))
 
 
-def _pipe_instead(tree: Spoilt, path: str, random: Random) -> None:
+def _pipe_instead(tree: Mutilated, path: str, random: Random) -> None:
     tree[path] = Odd(random.choice(("pipe", "pipe", "socket")))
 
 
-def _huge(tree: Spoilt, path: str, random: Random) -> None:
+def _huge(tree: Mutilated, path: str, random: Random) -> None:
     """A hole at the end, beyond what such a file may be."""
     data = _bytes(tree, path)
     tree[path] = Odd("sparse", data=data, size=len(data) + random.choice(SIZES))
 
 
-Mutation = Callable[[Spoilt, str, Random], None]
+Mutation = Callable[[Mutilated, str, Random], None]
 MUTATIONS: tuple[Mutation, ...] = (
     _flip, _flip, _cut, _cut_out, _zero, _overwrite, _number, _number, _extend, _swap_blocks,
     _exchange, _copy_over, _delete, _duplicate, _misname, _garble_text, _other_digits,
@@ -417,12 +419,12 @@ MUTATIONS: tuple[Mutation, ...] = (
 SELDOM = 0.01  # of huge files: they take their time
 
 
-def mutilate(tree: Tree, random: Random) -> tuple[Spoilt, list[str]]:
+def mutilate(tree: Tree, random: Random) -> tuple[Mutilated, list[str]]:
     """Another tree, and what was done to it.
 
     What changes nothing (a cut at the end, zeros over zeros) is followed by something that does.
     """
-    out: Spoilt = dict(tree)
+    out: Mutilated = dict(tree)
     done: list[str] = []
     for _ in range(random.choice((1, 1, 2, 3))):
         _mutilate_once(out, random, done)
@@ -431,7 +433,7 @@ def mutilate(tree: Tree, random: Random) -> tuple[Spoilt, list[str]]:
     return out, done
 
 
-def _mutilate_once(tree: Spoilt, random: Random, done: list[str]) -> None:
+def _mutilate_once(tree: Mutilated, random: Random, done: list[str]) -> None:
     how = _huge if random.random() < SELDOM else random.choice(MUTATIONS)
     path = _pick(tree, random, random.choice((".log", ".log", "index", "", "")))
     how(tree, path, random)

@@ -11,7 +11,7 @@ from kstore.errors import KStoreError
 from property.test_log_machine import LogMachine
 from torture.parts import Budget, Figures, quietly, scratch, share
 from torture.test_fuzz import TARGETS, log_seeds, mutate, with_right_crc
-from torture.test_interrupts import DEEDS, ERRORS, expected, strike
+from torture.test_interrupts import ERRORS, OPERATIONS, expected, strike
 
 
 def interrupt_all(budget: Budget) -> Figures:
@@ -21,7 +21,7 @@ def interrupt_all(budget: Budget) -> Figures:
         figures = Figures()
         with scratch() as base:
             known = {}
-            for at, name in enumerate(DEEDS):
+            for at, name in enumerate(OPERATIONS):
                 known[name] = expected(_made(f"{base}/{at}"), name)
             points = [
                 (name, at, error)

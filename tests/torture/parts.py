@@ -99,7 +99,7 @@ def file_system(path: str) -> str:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Without kstore's own log: it tells of every recovery."""
+    """Without kstore's own log: it reports every recovery."""
     logger = logging.getLogger("kstore")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -109,11 +109,11 @@ def quietly() -> Iterator[None]:
         logger.setLevel(level)
 
 
-_doing = mmap.mmap(-1, 512)  # shared with the parent, who tells it if this process dies
+_doing = mmap.mmap(-1, 512)  # shared with the parent, which reports it if this process dies
 
 
 def doing(what: str) -> None:
-    """What this process is about: told if it dies of it."""
+    """What this process is about: reported if it dies of it."""
     _doing[:] = what.encode(errors="replace")[:512].ljust(512, b"\0")
 
 

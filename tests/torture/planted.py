@@ -1,7 +1,7 @@
 """Bugs planted on purpose: each has to be caught by a part, or the part proves little.
 
 A bug is a patch at run time of one function of kstore; ``caught`` runs a short form of the part
-that is named beside it, and tells whether that part reported a violation.
+that is named beside it, and says whether that part reported a violation.
 """
 
 import dataclasses
@@ -172,8 +172,8 @@ class _Scan:
     def alter(self, data: bytearray) -> None:
         raise NotImplementedError
 
-    def feed(self, piece: Any) -> Any:
-        data = bytearray(piece)
+    def feed(self, chunk: Any) -> Any:
+        data = bytearray(chunk)
         self.alter(data)
         return self._scan.feed(bytes(data))
 
@@ -230,7 +230,7 @@ def _lock_unseen(original: Any) -> Any:
 
 
 def _keep_half_appends(original: Any) -> Any:
-    """What a failed append left is not cut off; sizes of indexes are set as ever."""
+    """What a failed append left is not cut off; sizes of indexes are set as before."""
 
     def truncate(self: Files, fd: int, size: int) -> None:
         if not os.readlink(f"/proc/self/fd/{fd}").endswith(".log"):
@@ -293,7 +293,7 @@ BUGS: dict[str, Bug] = {
     "a rolled segment keeps its zeros": Bug(
         replace(segment, "trim_log", nothing), "crash-states", ("prewritten",), ("kill",)
     ),
-    "recovery looks at no checksum": Bug(
+    "recovery checks no checksum": Bug(
         replace(segment_scan, "SegmentScan", lambda _: _NoChecksum),
         "crash-states", ("append, no sync",), HOSTILE,
     ),
@@ -324,7 +324,7 @@ BUGS: dict[str, Bug] = {
     "a failed append is not cut off": Bug(
         replace(Files, "truncate", _keep_half_appends), "io-errors", EACH
     ),
-    "the lock is one that nobody else sees": Bug(
+    "the lock is one that no other process sees": Bug(
         replace(Files, "lock", _lock_unseen), "crash-states", EACH
     ),
 }  # fmt: skip

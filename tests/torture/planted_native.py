@@ -1,6 +1,6 @@
-"""Bugs planted in the compiled half: in a copy of the sources, one extension of it built anew.
+"""Bugs planted in the compiled half: in a copy of the sources, one extension of it built again.
 
-The copy takes the place of kstore in a process of its own, which runs a short form of the part
+The copy replaces kstore in a process of its own, which runs a short form of the part
 named beside the bug, or some unit tests where no part reaches the kernel. A process that dies by
 a signal has caught it as well: that is how a read out of bounds shows.
 """
@@ -46,7 +46,7 @@ BUGS: dict[str, NativeBug] = {
         "put_u32(at + V2_CRC_POSITION, crc32c(0, at + 22, header.size - 22))",
         "crash-states", EACH, builds=("append/encode",),
     ),
-    "recovery looks at no checksum": NativeBug(
+    "recovery checks no checksum": NativeBug(
         "recovery/segment_scan.pyx",
         "if state.check_crc and not crc_matches(chunk, batch):", "if False:",
         "crash-states", ("append, no sync",), ("hostile",),
@@ -146,9 +146,9 @@ def caught(base: Path, name: str, seed: int = 1) -> bool:
     kept.mkdir(exist_ok=True)
     env = {**os.environ, "PYTHONPATH": path, "TMPDIR": str(kept)}
     done = subprocess.run(command, env=env, cwd=base, capture_output=True, text=True)
-    status, told = done.returncode, done.stdout + done.stderr
-    assert status <= 1, told
-    assert "ImportError" not in told, told
+    status, output = done.returncode, done.stdout + done.stderr
+    assert status <= 1, output
+    assert "ImportError" not in output, output
     return status != 0
 
 

@@ -89,7 +89,7 @@ def checkpoint(world: World) -> None:
     begin(world, partitions=2)
     for _ in range(2):
         world.append(2)
-        world.append(1, place=("t", 1))
+        world.append(1, tp=("t", 1))
         world.flush()
         world.checkpoint()
     world.append(1)
@@ -155,7 +155,7 @@ def topic_create(world: World) -> None:
     world.create("t", 2)
     world.append(1)
     world.create("u", 1)
-    world.append(1, place=("u", 0))
+    world.append(1, tp=("u", 0))
     world.flush(("u", 0))
     world.close()
 
@@ -165,11 +165,11 @@ def topic_delete(world: World) -> None:
     world.create("t", 1)
     world.create("u", 1)
     world.append(1)
-    world.append(2, place=("u", 0))
+    world.append(2, tp=("u", 0))
     world.flush(("u", 0))
     world.checkpoint()
     world.delete("t")
-    world.append(1, place=("u", 0))
+    world.append(1, tp=("u", 0))
     world.close()
 
 
@@ -235,7 +235,7 @@ def transactions(world: World) -> None:
     both = [("t", 0), ("t", 1)]
     world.append(1)
     world.transact(both, commit=True, roll=True)
-    world.append(1, place=("t", 1))
+    world.append(1, tp=("t", 1))
     world.transact(both, commit=False)
     world.roll(("t", 1))
     world.transact(both, commit=True)
@@ -247,15 +247,15 @@ def move(world: World) -> None:
     world.spread(2)
     world.open()
     world.create("t", 2)
-    for place in (("t", 0), ("t", 1)):
-        world.append(2, 100, place=place)
-        world.flush(place)
+    for tp in (("t", 0), ("t", 1)):
+        world.append(2, 100, tp=tp)
+        world.flush(tp)
     world.roll()
     world.append(2, 100)
     world.move(1)
     world.append(1)
     world.move(0, ("t", 1))
-    world.append(1, place=("t", 1))
+    world.append(1, tp=("t", 1))
     world.move(0)
     world.append(1)
     world.close()
@@ -282,7 +282,7 @@ def publication(world: World) -> None:
     world.append(2)
     world.roll(("t", 1))
     world.publish(both[::-1], "two", (1, 4))
-    world.append(1, place=("t", 1))
+    world.append(1, tp=("t", 1))
     world.close()
 
 

@@ -73,12 +73,12 @@ def _fails(original: Any) -> Any:
 FAULTS: dict[str, tuple[object, str, Plant, str]] = {
     "a reader that writes": (Log, "verify", _touches, "a reader changed the directory"),
     "a descriptor left open": (Log, "verify", _leaks, "left open"),
-    "a sound record left out": (LogView, "records", _leaves_out, "lost sound records"),
+    "a sound record is skipped": (LogView, "records", _leaves_out, "lost sound records"),
     "a record twice": (Log, "__iter__", _shows_twice, "again|a second opening shows"),
     "a file outside written to": (Store, "close", _writes_outside, "a file outside"),
     "an error of another kind": (Log, "offset_at", _fails, "IndexError"),
     "cut bytes that are not kept": (
-        apply, "_keep_tail", lambda _: lambda *a, **k: None, "a whole batch is gone"
+        apply, "_keep_tail", lambda _: lambda *a, **k: None, "a complete batch is gone"
     ),
 }  # fmt: skip
 
@@ -91,19 +91,19 @@ def test_mutations_catch(name: str) -> None:
     assert re.search(words, "".join(figures.violations[:1]))
 
 
-def test_what_takes_too_long_is_ended() -> None:
+def test_a_call_that_takes_too_long_is_ended() -> None:
     with pytest.raises(TookTooLongError), in_time(1):
         threading.Event().wait()
 
 
-def test_what_takes_too_much_memory_is_seen() -> None:
+def test_a_call_that_takes_too_much_memory_is_seen() -> None:
     with in_memory(64 << 20):
         bytearray(1 << 20)
     with pytest.raises(Violation, match="MiB of memory"), in_memory(64 << 20):
         bytearray(b"x") * (200 << 20)
 
 
-def test_what_stays_open_is_named(tmp_path: Any) -> None:
+def test_a_file_that_stays_open_is_named(tmp_path: Any) -> None:
     path = tmp_path / "left"
     path.touch()
     fds = []

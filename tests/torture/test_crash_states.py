@@ -43,7 +43,7 @@ def test_crash_states(name: str) -> None:
     assert min(figures.counts[model] for model in ("kill", "ordered", "hostile")) > 0
 
 
-def test_a_gap_that_a_power_cut_left_between_segments_is_told(tmp_path: Path) -> None:
+def test_a_gap_that_a_power_cut_left_between_segments_is_reported(tmp_path: Path) -> None:
     """A rolled segment lost its unsynced end at a batch's boundary, the next kept its bytes."""
     log = open_log(tmp_path, segment_bytes=10_000)
     sizes = []
@@ -77,7 +77,7 @@ def test_the_checks_know_a_report_of_a_lost_segment(tmp_path: Path) -> None:
         assert is_gap_reported(store, ("t", 0))
 
 
-def test_an_unsynced_index_of_a_rolled_segment_is_built_anew(tmp_path: Path) -> None:
+def test_an_unsynced_index_of_a_rolled_segment_is_rebuilt(tmp_path: Path) -> None:
     """Its log was flushed before the roll, its indexes came to the disk as zeros."""
     settings = {"index_interval_bytes": 0, "segment_index_bytes": 240}
     log = open_log(tmp_path, **settings)
@@ -136,7 +136,7 @@ def test_dropping_several_segments_leaves_no_hole(tmp_path: Path) -> None:
 
 
 def test_damage_that_moves_an_offset_does_not_hide_later_segments(tmp_path: Path) -> None:
-    """A reader that skips damage goes on with the next segment, whatever a bad header says."""
+    """A reader that skips damage continues with the next segment, whatever a bad header says."""
     log = open_log(tmp_path)
     for n in range(3):
         log.append(b"%d" % n)
@@ -207,7 +207,7 @@ def test_a_rename_is_all_or_nothing() -> None:
     assert found == [{"old": b"2"}, base]
 
 
-def test_what_is_written_during_a_sync_is_not_covered_by_it() -> None:
+def test_a_write_during_a_sync_is_not_covered_by_it() -> None:
     ops = [MAKE, Op("sync_names", 0, position=1), WRITE, Op("sync", 1, position=2)]
     assert len(states(ops, "hostile")) > 1
 

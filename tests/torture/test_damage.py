@@ -98,8 +98,8 @@ def test_every_cut(tmp_path: Path, kind: str) -> None:
     for size in range(len(made.data) + 1):
         directory = tmp_path / "t-0"
         path = write(directory, made.data[:size])
-        whole = sum(start <= size for start in made.starts[1:])
-        end = made.ends[whole - 1] if whole else 0
+        complete = sum(start <= size for start in made.starts[1:])
+        end = made.ends[complete - 1] if complete else 0
         left = [row for row in made.contents if row[0] < end]
         beside = read_log(directory)  # changes nothing, and calls nothing damage
         assert contents(beside) == left, size
@@ -109,8 +109,8 @@ def test_every_cut(tmp_path: Path, kind: str) -> None:
         assert contents(log) == left, size
         report = log.recovery
         assert report is not None
-        assert report.cut_size == size - made.starts[whole], size
-        lost = made.data[made.starts[whole] : size]
+        assert report.cut_size == size - made.starts[complete], size
+        lost = made.data[made.starts[complete] : size]
         if any(lost):
             assert report.kept_in is not None
             assert Path(report.kept_in).read_bytes() == lost
@@ -167,7 +167,7 @@ def test_every_flipped_bit_is_seen_or_harmless(tmp_path: Path, kind: str) -> Non
             else:
                 seen += 1
             log.close()
-            # Once it was on disk, it is never cut: opening for writing is refused, with the place.
+            # Once it was on disk, it is never cut: opening for writing is refused.
             if under_crc:
                 write(directory, bytes(data))
                 with pytest.raises(RecoveryNeededError) as caught:

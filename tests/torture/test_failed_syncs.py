@@ -30,7 +30,7 @@ class Listing(FailingDisk):
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("name", ["close and open", "prewritten"])
-def test_what_a_flush_acknowledges_after_a_failed_sync_survives_a_power_cut(name: str) -> None:
+def test_records_flushed_after_a_failed_sync_survive_a_power_cut(name: str) -> None:
     figures, found = Figures(), []
     with quietly(), scratch() as base:
         os.mkdir(f"{base}/run")

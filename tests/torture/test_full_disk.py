@@ -88,7 +88,7 @@ def file_size_limit(size: int) -> Iterator[None]:
 
 @pytest.mark.parametrize("spare", [0, 1, 60, 100])
 def test_a_file_that_may_not_grow(tmp_path: Path, spare: int) -> None:
-    """EFBIG after a short write: the batch is out, its bytes too, and the log goes on."""
+    """EFBIG after a short write: the batch is out, its bytes too, and the log takes appends."""
     directory = tmp_path / "t-0"
     log = open_log(directory, segment_index_bytes=1000)
     log.append(b"x" * 4000)
@@ -126,8 +126,8 @@ def test_a_file_changed_or_cut_underneath_a_reader(tmp_path: Path) -> None:
     reader = read_log(directory, own=False)  # Kafka's: its owner may cut in place
     assert [record.offset for record in reader] == list(range(60))
     last = sorted(directory.glob("*.log"))[-1]
-    whole = last.read_bytes()
-    for size in range(len(whole), -1, -7):
+    intact = last.read_bytes()
+    for size in range(len(intact), -1, -7):
         os.truncate(last, size)
         seen = [record.offset for record in reader]
         assert seen == list(range(len(seen)))

@@ -203,8 +203,8 @@ TARGETS: dict[str, tuple[Callable[[bytes], None], Callable[[], list[bytes]]]] = 
 def test_fuzz(name: str, tmp_path: Path) -> None:
     target, seeds = TARGETS[name]
     inputs = seeds()
-    for whole in inputs:
-        target(whole)  # valid inputs raise nothing
+    for valid in inputs:
+        target(valid)  # valid inputs raise nothing
     source = random.Random(f"{SEED} {name}")
     until = time.monotonic() + SECONDS
     runs = errors = 0

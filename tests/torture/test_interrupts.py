@@ -1,7 +1,7 @@
 """KeyboardInterrupt and MemoryError at every line of the writing half, one line at a time.
 
-After each: every batch is wholly in or wholly out, a reader beside agrees, what a kill would
-leave behind opens to the same, the log takes appends, and a clean reopen gives all of it.
+After each: every batch is completely in or completely out, a reader beside agrees, what a kill
+would leave behind opens to the same, the log takes appends, and a clean reopen gives all of it.
 """
 
 import os
@@ -60,7 +60,7 @@ Contents = dict[int, bytes | None]
 
 
 def batches(first: int, count: int, *, epoch: int, codec: int = 0) -> bytes:
-    """Whole batches of two records each, as a leader would send them."""
+    """Complete batches of two records each, as a leader would send them."""
     return b"".join(
         oracle.batch(
             [PlainRecord(offset + n, 7, None, b"f%d" % (offset + n) * 30) for n in (0, 1)],
@@ -81,7 +81,7 @@ def roll_then(call: Callable[[Log], object]) -> Callable[[Log], object]:
 
 
 # What is done, by name; each begins on a log of four segments.
-DEEDS: dict[str, Callable[[Log], object]] = {
+OPERATIONS: dict[str, Callable[[Log], object]] = {
     "append": lambda log: log.append(b"one more"),
     "append that rolls": lambda log: log.append(b"x" * 1200),
     "extend": lambda log: log.extend([b"e%d" % n * 40 for n in range(30)]),
@@ -112,7 +112,7 @@ def scene(directory: Path, name: str) -> Log:
     made = open_log(directory, files=DISK, log_start_offset=START, **SETTINGS, **retention)
     for n in range(START, 31):
         made.append(b"%d" % n * 40)
-    made.park()  # so that the deed begins by opening the files
+    made.park()  # so that the operation begins by opening the files
     return made
 
 
@@ -121,7 +121,7 @@ def contents(found: Log) -> Contents:
 
 
 def allowed(name: str, found: Contents, before: Contents, after: Contents, ends: set[int]) -> bool:
-    """Between before and after, whole batches, no gap and nothing foreign."""
+    """Between before and after, complete batches, no gap and nothing foreign."""
     offsets = list(found)
     if offsets and offsets != list(range(offsets[0], offsets[-1] + 1)):
         return False
@@ -136,13 +136,13 @@ def allowed(name: str, found: Contents, before: Contents, after: Contents, ends:
 
 
 def expected(tmp_path: Path, name: str) -> tuple[int, Contents, Contents, set[int]]:
-    """How many lines the deed executes, the contents before and after it, where batches end."""
-    made = scene(tmp_path / "whole", name)
+    """How many lines the operation executes, contents before and after it, where batches end."""
+    made = scene(tmp_path / "uninterrupted", name)
     before = contents(made)
     with Interrupt(MODULES) as lines:
-        DEEDS[name](made)
+        OPERATIONS[name](made)
     after = before if name == "close" else contents(made)
-    ends = {batch.last_offset + 1 for batch in read(log_bytes(tmp_path / "whole")).batches}
+    ends = {batch.last_offset + 1 for batch in read(log_bytes(tmp_path / "uninterrupted")).batches}
     made.close()
     return lines.count, before, after, ends
 
@@ -156,11 +156,11 @@ def strike(
     after: Contents,
     ends: set[int],
 ) -> str:
-    """One deed interrupted at one line; returns where."""
+    """One operation interrupted at one line; returns where."""
     made = scene(directory, name)
     assert contents(made) == before
     with Interrupt(MODULES, at, error) as lines, suppress(error):
-        DEEDS[name](made)
+        OPERATIONS[name](made)
     if not lines.where:  # a run may execute a line less than the one that was counted
         assert at - 5 <= lines.count <= at
         made.close()
@@ -216,7 +216,7 @@ def strike(
     return where
 
 
-@pytest.mark.parametrize("name", DEEDS)
+@pytest.mark.parametrize("name", OPERATIONS)
 def test_an_interrupt_at_every_line(tmp_path: Path, name: str) -> None:
     count, before, after, ends = expected(tmp_path, name)
     assert count > 0

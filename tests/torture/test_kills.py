@@ -1,7 +1,7 @@
 """SIGKILL at every change a log makes to the disk: before it, half way through it, after it.
 
 Each death is a real one: a forked child runs the scenario and is killed at one call; this
-process opens what it left, without a word about how it ended. What had returned is there, in
+process opens what it left, without a word about how it ended. What had returned exists, in
 order, with nothing invented; a torn append is cut off and its bytes are kept.
 """
 
@@ -27,7 +27,7 @@ class Witness:
         self.end = 0  # everything below had returned
         self.tried = 0  # nothing at or above was ever begun
         self.start = 0  # nothing at or above had been asked to be deleted
-        self.low = 0  # a truncation that was under way may have gone down to here
+        self.low = 0  # a truncation that was in progress may have gone down to here
         self.flushed = 0
         self.clean = False
         self.changes = -1
@@ -119,7 +119,7 @@ def check(directory: Path, witness: Witness, where: tuple[object, ...]) -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # fork beside threads of other tests
 @pytest.mark.parametrize("scenario", killing.SCENARIOS)
 def test_killed_at_every_change(tmp_path: Path, scenario: str) -> None:
-    witness, died = live_and_die(tmp_path / "whole", scenario, -1, "after")
+    witness, died = live_and_die(tmp_path / "survivor", scenario, -1, "after")
     assert not died
     assert witness.clean
     changes = witness.changes

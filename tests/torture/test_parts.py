@@ -10,7 +10,7 @@ from torture.parts import Budget, Figures, share
 UNBOUNDED = 3600.0
 
 
-def told(part: str, figures: Figures) -> Figures:
+def without_violations(part: str, figures: Figures) -> Figures:
     print(figures.line(part, Budget(0), None))
     assert figures.violations == []
     return figures
@@ -18,7 +18,7 @@ def told(part: str, figures: Figures) -> Figures:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # fork beside threads of other tests
 def test_kills() -> None:
-    figures = told("kills", kills.kill_all(Budget(UNBOUNDED), most=1, stride=80))
+    figures = without_violations("kills", kills.kill_all(Budget(UNBOUNDED), most=1, stride=80))
     assert figures.counts["by_change"] > 80
     assert figures.counts["lived"] == 0
     for kind in ("by_time", "wandering", "in_recovery"):
@@ -26,19 +26,21 @@ def test_kills() -> None:
 
 
 def test_io_errors() -> None:
-    figures = told("io-errors", io_errors.fail_all(Budget(UNBOUNDED), stride=300, cuts=3))
-    assert figures.counts["told"] > 40
+    figures = without_violations(
+        "io-errors", io_errors.fail_all(Budget(UNBOUNDED), stride=300, cuts=3)
+    )
+    assert figures.counts["raised"] > 40
     assert figures.counts["power_cuts"] > 80
 
 
 def test_mutated_directories() -> None:
-    figures = told("mutations", mutations.mutate_all(Budget(UNBOUNDED), most=100))
+    figures = without_violations("mutations", mutations.mutate_all(Budget(UNBOUNDED), most=100))
     assert figures.counts["directories"] == 100
     assert figures.counts["refusals"] > 20
 
 
 def test_bit_flips() -> None:
-    figures = told("bit-flips", bit_flips.flip_all(Budget(UNBOUNDED), most=150))
+    figures = without_violations("bit-flips", bit_flips.flip_all(Budget(UNBOUNDED), most=150))
     assert figures.counts["flips"] == 150
     assert figures.counts["under_a_checksum"] > 80
 
@@ -52,17 +54,17 @@ QUICK = (
     "recovery drops the last batch",
     "damage below the recovery point is cut",
     "a failed append is not cut off",
-    "the lock is one that nobody else sees",
+    "the lock is one that no other process sees",
 )
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.filterwarnings("ignore::ResourceWarning")  # stores amid which a bug was caught
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # of stores open when a bug was caught
 @pytest.mark.parametrize("name", QUICK)
 def test_a_planted_bug_is_caught(name: str) -> None:
     """These are found within a second or two; ``make torture PART=planted`` tries all."""
     assert planted.caught(name).violation_count > 0
-    gc.collect()  # here, lest another test be told of them
+    gc.collect()  # here, lest another test report them
 
 
 def test_there_are_at_least_twenty_planted_bugs() -> None:

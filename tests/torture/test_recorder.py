@@ -21,12 +21,12 @@ IN_THREADS = (
 )  # what threads do side by side, the two see in another order
 PROGRAM = """
 import pickle, sys
-from torture.test_recorder import tell
-tell(*sys.argv[1:])
+from torture.test_recorder import write_calls
+write_calls(*sys.argv[1:])
 """
 
 
-def tell(root: str, output: str) -> None:
+def write_calls(root: str, output: str) -> None:
     """In a process of its own: run every scenario, and keep what the recorder saw."""
     traces = {name: record(name, f"{root}/{at}") for at, name in enumerate(SCENARIOS)}
     with open(output, "wb") as file:
@@ -69,7 +69,7 @@ BYPASSES = {
 
 
 @pytest.mark.parametrize("way", syscalls.ways())
-def test_what_goes_around_the_recorder_is_seen(tmp_path: Path, way: str) -> None:
+def test_a_write_around_the_recorder_is_seen(tmp_path: Path, way: str) -> None:
     root = tmp_path / "data"
     (root / "0").mkdir(parents=True)
     (root / "0" / "file").write_bytes(b"1234")

@@ -1,4 +1,4 @@
-"""A deletion that is cut short at each of its disk steps, and then finished by the next writer."""
+"""A deletion that is interrupted at each of its disk steps, then finished by the next writer."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -97,16 +97,16 @@ def states(trace: Trace, models: tuple[str, ...]) -> list[tuple[str, str, Tree]]
     return found
 
 
-def committed(store: Store, place: tuple[str, int]) -> list[int | None]:
+def committed(store: Store, topic_partition: tuple[str, int]) -> list[int | None]:
     found = []
     for group in ("g", "h", "file"):
         with store.consumer(group, assignment=[U0]) as consumer:
-            found.append(consumer.committed(place))
+            found.append(consumer.committed(topic_partition))
     return found
 
 
 def check(root: Path, said: str) -> str:
-    """The topic is there with its offsets, or gone with them; made again it is empty."""
+    """The topic exists with its offsets, or is gone with them; created again it is empty."""
     with kstore.open(root, config=QUIET) as store:
         assert committed(store, U0) == [6, 6, 6]
         is_there = "t" in store

@@ -52,7 +52,7 @@ class Photographer:
             self.copies.append((what, copy))
 
 
-def shown(store: kstore.Store, topic: str) -> list[bytes | None]:
+def committed_values(store: kstore.Store, topic: str) -> list[bytes | None]:
     return [record.value for record in store[topic][0].view(isolation="read_committed")]
 
 
@@ -93,10 +93,10 @@ def test_all_or_nothing_after_a_kill_at_any_step(
     for what, copy in photographer.copies:
         with kstore.open(copy, mode="r") as store:
             # Before anybody finishes it: nothing of a transaction that is not ended there.
-            assert shown(store, "a") in ([b"first"], [b"first", b"second"]), what
+            assert committed_values(store, "a") in ([b"first"], [b"first", b"second"]), what
         with kstore.open(copy, config=QUIET) as store:
             again = store.transactional_producer("id")
-            seen = [shown(store, name) for name in ("a", "b")]
+            seen = [committed_values(store, name) for name in ("a", "b")]
             with store.consumer("g") as consumer:
                 offset = consumer.committed(("a", 0))
             committed = seen == [[b"first", b"second"]] * 2 and offset == 1
@@ -105,7 +105,7 @@ def test_all_or_nothing_after_a_kill_at_any_step(
             assert all(stable(store[name][0]) for name in ("a", "b", "__consumer_offsets")), what
             with again.transaction():
                 again.send("a", b"third")
-            assert shown(store, "a")[-1] == b"third"
+            assert committed_values(store, "a")[-1] == b"third"
             outcomes.append(committed)
     assert len(outcomes) >= (12 if commit else 9)
     assert outcomes == sorted(outcomes)  # once decided, it stays decided
@@ -129,7 +129,7 @@ def test_after_the_decision_the_next_opening_finishes_without_being_asked(
         photographer.active = False
     (copy,) = [copy for what, copy in photographer.copies if what == "before mark"]
     with kstore.open(copy, config=QUIET) as store:
-        assert shown(store, "a") == [b"1"]
+        assert committed_values(store, "a") == [b"1"]
         assert store._transactions().coordinator["id"].state is State.COMPLETE_COMMIT
 
 
@@ -158,4 +158,4 @@ def test_records_without_a_state_are_aborted(tmp_path: Path) -> None:
         log = store["a"][0]
         assert stable(log)
         assert log.end_offset == 2
-        assert shown(store, "a") == []
+        assert committed_values(store, "a") == []

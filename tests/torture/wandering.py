@@ -1,17 +1,17 @@
 """Work without a plan: what is done to a store, and in which order, is drawn from a number.
 
 The scenarios of the table are short and fixed, so that each of their moments can be tried. These
-are for deaths at moments that nobody thought of: dozens of deeds in an order that no scenario has,
+are for deaths at moments that no scenario has: dozens of operations in any order,
 over several openings.
 """
 
 from collections.abc import Callable
 from random import Random
 
-from torture.world import Place, World
+from torture.world import TopicPartition, World
 
-Deed = Callable[[World, Random], object]
-Deeds = dict[Deed, int]  # with the weights
+Operation = Callable[[World, Random], object]
+Weights = dict[Operation, int]
 
 SETTINGS = {
     "segment_bytes": (600, 1500, 5000),
@@ -22,13 +22,13 @@ SETTINGS = {
 
 
 def wander(world: World, number: int) -> None:
-    """Some dozens of deeds, the same ones for the same number."""
+    """Some dozens of operations, the same ones for the same number."""
     random = Random(number)
-    begin, deeds = random.choice(KINDS)
+    begin, operations = random.choice(KINDS)
     begin(world, {name: random.choice(values) for name, values in SETTINGS.items()}, random)
     for _ in range(random.randrange(10, 60)):
-        (deed,) = random.choices(list(deeds), weights=list(deeds.values()))
-        deed(world, random)
+        (operation,) = random.choices(list(operations), weights=list(operations.values()))
+        operation(world, random)
     if random.random() < 0.7:
         world.close()
 
@@ -38,8 +38,8 @@ def _reopen(world: World, random: Random) -> None:
     world.open()
 
 
-def _end(world: World, place: Place = ("t", 0)) -> int:
-    return world.witness.log(place).end
+def _end(world: World, tp: TopicPartition = ("t", 0)) -> int:
+    return world.witness.log(tp).end
 
 
 # --- a plain log ----------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ def _truncate(world: World, random: Random) -> None:
     world.truncate(offset)
 
 
-PLAIN: Deeds = {
+PLAIN: Weights = {
     lambda world, random: world.append(random.randrange(1, 5), random.choice((0, 40, 400))): 6,
     lambda world, random: world.extend(random.randrange(1, 40), random.choice((1, 30))): 4,
     lambda world, random: world.flush(): 3,
@@ -91,7 +91,7 @@ def _begin_compacted(world: World, settings: dict[str, object], random: Random) 
     world.create(cleanup_policy="compact", min_cleanable_dirty_ratio=0.0, **settings)
 
 
-COMPACTED: Deeds = {
+COMPACTED: Weights = {
     lambda world, random: world.append(
         random.randrange(1, 6), random.choice((5, 60)), keys=random.choice((1, 3, 7))
     ): 6,
@@ -106,7 +106,7 @@ COMPACTED: Deeds = {
 
 # --- transactions ---------------------------------------------------------------------------------
 
-BOTH: list[Place] = [("t", 0), ("t", 1)]
+BOTH: list[TopicPartition] = [("t", 0), ("t", 1)]
 
 
 def _begin_transactions(world: World, settings: dict[str, object], random: Random) -> None:
@@ -116,13 +116,13 @@ def _begin_transactions(world: World, settings: dict[str, object], random: Rando
 
 
 def _transact(world: World, random: Random) -> None:
-    places = random.choice((BOTH, BOTH[:1], BOTH[1:], BOTH[::-1]))
-    world.transact(places, commit=random.random() < 0.6, roll=random.random() < 0.3)
+    topic_partitions = random.choice((BOTH, BOTH[:1], BOTH[1:], BOTH[::-1]))
+    world.transact(topic_partitions, commit=random.random() < 0.6, roll=random.random() < 0.3)
 
 
-TRANSACTIONS: Deeds = {
+TRANSACTIONS: Weights = {
     _transact: 5,
-    lambda world, random: world.append(1, place=random.choice(BOTH)): 3,
+    lambda world, random: world.append(1, tp=random.choice(BOTH)): 3,
     lambda world, random: world.roll(random.choice(BOTH)): 2,
     lambda world, random: world.flush(random.choice(BOTH)): 2,
     lambda world, random: world.checkpoint(): 1,
@@ -139,7 +139,7 @@ def _begin_moves(world: World, settings: dict[str, object], random: Random) -> N
     world.create("t", 2, **settings)
 
 
-MOVES: Deeds = {
+MOVES: Weights = {
     lambda world, random: world.append(random.randrange(1, 4), 60, random.choice(BOTH)): 5,
     lambda world, random: world.extend(random.randrange(1, 20), 30, random.choice(BOTH)): 2,
     lambda world, random: world.roll(random.choice(BOTH)): 2,
@@ -165,16 +165,16 @@ def _topic(world: World, random: Random) -> None:
         return
     name = f"u{len(world.witness.topics)}"
     world.create(name)
-    world.append(2, place=(name, 0))
+    world.append(2, tp=(name, 0))
 
 
 def _further(world: World, random: Random) -> int:
-    """An offset for the group to commit: the witness knows its bounds only while it goes on."""
+    """An offset for the group to commit: the witness knows its bounds only while it grows."""
     _, high, _ = world.witness.committed.get("g", (0, 0, 0))
     return random.randrange(high, _end(world) + 1)
 
 
-TOPICS: Deeds = {
+TOPICS: Weights = {
     _topic: 4,
     lambda world, random: world.append(random.randrange(1, 4)): 4,
     lambda world, random: world.commit(_further(world, random)): 3,
@@ -183,7 +183,7 @@ TOPICS: Deeds = {
     _reopen: 2,
 }
 
-KINDS: tuple[tuple[Callable[[World, dict[str, object], Random], None], Deeds], ...] = (
+KINDS: tuple[tuple[Callable[[World, dict[str, object], Random], None], Weights], ...] = (
     (_begin_plain, PLAIN),
     (_begin_compacted, COMPACTED),
     (_begin_transactions, TRANSACTIONS),

@@ -1,7 +1,8 @@
 """A store that is worked with, on any disk, and what a witness knows of it.
 
-A scenario works through a :class:`World`, which tells the witness before and after each deed. One
-table serves every part: crash states from a recorded trace, real kills, and failing calls.
+A scenario works through a :class:`World`, which informs the witness before and after each
+operation. One table serves every part: crash states from a recorded trace, real kills, and
+failing calls.
 
 Each value says which offset it was appended at, its serial number, and the serial of the value
 before it in the log: a hole, a wrong order and a stale record show by themselves.
@@ -21,7 +22,7 @@ from kstore.files.files import DISK, Files
 from kstore.store.atomic_publish import PartitionPublication, Publication, StagedRange
 
 Event = tuple[Any, ...]
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 QUIET = StoreConfig(background=False, num_recovery_threads_per_data_dir=1)
 START_OF_TIME = 1_700_000_000_000
 SETTINGS: dict[str, Any] = {
@@ -44,9 +45,9 @@ class History:
 
     def __init__(self) -> None:
         self.acked: list[bytes] = []  # by offset: every value whose append returned
-        self.base = 0  # offset of the first in acked: a truncation may begin a log anew
+        self.base = 0  # offset of the first in acked: a truncation may begin a log again
         self.tried: set[bytes] = set()
-        self.low = 0  # a truncation that is under way may have gone down to here
+        self.low = 0  # a truncation that is in progress may have gone down to here
         self.flushed = 0  # below: acknowledged as being on disk
         self.start = 0  # below: asked to be deleted
         self.clean_end = False
@@ -62,18 +63,20 @@ class Witness:
     """What had been asked and what had been answered when the lights went out."""
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
-        self.logs: dict[Place, History] = {}
+        self.logs: dict[TopicPartition, History] = {}
         self.topics: dict[str, tuple[str, str | None, int]] = {}  # state, id, partitions
         # Group: lowest and highest it may be, and the lowest after a power cut.
         self.committed: dict[str, tuple[int, int, int]] = {}
         self.dirs = 0  # how many log directories there are; 0: one, the root itself
-        self.transactions: dict[int, tuple[str, dict[Place, list[bytes]]]] = {}
-        self.publications: list[dict[Place, list[bytes]]] = []  # each all there, or not at all
+        self.transactions: dict[int, tuple[str, dict[TopicPartition, list[bytes]]]] = {}
+        self.publications: list[
+            dict[TopicPartition, list[bytes]]
+        ] = []  # each shows completely, or not at all
         for event in events:
             self.hear(event)
 
-    def log(self, place: Place) -> History:
-        return self.logs.setdefault(place, History())
+    def log(self, tp: TopicPartition) -> History:
+        return self.logs.setdefault(tp, History())
 
     def hear(self, event: Event) -> None:
         word, *rest = event
@@ -126,9 +129,9 @@ class Witness:
         else:
             raise ValueError(word)
 
-    def floor(self, place: Place, *, power: bool) -> int:
-        """Every record below it must be there."""
-        history = self.log(place)
+    def floor(self, tp: TopicPartition, *, power: bool) -> int:
+        """Every record below it must exist."""
+        history = self.log(tp)
         return min(history.flushed, history.low) if power else history.low
 
 
@@ -140,7 +143,7 @@ def paths_of(root: str, dirs: int) -> list[str]:
 class World:
     """A store that is worked with, on any disk.
 
-    ``tolerant``: errors of kstore are what is being tried; the work goes on behind them.
+    ``tolerant``: errors of kstore are what is being tried; the work continues behind them.
     ``vary``: does the same with more records, of other sizes, with other settings, with syncs,
     checkpoints and rolls in between.
     """
@@ -162,19 +165,19 @@ class World:
         self._tolerant = tolerant
         self._vary = vary
         self._serial = 0
-        self._tails: dict[Place, int] = {}  # serial of the last value
-        self._keys: dict[Place, dict[int, bytes]] = {}  # of the records that have one
+        self._tails: dict[TopicPartition, int] = {}  # serial of the last value
+        self._keys: dict[TopicPartition, dict[int, bytes]] = {}  # of the records that have one
         # Values from the witness's end on, where a truncation failed: they may be in the log.
-        self._half_cut: dict[Place, list[bytes]] = {}
+        self._half_cut: dict[TopicPartition, list[bytes]] = {}
         self.store: Store | None = None
 
     def say(self, *event: Any) -> None:
         self.witness.hear(event)
         self._say_on(event)
 
-    def _try(self, deed: Callable[[], Any]) -> tuple[bool, Any]:
+    def _try(self, operation: Callable[[], Any]) -> tuple[bool, Any]:
         try:
-            return True, deed()
+            return True, operation()
         except KStoreError as error:
             self.errors.append(error)
             if not self._tolerant:
@@ -185,13 +188,13 @@ class World:
         config = StoreConfig(background=False, log=LogConfig(**SETTINGS), **settings)
         paths = paths_of(self.path, self.witness.dirs)
         _, self.store = self._try(lambda: Store(paths, config=config, files=self.files))
-        for place, values in list(self._half_cut.items()):
-            log = self.log(place)
+        for tp, values in list(self._half_cut.items()):
+            log = self.log(tp)
             if log is not None:
-                del self._half_cut[place]
-                back = values[: max(0, log.end_offset - self.witness.log(place).end)]
+                del self._half_cut[tp]
+                back = values[: max(0, log.end_offset - self.witness.log(tp).end)]
                 if back:
-                    self._in(place, back)
+                    self._in(tp, back)
 
     def spread(self, dirs: int) -> None:
         """Over several log directories, from the next opening on."""
@@ -203,21 +206,21 @@ class World:
         if store is None:
             return False
         done, _ = self._try(store.close)
-        # One of several directories may have failed: the marker says that this one is whole.
+        # One of several directories may have failed: the marker says that this one is complete.
         paths = paths_of(self.path, self.witness.dirs)
         if done and all(os.path.exists(f"{path}/.kafka_cleanshutdown") for path in paths):
-            for place, history in self.witness.logs.items():
-                if self.witness.topics.get(place[0], ("", None, 0))[0] == "live":
-                    self.say("flushed", place, history.end)
+            for tp, history in self.witness.logs.items():
+                if self.witness.topics.get(tp[0], ("", None, 0))[0] == "live":
+                    self.say("flushed", tp, history.end)
             for group, (low, high, _) in list(self.witness.committed.items()):
                 self.say("commit", group, low, high, low)
         return done
 
-    def log(self, place: Place = ("t", 0)) -> Log | None:
+    def log(self, tp: TopicPartition = ("t", 0)) -> Log | None:
         if self.store is None:
             return None
         store = self.store
-        return self._try(lambda: store[place[0]][place[1]])[1]
+        return self._try(lambda: store[tp[0]][tp[1]])[1]
 
     # --- topics -------------------------------------------------------------------------------
 
@@ -250,83 +253,85 @@ class World:
 
     # --- records ------------------------------------------------------------------------------
 
-    def _values(self, place: Place, first: int, count: int, size: int) -> list[bytes]:
-        if self.witness.transactions and first > self.witness.log(place).end:
-            self.say("markers", place, first)  # of what failed half way
+    def _values(self, tp: TopicPartition, first: int, count: int, size: int) -> list[bytes]:
+        if self.witness.transactions and first > self.witness.log(tp).end:
+            self.say("markers", tp, first)  # of what failed half way
         values = []
-        tail = self._tails.get(place, 0)
+        tail = self._tails.get(tp, 0)
         for offset in range(first, first + count):
             self._serial += 1
             more = 0 if self._vary is None else self._vary.randrange(-20, 60)
             value = b"%d:%d:%d:" % (offset, self._serial, tail)
             values.append(value + b"v" * max(0, size + more))
             tail = self._serial
-        self.say("trying", place, values)
+        self.say("trying", tp, values)
         return values
 
     def _now(self) -> int:
         return START_OF_TIME + self._serial
 
-    def _in(self, place: Place, values: list[bytes]) -> None:
-        self.say("in", place, values)
-        self._tails[place] = int(values[-1].split(b":")[1])
+    def _in(self, tp: TopicPartition, values: list[bytes]) -> None:
+        self.say("in", tp, values)
+        self._tails[tp] = int(values[-1].split(b":")[1])
 
     def append(
-        self, count: int = 1, size: int = 40, place: Place = ("t", 0), keys: int = 0
+        self, count: int = 1, size: int = 40, tp: TopicPartition = ("t", 0), keys: int = 0
     ) -> None:
         """Records one by one; with so many different keys, one after another."""
         if self._vary is not None:
             count += self._vary.choice((0, 0, 1, 2))
         for _ in range(count):
-            log = self.log(place)
+            log = self.log(tp)
             if log is None:
                 return
             offset = log.end_offset
             key = b"%d" % (offset % keys) if keys else None
-            values = self._values(place, offset, 1, size)
+            values = self._values(tp, offset, 1, size)
             done, _ = self._try(
                 lambda log=log, key=key, values=values: log.append(
                     values[0], key=key, timestamp=self._now()
                 )
             )
             if done or log.end_offset > offset:  # the flush behind the append failed
-                self._in(place, values)
+                self._in(tp, values)
                 if key is not None:
-                    self._keys.setdefault(place, {})[offset] = key
-        self._twist(place)
+                    self._keys.setdefault(tp, {})[offset] = key
+        self._twist(tp)
 
-    def _twist(self, place: Place) -> None:
+    def _twist(self, tp: TopicPartition) -> None:
         """Now and then something that the scenario does not ask for."""
         chance = 1.0 if self._vary is None else self._vary.random()
         if chance < 0.08:
-            self.flush(place)
+            self.flush(tp)
         elif chance < 0.14:
             self.checkpoint()
         elif chance < 0.18:
-            self.roll(place)
+            self.roll(tp)
 
-    def extend(self, count: int, size: int = 30, place: Place = ("t", 0)) -> None:
-        log = self.log(place)
+    def extend(self, count: int, size: int = 30, tp: TopicPartition = ("t", 0)) -> None:
+        log = self.log(tp)
         if log is None:
             return
         first = log.end_offset
-        values = self._values(place, first, count, size)
+        values = self._values(tp, first, count, size)
         self._try(lambda: log.extend(values, timestamp=self._now()))
         got = log.end_offset - first  # an error leaves the batches before it in the log
         if got:
-            self._in(place, values[:got])
+            self._in(tp, values[:got])
 
-    def flush(self, place: Place = ("t", 0)) -> None:
-        log = self.log(place)
+    def flush(self, tp: TopicPartition = ("t", 0)) -> None:
+        log = self.log(tp)
         if log is None:
             return
         end = log.end_offset
         if self._try(log.flush)[0]:
-            self.say("flushed", place, end)
+            self.say("flushed", tp, end)
 
-    def commit_in_group(self, threads: int = 1, count: int = 4, place: Place = ("t", 0)) -> None:
+    def commit_in_group(
+        self, threads: int = 1, count: int = 4, tp: TopicPartition = ("t", 0)
+    ) -> None:
         """Appends that wait for a committer's shared sync."""
-        log = self.log(place)
+        log = self.log(tp)
         if log is None:
             return
         from kstore.log.group_commit import Committer
@@ -334,15 +339,15 @@ class World:
         committer = Committer(log)
         try:
             for _ in range(count):
-                self.append(2, 30, place)
+                self.append(2, 30, tp)
                 end = log.end_offset
                 if self._try(lambda end=end: committer.wait(end))[0]:
-                    self.say("flushed", place, end)
+                    self.say("flushed", tp, end)
         finally:
             self._try(committer.close)
 
-    def roll(self, place: Place = ("t", 0)) -> None:
-        log = self.log(place)
+    def roll(self, tp: TopicPartition = ("t", 0)) -> None:
+        log = self.log(tp)
         if log is not None:
             self._try(log.roll)
 
@@ -352,131 +357,132 @@ class World:
 
     # --- rewriting ----------------------------------------------------------------------------
 
-    def compact(self, place: Place = ("t", 0)) -> None:
+    def compact(self, tp: TopicPartition = ("t", 0)) -> None:
         """No key may lose its latest value; when it is done, only those are left."""
-        log = self.log(place)
+        log = self.log(tp)
         if log is None:
             return
         limit = log.segments.views[-1].base_offset
-        keys = {at: key for at, key in self._keys.get(place, {}).items() if at < limit}
+        keys = {at: key for at, key in self._keys.get(tp, {}).items() if at < limit}
         latest = {key: at for at, key in sorted(keys.items())}
         superseded = frozenset(at for at, key in keys.items() if latest[key] != at)
-        self.say("compacting", place, superseded)
+        self.say("compacting", tp, superseded)
         if self._try(log.compact)[0]:
-            self.say("compacted", place, superseded)
+            self.say("compacted", tp, superseded)
 
-    def recompress(self, codec: str, place: Place = ("t", 0), *, roll: bool = False) -> None:
+    def recompress(self, codec: str, tp: TopicPartition = ("t", 0), *, roll: bool = False) -> None:
         """Every record stays."""
-        log = self.log(place)
+        log = self.log(tp)
         if log is not None:
             self._try(lambda: log.recompress(codec, force=True, roll=roll))
 
-    def reindex(self, interval: int, place: Place = ("t", 0)) -> None:
+    def reindex(self, interval: int, tp: TopicPartition = ("t", 0)) -> None:
         """With another ``index.interval.bytes``, so that every index becomes another one."""
-        log = self.log(place)
+        log = self.log(tp)
         if log is not None:
             changed = replace(log.config, index_interval_bytes=interval)
             if self._try(lambda: log.configure(changed))[0]:
                 self._try(log.reindex)
 
-    def seal(self, place: Place = ("t", 0)) -> None:
-        log = self.log(place)
+    def seal(self, tp: TopicPartition = ("t", 0)) -> None:
+        log = self.log(tp)
         if log is not None:
             self._try(log.seal)
 
-    def move(self, number: int, place: Place = ("t", 0)) -> None:
+    def move(self, number: int, tp: TopicPartition = ("t", 0)) -> None:
         """Into another log directory; then all of it is on disk."""
-        if self.store is None or self.log(place) is None:
+        if self.store is None or self.log(tp) is None:
             return
-        store, end = self.store, self.witness.log(place).end
+        store, end = self.store, self.witness.log(tp).end
         path = paths_of(self.path, self.witness.dirs)[number]
-        is_there = os.path.isdir(f"{path}/{place[0]}-{place[1]}")  # then nothing is copied
-        if self._try(lambda: store.move(*place, path))[0] and not is_there:
-            self.say("flushed", place, end)
+        is_there = os.path.isdir(f"{path}/{tp[0]}-{tp[1]}")  # then nothing is copied
+        if self._try(lambda: store.move(*tp, path))[0] and not is_there:
+            self.say("flushed", tp, end)
 
-    def transact(self, places: list[Place], *, commit: bool, roll: bool = False) -> None:
+    def transact(
+        self, topic_partitions: list[TopicPartition], *, commit: bool, roll: bool = False
+    ) -> None:
         """A transaction over partitions, its records in two batches each."""
         if self.store is None:
             return
         store, number = self.store, len(self.witness.transactions)
-        logs = {place: self.log(place) for place in places}
+        logs = {tp: self.log(tp) for tp in topic_partitions}
         done, producer = self._try(lambda: store.transactional_producer("id"))
         if not done or None in logs.values() or not self._try(producer.begin_transaction)[0]:
             return
-        parts: dict[Place, list[bytes]] = {place: [] for place in places}
+        parts: dict[TopicPartition, list[bytes]] = {tp: [] for tp in topic_partitions}
         for turn in range(2):
-            for place, log in logs.items():
+            for tp, log in logs.items():
                 assert log is not None
-                values = self._values(place, log.end_offset, 2, 30)
-                parts[place] += values
+                values = self._values(tp, log.end_offset, 2, 30)
+                parts[tp] += values
                 self.say("transaction", number, "open", parts)
 
-                def work(place: Place = place, values: list[bytes] = values) -> None:
+                def work(tp: TopicPartition = tp, values: list[bytes] = values) -> None:
                     for value in values:
-                        producer.send(place[0], value, partition=place[1], timestamp=self._now())
+                        producer.send(tp[0], value, partition=tp[1], timestamp=self._now())
                     producer.flush()
 
                 if not self._try(work)[0]:
                     self.say("transaction", number, "aborting", parts)
                     self._try(producer.abort_transaction)
                     return
-                self._in(place, values)
+                self._in(tp, values)
             if roll and turn == 0:
-                self.roll(places[0])
+                self.roll(topic_partitions[0])
         self.say("transaction", number, "committing" if commit else "aborting", parts)
         end = producer.commit_transaction if commit else producer.abort_transaction
         if self._try(end)[0]:
             self.say("transaction", number, "committed" if commit else "aborted", parts)
-            for place, log in logs.items():
+            for tp, log in logs.items():
                 assert log is not None
                 if commit:
-                    self.say("flushed", place, self.witness.log(place).end)
-                self.say("markers", place, log.end_offset)
+                    self.say("flushed", tp, self.witness.log(tp).end)
+                self.say("markers", tp, log.end_offset)
 
-    def publish(self, places: list[Place], token: str, counts: tuple[int, ...]) -> None:
+    def publish(
+        self, topic_partitions: list[TopicPartition], token: str, counts: tuple[int, ...]
+    ) -> None:
         """Batches of two records each, staged and published: so many in the file that all
         partitions share, so many in each partition's own, which may become a segment, and so on.
         """
         if self.store is None:
             return
         store = self.store
-        parts: dict[Place, list[bytes]] = {}
-        for place in places:
-            log = self.log(place)
+        parts: dict[TopicPartition, list[bytes]] = {}
+        for tp in topic_partitions:
+            log = self.log(tp)
             if log is None:
                 return
-            parts[place] = self._values(place, log.end_offset, 2 * sum(counts), 40)
+            parts[tp] = self._values(tp, log.end_offset, 2 * sum(counts), 40)
         self.say("publication", parts)
         names = [f"kstore.staged.{token}"]
         if self._try(lambda: self._publish(store, token, parts, counts, names))[0]:
-            for place, values in parts.items():
-                self._in(place, values)
-                self.say("flushed", place, self.witness.log(place).end)
+            for tp, values in parts.items():
+                self._in(tp, values)
+                self.say("flushed", tp, self.witness.log(tp).end)
         else:  # as the sink does: what could not be undone is for the next writer
             self.close()
             self.open()
             self._look_for(parts)
 
-    def _look_for(self, parts: dict[Place, list[bytes]]) -> None:
-        """Who was told of an error does not know: the switch may have come. All, or nothing."""
-        ends = {place: log.end_offset for place in parts if (log := self.log(place)) is not None}
-        shown = {
-            place: end - self.witness.log(place).end == len(parts[place])
-            for place, end in ends.items()
-        }
+    def _look_for(self, parts: dict[TopicPartition, list[bytes]]) -> None:
+        """A caller that got an error does not know: the switch may have come. All, or nothing."""
+        ends = {tp: log.end_offset for tp in parts if (log := self.log(tp)) is not None}
+        shown = {tp: end - self.witness.log(tp).end == len(parts[tp]) for tp, end in ends.items()}
         assert len(set(shown.values())) <= 1, shown
-        for place in [place for place in shown if shown[place]]:
-            self._in(place, parts[place])
+        for tp in [tp for tp in shown if shown[tp]]:
+            self._in(tp, parts[tp])
 
     def _publish(
         self,
         store: Store,
         token: str,
-        parts: dict[Place, list[bytes]],
+        parts: dict[TopicPartition, list[bytes]],
         counts: tuple[int, ...],
         names: list[str],
     ) -> None:
-        staged = [self._stage(place, values, counts, names) for place, values in parts.items()]
+        staged = [self._stage(tp, values, counts, names) for tp, values in parts.items()]
         root = paths_of(self.path, self.witness.dirs)[0]
         publication = Publication(self.files, root, token, None, 0, self._now(), staged)
         find = lambda topic, partition: store[topic][partition]  # noqa: E731
@@ -490,9 +496,9 @@ class World:
         publication.clear(find)
 
     def _stage(
-        self, place: Place, values: list[bytes], counts: tuple[int, ...], names: list[str]
+        self, tp: TopicPartition, values: list[bytes], counts: tuple[int, ...], names: list[str]
     ) -> PartitionPublication:
-        root, pieces, first = paths_of(self.path, self.witness.dirs)[0], [], 0
+        root, ranges, first = paths_of(self.path, self.witness.dirs)[0], [], 0
         for turn, count in enumerate(counts):
             own = turn % 2 == 1
             if own:
@@ -511,8 +517,8 @@ class World:
                     self.files.fdatasync(fd)
             finally:
                 self.files.close(fd)
-            pieces.append(StagedRange(name, position, len(data), crc32(data), own))
-        return PartitionPublication(*place, pieces, len(values))
+            ranges.append(StagedRange(name, position, len(data), crc32(data), own))
+        return PartitionPublication(*tp, ranges, len(values))
 
     def _batch(self, values: list[bytes]) -> bytes:
         buffer = BatchBuffer()
@@ -522,39 +528,39 @@ class World:
 
     # --- shortening ---------------------------------------------------------------------------
 
-    def truncate(self, offset: int, place: Place = ("t", 0)) -> None:
-        log = self.log(place)
+    def truncate(self, offset: int, tp: TopicPartition = ("t", 0)) -> None:
+        log = self.log(tp)
         if log is None:
             return
-        self.say("cutting", place, offset)
-        before = list(self.witness.log(place).acked)
+        self.say("cutting", tp, offset)
+        before = list(self.witness.log(tp).acked)
         done, _ = self._try(lambda: log.truncate_to(offset))
-        end = min(log.end_offset, self.witness.log(place).end)
-        self.say("cut", place, end)
+        end = min(log.end_offset, self.witness.log(tp).end)
+        self.say("cut", tp, end)
         if not done:
-            self._half_cut[place] = before[len(self.witness.log(place).acked) :]
-        acked = self.witness.log(place).acked
-        self._tails[place] = int(acked[-1].split(b":")[1]) if acked else 0
+            self._half_cut[tp] = before[len(self.witness.log(tp).acked) :]
+        acked = self.witness.log(tp).acked
+        self._tails[tp] = int(acked[-1].split(b":")[1]) if acked else 0
 
-    def delete_records(self, offset: int, place: Place = ("t", 0)) -> None:
-        log = self.log(place)
+    def delete_records(self, offset: int, tp: TopicPartition = ("t", 0)) -> None:
+        log = self.log(tp)
         if log is None:
             return
-        self.say("deleting", place, log.end_offset if offset == -1 else offset)
+        self.say("deleting", tp, log.end_offset if offset == -1 else offset)
         self._try(lambda: log.delete_records(offset))
 
-    def retain(self, place: Place = ("t", 0)) -> None:
-        log = self.log(place)
+    def retain(self, tp: TopicPartition = ("t", 0)) -> None:
+        log = self.log(tp)
         if log is None:
             return
-        start = self.witness.log(place).start
-        self.say("deleting", place, log.segments.views[-1].base_offset)
+        start = self.witness.log(tp).start
+        self.say("deleting", tp, log.segments.views[-1].base_offset)
         self._try(log.apply_retention)
-        self.say("deleted", place, max(start, log.start_offset))
+        self.say("deleted", tp, max(start, log.start_offset))
 
     # --- groups -------------------------------------------------------------------------------
 
-    def commit(self, offset: int, group: str = "g", place: Place = ("t", 0)) -> None:
+    def commit(self, offset: int, group: str = "g", tp: TopicPartition = ("t", 0)) -> None:
         if self.store is None:
             return
         store = self.store
@@ -562,8 +568,8 @@ class World:
         self.say("commit", group, low, offset, synced)
 
         def work() -> None:
-            with store.consumer(group, topics=[place[0]]) as consumer:
-                consumer.commit({place: offset})
+            with store.consumer(group, topics=[tp[0]]) as consumer:
+                consumer.commit({tp: offset})
 
         if self._try(work)[0]:
             self.say("commit", group, offset, offset, synced)

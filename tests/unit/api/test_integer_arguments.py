@@ -222,7 +222,7 @@ def test_a_number_out_of_bounds_is_refused_by_the_arguments_name(
 
 @pytest.mark.parametrize(("name", "parameter", "call", "bounds", "good"), CALLS, ids=IDS)
 @pytest.mark.parametrize("value", [True, 1.0, 1.5, float("nan"), "1", np.True_, np.float64(1)])
-def test_what_is_no_whole_number_is_refused(
+def test_an_argument_that_is_no_integer_is_refused(
     at: Calls, name: str, parameter: str, call: Callable[[Calls, Any], object],
     bounds: tuple[int, int], good: int, value: object,
 ) -> None:  # fmt: skip

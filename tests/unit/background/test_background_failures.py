@@ -160,7 +160,7 @@ def test_a_chore_that_fails_ends_when_it_succeeds(
         (StorageError("full"), True),
     ],
 )
-def test_a_chore_over_the_whole_store_may_lose_a_race_too(
+def test_a_chore_over_all_of_the_store_may_lose_a_race_too(
     tmp_path: Path, error: Exception, is_failure: bool
 ) -> None:
     def fail() -> None:

@@ -70,7 +70,7 @@ kept = weakref.ref(store)
     "lock",
     ["thread._global_shutdown_lock", "threading._shutdown_locks_lock", "threading.Lock()"],
 )
-def test_a_store_may_be_collected_amid_any_code_that_holds_a_lock(
+def test_a_store_may_be_collected_during_any_code_that_holds_a_lock(
     tmp_path: Path, lock: str
 ) -> None:
     """ThreadPoolExecutor.submit, say: its lock is held where a collection may begin."""
@@ -150,7 +150,7 @@ def test_a_finalizer_asks_nothing_of_the_disk(tmp_path: Path) -> None:
     assert calls == []
 
 
-def test_what_a_dropped_store_held_is_free(tmp_path: Path) -> None:
+def test_a_dropped_store_releases_its_resources(tmp_path: Path) -> None:
     before = descriptors()
     kept = [kstore.open(tmp_path)]
     topic = kept[0].create_topic("t", 3, config=COMPACT)
@@ -190,7 +190,7 @@ def test_a_dropped_store_lets_go_where_warnings_are_errors(
     assert len(calls) == 1
 
 
-def test_what_a_dropped_reader_held_is_free(tmp_path: Path) -> None:
+def test_a_dropped_reader_releases_its_resources(tmp_path: Path) -> None:
     with kstore.open(tmp_path, config=QUIET) as store:
         store.create_topic("t").append(b"x")
     before = descriptors()

@@ -133,11 +133,12 @@ def test_rounds_end_with_the_time():
         return Timed(0.01)
 
     contest = Contest(name="a", calls={"slow": slow}, rounds=1000)
-    told = []
+    reported = []
     assert (
-        len(run(contest, seconds=0.05, on_progress=lambda *at: told.append(at)).times["slow"]) < 100
+        len(run(contest, seconds=0.05, on_progress=lambda *at: reported.append(at)).times["slow"])
+        < 100
     )
-    assert told[0] == (0, 1000)
+    assert reported[0] == (0, 1000)
     assert len(run(contest, rounds=2).times["slow"]) == 2
 
 
@@ -374,7 +375,7 @@ def test_a_stall_delays_every_request_behind_it():
 
     took = latency.paced(call, 1000, 40)
     assert took[10] >= 50e6
-    assert min(took[11:31]) >= 20e6  # due while the eleventh was under way
+    assert min(took[11:31]) >= 20e6  # due while the eleventh was running
 
 
 def test_a_request_ends_with_its_acknowledgement():

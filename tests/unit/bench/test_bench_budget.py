@@ -17,7 +17,7 @@ from kstore.bench.workload import LEVELS, Workload
 
 
 class Clock:
-    """Time that passes only where somebody takes it."""
+    """Time that passes only where a sleep takes it."""
 
     def __init__(self):
         self.now = 0.0
@@ -92,7 +92,7 @@ def test_if_no_round_fits_the_checking_calls_are_the_round(clock):
     assert clock.now == 2
 
 
-def test_a_contestant_that_would_start_too_late_is_left_out(clock):
+def test_a_contestant_that_would_start_too_late_is_skipped(clock):
     calls = {name: lambda: clock.work(1.0) for name in "abcd"}
     made = run(Contest(name="a", calls=calls, rounds=15, ceiling="d"), seconds=1, most=1.5)
     assert set(made.times) == {"a", "b"}
@@ -249,13 +249,13 @@ def test_a_failing_peer_is_reported_and_the_others_continue(tmp_path, after):
         yield Contest(name="one", calls=calls, bars=bars, rounds=5, ceiling="peer")
         yield Contest(name="two", calls={"kstore": lambda: Timed(1.0, result=1)}, rounds=5)
 
-    told = []
+    reported = []
     given = suite.Suite([workload("some", make)], tmp_path, "quick", rounds=5)
-    given.listener.on_failure = lambda title, reason: told.append((title, reason))
+    given.listener.on_failure = lambda title, reason: reported.append((title, reason))
     tree = given.run()
     (failed,) = tree["failed"]
     assert failed["reason"] == "one: peer: ConnectionResetError: the server is gone"
-    assert told == [("disk/some", failed["reason"])]
+    assert reported == [("disk/some", failed["reason"])]
     one, two = tree["results"]
     assert [entry["name"] for entry in one["contestants"]] == ["kstore", "peer two"]
     assert (one["rounds"], one["ceiling"], two["rounds"]) == (5, "kstore", 5)

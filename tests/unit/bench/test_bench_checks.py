@@ -115,9 +115,9 @@ def test_a_failed_sync_ends_the_wait_for_it(monkeypatch, tmp_path, way, requests
 # --- results ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("spoilt", ["memory_loops.read_all", "disk_loops.read_at"])
-def test_unread_bytes_are_detected(monkeypatch, spoilt):
-    monkeypatch.setattr(f"kstore.bench.contests.fetch.{spoilt}", lambda *given, **named: 0)
+@pytest.mark.parametrize("function", ["memory_loops.read_all", "disk_loops.read_at"])
+def test_unread_bytes_are_detected(monkeypatch, function):
+    monkeypatch.setattr(f"kstore.bench.contests.fetch.{function}", lambda *given, **named: 0)
     for contest in fetch.contests():
         if "reads" in contest.name:
             with pytest.raises(AssertionError, match="gave 0, not"):
@@ -169,7 +169,7 @@ def test_kstore_is_never_its_own_ceiling(monkeypatch, made, leaving):
 
 def test_the_best_way_to_send_is_the_ceiling(tmp_path):
     for contest in sockets.sends(Setting(tmp_path, MIB, "quick")):
-        assert contest.ceiling == ""  # whoever is fastest in the run
+        assert contest.ceiling == ""  # the fastest in the run
 
 
 def test_load_sums_few_bytes_and_checks_its_bounds(tmp_path):

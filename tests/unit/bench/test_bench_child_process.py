@@ -19,7 +19,7 @@ def memory(timed):
 
 
 def gone(process):
-    for _ in range(1000):  # until whoever adopted it has reaped it
+    for _ in range(1000):  # until its new parent has reaped it
         try:
             os.kill(process, 0)
         except ProcessLookupError:
@@ -51,10 +51,10 @@ def test_a_program_that_fails_has_no_figure(tmp_path):
 
 
 def test_a_program_gets_the_given_environment(tmp_path):
-    told = run_program(
+    result = run_program(
         [*PYTHON, "import os; print(os.environ['GIVEN'])"], tmp_path / "out", {"GIVEN": "so"}
     )
-    assert told.seconds > 0
+    assert result.seconds > 0
     assert (tmp_path / "out").read_text() == "so\n"
 
 

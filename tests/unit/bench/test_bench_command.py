@@ -54,15 +54,15 @@ def test_a_terminal_without_columns_loses_no_result(tmp_path, terminal):
     assert results.read(result)["results"]
 
 
-@pytest.mark.parametrize(("columns", "told"), [(0, 79), (1, 0), (2, 1), (10, 9), (200, 199)])
-def test_a_line_of_progress_is_as_wide_as_its_terminal(monkeypatch, terminal, columns, told):
+@pytest.mark.parametrize(("columns", "width"), [(0, 79), (1, 0), (2, 1), (10, 9), (200, 199)])
+def test_a_line_of_progress_is_as_wide_as_its_terminal(monkeypatch, terminal, columns, width):
     resize(terminal, columns)
     with open(os.dup(terminal), "w") as file:
         written = []
         monkeypatch.setattr(file, "write", written.append, raising=False)
         monkeypatch.setattr(sys, "stderr", file)
         bench.progress("x" * 1000)
-    assert written == ["\r" + "x" * told]
+    assert written == ["\r" + "x" * width]
 
 
 def test_progress_on_a_closed_terminal_is_no_error(monkeypatch, terminal):
@@ -83,7 +83,7 @@ def test_progress_on_a_closed_terminal_is_no_error(monkeypatch, terminal):
 
 @pytest.fixture
 def unmeasured(monkeypatch):
-    """A run that is told at once, and how often one was begun."""
+    """A run with a result at once, and how often one was begun."""
     begun = []
 
     def run(self):
@@ -102,14 +102,14 @@ def unmeasured(monkeypatch):
 def test_an_unwritable_file_is_reported_before_anything_runs(
     tmp_path, capsys, unmeasured, option, force
 ):
-    for path, told in (
+    for path, reason in (
         (tmp_path, "is a directory"),
         ("/proc/kstore-bench", "cannot be written"),
         (tmp_path / ("long" * 100), "cannot be written: File name too long"),
         (tmp_path / "none" / "file", "there is no directory"),
     ):
         assert main(["bench", *SMALL, "--dir", str(tmp_path), option, str(path), *force]) == 1
-        assert told in capsys.readouterr().err
+        assert reason in capsys.readouterr().err
     assert unmeasured == []
     assert list(tmp_path.iterdir()) == []
 
@@ -135,11 +135,11 @@ def test_an_unwritable_file_does_not_prevent_the_other(tmp_path, capsys, unmeasu
 # --- sizes ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("told", ["abc", "", "nan", "inf", "-1", "0", "1e300"])
-def test_an_invalid_scale_is_named_in_the_error(monkeypatch, tmp_path, capsys, told):
-    monkeypatch.setenv("KSTORE_BENCH_SCALE", told)
+@pytest.mark.parametrize("given", ["abc", "", "nan", "inf", "-1", "0", "1e300"])
+def test_an_invalid_scale_is_named_in_the_error(monkeypatch, tmp_path, capsys, given):
+    monkeypatch.setenv("KSTORE_BENCH_SCALE", given)
     assert main(["bench", *SMALL, "--dir", str(tmp_path)]) == 1
-    assert f"KSTORE_BENCH_SCALE is {told!r}" in capsys.readouterr().err
+    assert f"KSTORE_BENCH_SCALE is {given!r}" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -238,9 +238,9 @@ def test_contests_of_other_sizes_are_listed_and_not_compared(what, value):
     before, after = run_like(2.0, 1.0), run_like(9.0, 1.0)
     after["results"][0][what] = value
     assert compare.compare(before, after).figures == []
-    (told,) = compare.differences(before, after)
-    assert told.startswith("size of disk/some: scale 1, 100% of its size; then scale ")
-    assert told.endswith("1 contests not compared")
+    (difference,) = compare.differences(before, after)
+    assert difference.startswith("size of disk/some: scale 1, 100% of its size; then scale ")
+    assert difference.endswith("1 contests not compared")
     before["results"][0][what] = value
     assert verdicts(before, after)["ours"] == "slower"
 
@@ -264,7 +264,7 @@ def test_memory_and_processor_time_are_compared_directly(name):
 # --- odd files --------------------------------------------------------------------------------
 
 
-def spoilt(change):
+def refused(change):
     tree = json.loads(json.dumps(run_like(2.0, 1.0)))
     change(tree)
     return tree
@@ -289,7 +289,7 @@ ENTRY = ("results", 0, "contestants", 1)
     [
         {"kstore_bench": 1},
         *(
-            spoilt(put(*way))
+            refused(put(*way))
             for way in (
                 ("results", None),
                 ("results", [1]),

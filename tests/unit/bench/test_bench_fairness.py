@@ -70,11 +70,11 @@ def test_waits_have_percentiles_too():
     assert outcome.times["many ack p99"] == [991e-9, 991e-9]
     assert not any("nothing" in name for name in outcome.times)
     tree = results.as_tree("engine", "engine/stream", outcome)
-    told = {entry["name"]: entry for entry in tree["contestants"]}
-    assert list(told["few ack"]["latency_ns"]) == ["p50", "max"]  # 66 samples
-    assert told["many ack"]["latency_ns"]["p99"] == 991
-    assert told["many ack"]["curve"]
-    assert "few ack p99" not in told
+    reported = {entry["name"]: entry for entry in tree["contestants"]}
+    assert list(reported["few ack"]["latency_ns"]) == ["p50", "max"]  # 66 samples
+    assert reported["many ack"]["latency_ns"]["p99"] == 991
+    assert reported["many ack"]["curve"]
+    assert "few ack p99" not in reported
     assert [bar["ours"] for bar in tree["bars"]] == ["many ack p99"]
     assert "    ack: p50 501 ns, p90 901 ns" in "\n".join(text_table.lines(tree))
 
@@ -150,10 +150,11 @@ def test_io_uring_is_timed_from_its_first_write(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("told", "numbers"), [("0-1\n", {0, 1}), ("0,4", {0, 4}), ("3", {3}), ("0-1,8-9", {0, 1, 8, 9})]
+    ("listed", "numbers"),
+    [("0-1\n", {0, 1}), ("0,4", {0, 4}), ("3", {3}), ("0-1,8-9", {0, 1, 8, 9})],
 )
-def test_hyperthread_lists_are_parsed(told, numbers):
-    assert sockets.siblings(told) == numbers
+def test_hyperthread_lists_are_parsed(listed, numbers):
+    assert sockets.siblings(listed) == numbers
 
 
 def test_cpus_of_different_cores_are_preferred(monkeypatch):
@@ -171,7 +172,7 @@ def test_a_workload_without_enough_memory_is_not_started(monkeypatch):
     assert suite.short_of_memory(1 << 20) == ""
     assert "--quick takes less" in suite.short_of_memory(1 << 29)
     monkeypatch.setattr(suite, "available_memory", lambda: 0)
-    assert suite.short_of_memory(1 << 40) == ""  # nobody knows
+    assert suite.short_of_memory(1 << 40) == ""  # not known
 
 
 def test_a_closed_terminal_leaves_no_files(tmp_path, request):

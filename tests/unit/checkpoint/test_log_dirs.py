@@ -1,4 +1,4 @@
-"""Several log directories: one fails and the others go on; what lies about is named."""
+"""Several log directories: one fails and the others work; unrecognized ones are named."""
 
 import errno
 import logging
@@ -55,7 +55,7 @@ def spread(dirs: tuple[Path, Path], files: Files) -> Store:
 
 
 @pytest.mark.parametrize("use", ["append", "flush", "checkpoint", "roll"])
-def test_a_failed_directory_refuses_and_the_others_go_on(
+def test_a_failed_directory_refuses_and_the_others_take_appends(
     dirs: tuple[Path, Path], use: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk = FaultyDisk(dirs[0])
@@ -133,7 +133,7 @@ def test_a_full_disk_is_no_failed_one(dirs: tuple[Path, Path], code: int) -> Non
         assert store["t"][0].append(b"y") == 1
 
 
-def test_background_work_goes_on_for_the_others(dirs: tuple[Path, Path]) -> None:
+def test_background_work_continues_for_the_others(dirs: tuple[Path, Path]) -> None:
     disk = FaultyDisk(dirs[0])
     config = StoreConfig(retention_check_interval_ms=5)
     with Store(dirs, config=config, files=disk) as store:
@@ -150,7 +150,7 @@ def test_background_work_goes_on_for_the_others(dirs: tuple[Path, Path]) -> None
                 break
             threading.Event().wait(0.005)
         assert good.recovery_point == offset + 1
-        assert store.end_offsets()["t", 1] == 2  # nobody is told of the other disk's error
+        assert store.end_offsets()["t", 1] == 2  # the other disk's error is not raised here
 
 
 def test_all_directories_failed(dirs: tuple[Path, Path]) -> None:
@@ -175,7 +175,7 @@ def test_close_names_what_may_not_be_on_a_failed_disk(dirs: tuple[Path, Path]) -
     for log in (bad, good):
         log.extend([b"y", b"z"])
     on_fire(disk)
-    store.checkpoint()  # in the background, say: nobody is told
+    store.checkpoint()  # in the background, say: no caller gets the error
     with pytest.raises(LogDirOfflineError, match=r"t-0 from offset 1 to 2") as said:
         store.close()
     assert str(dirs[0]) in str(said.value)
@@ -190,7 +190,7 @@ def test_close_names_what_may_not_be_on_a_failed_disk(dirs: tuple[Path, Path]) -
 # --- a directory that cannot be opened -----------------------------------------------------------
 
 
-def test_a_missing_disk_is_left_out(dirs: tuple[Path, Path]) -> None:
+def test_a_missing_disk_is_skipped(dirs: tuple[Path, Path]) -> None:
     spread(dirs, Files()).close()
     dirs[0].rename(dirs[0].with_name("away"))
     dirs[0].write_bytes(b"no directory")
@@ -262,7 +262,7 @@ def test_every_call_is_watched() -> None:
 # --- folders that lie about ---------------------------------------------------------------------
 
 
-def test_what_lies_about_is_named_and_left(dirs: tuple[Path, Path]) -> None:
+def test_leftover_directories_are_named_and_left(dirs: tuple[Path, Path]) -> None:
     unique = "0123456789abcdef0123456789abcdef"
     with Store(dirs, config=QUIET) as store:
         store.create_topic("own", config=LogConfig(file_delete_delay_ms=0))

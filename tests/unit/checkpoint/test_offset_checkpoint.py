@@ -35,7 +35,7 @@ def test_no_entries(data):
 
 
 @pytest.mark.parametrize("data", [b"0\r\n1\r\na 0 5\r\n", b"0\n1\na\t0  5", b"0\n1\na 0 5 \n"])
-def test_what_javas_reader_takes_too(data):
+def test_checkpoints_that_javas_reader_accepts_are_accepted(data):
     assert checkpoint.parse_offsets(data, PATH) == {("a", 0): 5}
 
 
@@ -94,8 +94,8 @@ def test_a_cut_checkpoint_never_reads_as_another_one(mapping, data):
     """A file cut anywhere is refused, or has all its entries (only the last newline is gone),
     or none (cut in the first two lines)... or a last number that lost digits: that is why the
     file is replaced atomically and never written in place."""
-    whole = checkpoint.format_offsets(mapping)
-    cut = whole[: data.draw(st.integers(0, len(whole)))]
+    written = checkpoint.format_offsets(mapping)
+    cut = written[: data.draw(st.integers(0, len(written)))]
     try:
         found = checkpoint.parse_offsets(cut, PATH)
     except CorruptFileError:

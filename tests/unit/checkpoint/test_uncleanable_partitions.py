@@ -409,7 +409,7 @@ def test_a_partition_is_only_shown_where_it_is(tmp_path: Path, config: StoreConf
         (b'{"format": 2}', NewerFormatError),
     ],
 )
-def test_a_report_that_does_not_parse_keeps_nobody_from_the_store(
+def test_a_report_that_does_not_parse_does_not_prevent_opening(
     tmp_path: Path, store: Store, config: StoreConfig, content: bytes, error: type
 ) -> None:
     log = make(store)

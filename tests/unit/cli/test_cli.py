@@ -1,4 +1,4 @@
-"""The command line as a whole: tools, help, wrong options, exit statuses, closed pipes."""
+"""The complete command line: tools, help, wrong options, exit statuses, closed pipes."""
 
 import subprocess
 import sys
@@ -44,7 +44,7 @@ def test_help_of_every_tool_has_an_example(name, capsys):
     assert f"  kstore {name} " in output.partition("examples:")[2]
 
 
-def test_wrong_options_are_told_before_the_usage_as_in_kafka(capsys):
+def test_wrong_options_are_named_before_the_usage_as_in_kafka(capsys):
     assert main(["dump-log", "--no-such-flag"]) == 1
     complaint = capsys.readouterr().err
     assert complaint.index('Missing required argument "[files]"') < complaint.index("usage:")

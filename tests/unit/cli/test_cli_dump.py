@@ -1,4 +1,4 @@
-"""dump-log where the files of real Kafka do not lead: damage, tails, pieces, refusals."""
+"""dump-log where the files of real Kafka do not lead: damage, tails, partial dumps, refusals."""
 
 import os
 import struct
@@ -65,11 +65,11 @@ def test_deep_with_contents(segment, capfdbinary):
     ]
 
 
-def test_pieces_give_the_same_lines(segment, capfdbinary, monkeypatch):
-    whole = dumped(capfdbinary, "--print-data-log", "--files", segment)
+def test_chunks_of_any_size_give_the_same_lines(segment, capfdbinary, monkeypatch):
+    complete = dumped(capfdbinary, "--print-data-log", "--files", segment)
     for size in (1, 20, 61, 100, 150):
         monkeypatch.setattr(dump_log, "_CHUNK", size)
-        assert dumped(capfdbinary, "--print-data-log", "--files", segment) == whole
+        assert dumped(capfdbinary, "--print-data-log", "--files", segment) == complete
 
 
 @pytest.mark.parametrize("cut", [1, 12, 17, 60])
@@ -81,7 +81,7 @@ def test_a_cut_tail_is_counted(segment, cut, capfdbinary):
     assert lines[-1] == f"Found {cut} invalid bytes at the end of {segment.name}"
 
 
-def test_zeros_at_the_end_are_told(segment, capfdbinary):
+def test_zeros_at_the_end_are_reported(segment, capfdbinary):
     data = segment.read_bytes()
     segment.write_bytes(data + bytes(100))
     status, lines, errors = dumped(capfdbinary, "--files", segment)
@@ -110,7 +110,7 @@ def test_unreadable_records_cost_their_batch_only(segment, capfdbinary):
     assert "batch with offset 0 at position 0" in errors[0]
 
 
-def test_gaps_are_told_at_the_end(tmp_path, capfdbinary):
+def test_gaps_are_reported_at_the_end(tmp_path, capfdbinary):
     path = tmp_path / "00000000000000000007.log"
     path.write_bytes(batch(7, b"a") + batch(10, b"b", b"c"))
     status, _, errors = dumped(capfdbinary, "--deep-iteration", "--files", path)
@@ -175,7 +175,7 @@ def test_sanity_check(segment, kind, capfdbinary):
         assert "orrupt" in errors[0]
 
 
-def test_a_damaged_snapshot_is_told(tmp_path, capfdbinary):
+def test_a_damaged_snapshot_is_reported(tmp_path, capfdbinary):
     path = tmp_path / "00000000000000000003.snapshot"
     body = struct.pack(">iqhiqiqiq", 1, 9, 0, 1, 2, 3, 4, 5, -1)
     path.write_bytes(struct.pack(">hI", 1, crc32c(body)) + body)
@@ -232,10 +232,10 @@ def test_records_that_do_not_decode_say_so(segment, capfdbinary):
 
 @pytest.mark.parametrize("cut", range(11))
 def test_a_cut_message_is_a_typed_error(cut):
-    whole = b"\0\2g1\0\1t\0\0\0\0"
-    assert decode("OffsetCommitKey", 0, whole) == {"group": "g1", "topic": "t", "partition": 0}
+    complete = b"\0\2g1\0\1t\0\0\0\0"
+    assert decode("OffsetCommitKey", 0, complete) == {"group": "g1", "topic": "t", "partition": 0}
     with pytest.raises(CorruptRecordError):
-        decode("OffsetCommitKey", 0, whole[:cut])
+        decode("OffsetCommitKey", 0, complete[:cut])
 
 
 @pytest.mark.parametrize(("kind", "entry"), [("index", ">ii"), ("timeindex", ">qi")])

@@ -191,7 +191,7 @@ def test_a_dry_run_plans_what_is_done(store_dir: Path, tmp_path: Path, capsys: A
 
 
 @pytest.mark.parametrize("name", ["recompress", "convert", "reindex"])
-def test_what_cannot_be_done_is_one_sentence(store_dir: Path, name: str, capsys: Any) -> None:
+def test_an_error_is_one_sentence(store_dir: Path, name: str, capsys: Any) -> None:
     words = [name, *(["--compression", "zstd"] if name == "recompress" else [])]
     assert main([*words, "--topic", "nothing", "--log-dir", str(store_dir)]) == 1
     assert "'nothing' does not exist" in capsys.readouterr().err

@@ -72,7 +72,7 @@ def start(*words: object) -> "subprocess.Popen[bytes]":
 def test_lines_that_were_read_are_appended_when_a_signal_ends_the_producer(
     data: Path, number: int
 ) -> None:
-    """They wait for their batch, an hour each; the line without an end is left out, and named."""
+    """They wait for their batch, an hour each; the line without an end is skipped, and named."""
     waiting = ["--timeout", 3_600_000]
     process = start("console-producer", "--topic", "orders", *waiting, "--log-dir", data)
     assert process.stdin is not None
@@ -135,7 +135,7 @@ def test_lines_behind_the_one_that_is_sent_are_appended_too(
 def test_input_that_was_not_read_yet_is_left(
     data: Path, typed: Any, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
-    """Of a file of 40 pieces only the piece is taken that was read when the signal came."""
+    """Of a file of 40 chunks only the chunk is taken that was read when the signal came."""
     typed(b"".join(b"%019d\n" % n for n in range(131_072)))
     SignalAt(monkeypatch, b"%019d" % 5000, signal.SIGTERM)
     status = main(["console-producer", "--topic", "orders", "--log-dir", str(data)])
@@ -302,7 +302,7 @@ def test_a_consumer_that_follows_says_what_it_printed(data: Path, number: int) -
 
 
 def test_a_group_commits_what_was_written(data: Path, capfd: Any) -> None:
-    """Whoever reads the output goes away before the first write: nothing is committed."""
+    """The reader of the output goes away before the first write: nothing is committed."""
     with kstore.open(data) as store:
         store["orders"].append(b"v")
     words = ["console-consumer", "--topic", "orders", "--group", "g", "--from-beginning",

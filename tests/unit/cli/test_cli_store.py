@@ -204,18 +204,18 @@ def test_from_the_end_by_default(filled):
 
 
 def test_partition_and_offset(filled):
-    place = ("--topic", "orders", "--partition", 0)
-    assert consumed(filled, *place, "--offset", 8) == ["zero 8", "zero 9"]
-    assert consumed(filled, *place, "--offset", "latest") == []
-    assert len(consumed(filled, *place, "--offset", "earliest")) == 10
-    assert consumed(filled, *place, "--offset", 3, "--max-messages", 2) == ["zero 3", "zero 4"]
+    source = ("--topic", "orders", "--partition", 0)
+    assert consumed(filled, *source, "--offset", 8) == ["zero 8", "zero 9"]
+    assert consumed(filled, *source, "--offset", "latest") == []
+    assert len(consumed(filled, *source, "--offset", "earliest")) == 10
+    assert consumed(filled, *source, "--offset", 3, "--max-messages", 2) == ["zero 3", "zero 4"]
 
 
 def test_from_time(filled):
-    place = ("--topic", "orders", "--partition", 0)
-    assert consumed(filled, *place, "--from-time", FIRST + 7) == ["zero 7", "zero 8", "zero 9"]
-    assert len(consumed(filled, *place, "--from-time", "2023-11-14T22:13:20")) == 10
-    assert consumed(filled, *place, "--from-time", "2030-01-01T00:00:00Z") == []
+    source = ("--topic", "orders", "--partition", 0)
+    assert consumed(filled, *source, "--from-time", FIRST + 7) == ["zero 7", "zero 8", "zero 9"]
+    assert len(consumed(filled, *source, "--from-time", "2023-11-14T22:13:20")) == 10
+    assert consumed(filled, *source, "--from-time", "2030-01-01T00:00:00Z") == []
 
 
 def test_fields_in_kafkas_order(filled):
@@ -239,14 +239,14 @@ def test_separators_and_literals():
     assert Formatter(wanted).render(record, 0) == b"NO_TIMESTAMP|NO_HEADERS||v\t\\"
 
 
-def test_a_group_goes_on_where_it_was(filled):
-    place = ("--topic", "orders", "--group", "g", "--from-beginning")
-    first = consumed(filled, *place, "--max-messages", 6)
-    rest = consumed(filled, *place)
+def test_a_group_continues_at_its_offsets(filled):
+    source = ("--topic", "orders", "--group", "g", "--from-beginning")
+    first = consumed(filled, *source, "--max-messages", 6)
+    rest = consumed(filled, *source)
     assert sorted(first + rest) == sorted(
         [f"zero {n}" for n in range(10)] + [f"one {n}" for n in range(5)]
     )
-    assert consumed(filled, *place) == []
+    assert consumed(filled, *source) == []
 
 
 @pytest.mark.parametrize(
@@ -270,8 +270,8 @@ def test_wrong_use_of_the_consumer(filled, words, text):
 
 
 @pytest.mark.parametrize("reset", ["latest", "earliest"])
-def test_an_offset_beyond_the_end_is_told(filled, caplog, reset):
-    """Kafka's consumer goes on by auto.offset.reset, and so does this one, but says so."""
+def test_an_offset_beyond_the_end_is_reported(filled, caplog, reset):
+    """Kafka's consumer continues by auto.offset.reset, and so does this one, with a warning."""
     words = ("--topic", "orders", "--partition", 1, "--offset", 99)
     if reset == "latest":
         assert consumed(filled, *words) == []
@@ -318,7 +318,7 @@ def test_follows_a_writer_until_interrupted(filled):
         watchdog.cancel()
 
 
-def test_following_ends_when_nobody_reads(filled):
+def test_following_ends_without_a_reader(filled):
     process = spawn(
         "console-consumer", "--topic", "orders", "--from-beginning", "--log-dir", filled.path
     )
@@ -435,7 +435,7 @@ def test_a_directory_that_is_not_there_is_not_made(tool, name):
     assert not tool.path.exists()
 
 
-def test_an_option_that_names_a_server_is_told_what_to_give(tool):
+def test_an_option_that_names_a_server_is_refused_with_the_one_to_give(tool):
     status, _, errors = tool("topics", "--list", "--bootstrap-server", "localhost:9092")
     assert status == 1
     assert errors[0].startswith("--bootstrap-server: there is no server here; --log-dir ")

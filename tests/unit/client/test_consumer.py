@@ -146,8 +146,8 @@ def test_without_a_reset_lost_positions_are_errors(store: Store) -> None:
 def test_iteration_waits_for_more(store: Store, assignment: list[TopicPartition]) -> None:
     got: list[bytes] = []
     with store.consumer(assignment=assignment, auto_offset_reset="latest") as consumer:
-        for place in assignment:
-            consumer.position(place)  # the end as it is now
+        for tp in assignment:
+            consumer.position(tp)  # the end as it is now
 
         def work() -> None:
             for batch in consumer:

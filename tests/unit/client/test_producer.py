@@ -58,7 +58,9 @@ def wait_until(true: Callable[[], bool]) -> None:
 
 @pytest.mark.parametrize("acks", [0, 1, "all"])
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_records_arrive_whole_and_in_order(store: Store, acks: int | str, compression: str) -> None:
+def test_records_arrive_complete_and_in_order(
+    store: Store, acks: int | str, compression: str
+) -> None:
     with store.producer("t", acks=acks, compression=compression, batch_size=700) as producer:
         sent = [
             producer.send(
@@ -69,9 +71,9 @@ def test_records_arrive_whole_and_in_order(store: Store, acks: int | str, compre
             )
             for number in range(500)
         ]
-    places = [delivery.result(0) for delivery in sent]
+    positions = [delivery.result(0) for delivery in sent]
     if acks == 0:
-        assert {place.offset for place in places} == {-1}
+        assert {each.offset for each in positions} == {-1}
     found = {}
     for log in store["t"]:
         last = -1
@@ -84,7 +86,7 @@ def test_records_arrive_whole_and_in_order(store: Store, acks: int | str, compre
             assert [tuple(header) for header in record.headers] == [("n", b"%d" % number)]
     assert sorted(found) == list(range(500))
     if acks != 0:
-        assert places == [found[number] for number in range(500)]
+        assert positions == [found[number] for number in range(500)]
 
 
 def test_a_full_batch_goes_at_once(store: Store) -> None:
@@ -201,9 +203,9 @@ def test_errors_of_the_log_surface(store: Store) -> None:
         with pytest.raises(MessageTooLargeError):
             bad.result(0)
         assert isinstance(bad.exception(0), MessageTooLargeError)
-        producer.flush()  # told once
+        producer.flush()  # reported once
         producer.send(b"x" * 600, partition=0).exception(30)
-    # what somebody looked at is not raised again by close
+    # an error that was read is not raised again by close
 
 
 def test_a_failed_sync_fails_what_waits_for_it(tmp_path: Path) -> None:
@@ -297,7 +299,7 @@ def test_a_committer_syncs_behind_the_appends(tmp_path: Path) -> None:
             log.append(b"y")
             committer.request()
             assert not committer.wait(timeout=0.01)
-            for _ in range(20):  # appends go on while the sync hangs
+            for _ in range(20):  # appends continue while the sync hangs
                 log.append(b"z")
             assert committer.durable_offset == 10
             files.gate.set()

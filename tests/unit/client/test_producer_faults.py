@@ -61,7 +61,7 @@ def agree(log: Log, leader: Leader, where: object) -> None:
 
 
 def work(log: Log, leader: Leader, where: object = None) -> BaseException | None:
-    """Go on as a client does: what failed is sent again, unless the log says that it is over."""
+    """Continue as a client does: what failed is sent again, unless the log says that it is over."""
     failed = None
     for ours, theirs in steps(log, leader):
         for _ in range(3):
@@ -91,7 +91,7 @@ def calls_of_a_whole_run(directory: Path) -> list[str]:
     disk.calls.clear()
     leader = Leader()
     assert work(log, leader) is None
-    agree(log, leader, "whole")
+    agree(log, leader, "complete")
     assert log.close()
     assert len(list(directory.glob("*.log"))) > 3
     assert len(leader.aborted) == 3

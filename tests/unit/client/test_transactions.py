@@ -1,4 +1,4 @@
-"""Transactional producers: all or nothing over several partitions, whoever comes and goes."""
+"""Transactional producers: all or nothing over several partitions, also after crashes."""
 
 import os
 import threading
@@ -210,7 +210,7 @@ def test_a_transaction_beyond_its_timeout_is_aborted(store) -> None:
 # --- restarts ---------------------------------------------------------------------------------
 
 
-def test_a_producer_goes_on_after_a_restart(tmp_path: Path) -> None:
+def test_a_producer_continues_after_a_restart(tmp_path: Path) -> None:
     epochs = []
     for n in range(3):
         with kstore.open(tmp_path, config=QUIET) as store:
@@ -419,8 +419,8 @@ def test_a_broker_s_coordinator_ended_what_the_producer_had_open(store):
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_what_was_decided_waits_for_a_directory_that_is_away(tmp_path: Path, commit: bool) -> None:
-    """Else half of a committed transaction is taken for one that nobody knows, and aborted."""
+def test_a_decided_transaction_waits_for_a_missing_directory(tmp_path: Path, commit: bool) -> None:
+    """Else half of a committed transaction is taken for an unknown one, and aborted."""
     dirs = tmp_path / "d1", tmp_path / "d2"
     with kstore.open(dirs, config=QUIET) as store:
         for name in ("__transaction_state", "a", "b"):
@@ -479,14 +479,14 @@ def test_sequences_of_a_write_whose_outcome_is_unknown_are_not_used_again(store,
 
 
 def open_for(store: kstore.Store, topic: str, producer_id: int, epoch: int = 0) -> int:
-    """A transaction begun in partition 0 by somebody who is gone; its first offset."""
+    """A transaction begun in partition 0 by a producer that is gone; its first offset."""
     builder = BatchBuilder()
     builder.append(b"of %d" % producer_id, timestamp=1)
     builder.set_producer(producer_id, epoch, 0)
     return store[topic][0].append_as_leader(builder.build(attributes=0x10)).first_offset
 
 
-def test_what_a_broker_s_producer_left_without_an_end_hangs(tmp_path: Path, caplog) -> None:
+def test_an_unfinished_transaction_of_a_broker_stays_open(tmp_path: Path, caplog) -> None:
     """The marker of a commit may be what a power cut took: to abort would undo the commit."""
     with kstore.open(tmp_path, config=QUIET) as store:
         for name in ("__transaction_state", "a"):
@@ -506,15 +506,15 @@ def test_what_a_broker_s_producer_left_without_an_end_hangs(tmp_path: Path, capl
 def test_a_broker_s_transaction_is_on_disk_aborted_before_its_id_is_taken_over(
     store, monkeypatch
 ) -> None:
-    """Afterwards nobody could tell whether it had been committed."""
+    """Afterwards nothing could show whether it had been committed."""
     log, flushed = store["b"][0], []
     open_for(store, "b", 1008)
     ongoing = Metadata("taken", 1008, 0, 60_000, State.ONGOING, frozenset({("b", 0)}))
     effects = store._transactions()
     effects.coordinator.load(ongoing)
     flush = effects.flush
-    monkeypatch.setattr(effects, "flush", lambda places: (flush(places), flushed.append(
-        (list(places), effects.coordinator["taken"].state, log.last_stable_offset)
+    monkeypatch.setattr(effects, "flush", lambda keys: (flush(keys), flushed.append(
+        (list(keys), effects.coordinator["taken"].state, log.last_stable_offset)
     )))  # fmt: skip
     producer = store.transactional_producer("taken")
     assert producer.producer_id >= LOWEST_PRODUCER_ID
@@ -537,7 +537,7 @@ def begun(store: kstore.Store, value: bytes) -> kstore.TransactionalProducer:
 
 
 def states_cut_behind(store: kstore.Store, last: State) -> None:
-    """A power cut took what the log of states had behind the last of these; the rest is there."""
+    """A power cut took what the log of states had behind the last of these; the rest remains."""
     log = store["__transaction_state"][0]
     found = [r.offset for r in log if decode_value("id", r.value or b"").state is last]
     log.truncate_to(found[-1] + 1)
@@ -547,7 +547,7 @@ def states_cut_behind(store: kstore.Store, last: State) -> None:
 def test_a_commit_that_is_finished_again_is_not_the_next_transaction_s(
     tmp_path: Path, last: State
 ) -> None:
-    """Its records were on disk before the states that would have told of them."""
+    """Its records were on disk before the states that would have named them."""
     with kstore.open(tmp_path, config=QUIET) as store:
         store.create_topic("__transaction_state")
         store.create_topic("a", partitions=2)

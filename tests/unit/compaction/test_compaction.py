@@ -128,7 +128,7 @@ def test_a_key_that_is_not_dirty_is_hashed_and_looked_up(tmp_path):
 
 def test_a_map_too_small_takes_several_rounds(tmp_path):
     log = open_compacted(tmp_path / "t-0")
-    for number in range(4):  # half of each segment's keys come again in the next
+    for number in range(4):  # half of each segment's keys are repeated in the next
         keys = range(number * 50, number * 50 + 100)
         log.extend([Record(-1, NOW, b"%d" % key, b"%d" % number) for key in keys])
         log.roll()
@@ -278,7 +278,7 @@ def test_the_throttle():
     assert now[0] == pytest.approx(5.0)
 
 
-def test_a_slow_compaction_ends_when_it_is_told_to(tmp_path):
+def test_a_slow_compaction_ends_when_it_is_stopped(tmp_path):
     log = fill(tmp_path / "t-0")
     before = log_bytes(tmp_path / "t-0")
     slept = []
@@ -356,7 +356,7 @@ def test_a_reader_elsewhere_sees_before_or_after(tmp_path):
     log.close()
 
 
-def test_readers_and_appends_go_on_meanwhile(tmp_path):
+def test_readers_and_appends_continue_meanwhile(tmp_path):
     log = fill(tmp_path / "t-0", rounds=12, keys=50, segment_bytes=3000)
     stop, problems = threading.Event(), []
 
@@ -448,11 +448,11 @@ def test_a_truncation_while_a_compaction_is_planned_abandons_it(tmp_path):
         if not is_truncated:
             break
     else:
-        pytest.fail("planning looks at more files than were tried")
+        pytest.fail("planning reads more files than were tried")
     assert abandoned > 0
 
 
-def test_a_damaged_batch_is_not_built_anew(tmp_path):
+def test_a_damaged_batch_is_not_rebuilt(tmp_path):
     log = fill(tmp_path / "t-0")
     log.close()
     path = tmp_path / "t-0" / f"{40:020}.log"
@@ -471,7 +471,7 @@ def test_a_damaged_batch_is_not_built_anew(tmp_path):
 
 
 def test_records_without_a_key_are_counted_wherever_they_stand(tmp_path):
-    """In a batch of which nothing stays, which is passed over unread, and beside the latest."""
+    """In a batch of which nothing stays, which is skipped unread, and beside the latest."""
     with closing(open_log(tmp_path / "t-0", clock=lambda: NOW)) as log:  # not compacted yet
         log.extend([Record(-1, NOW, b"k", b"1"), Record(-1, NOW, None, b"lost")])
         log.extend([Record(-1, NOW, None, b"lost"), Record(-1, NOW, b"k", b"2")])

@@ -1,4 +1,4 @@
-"""Which offsets may be cleaned, how segments are put together: Kafka's rules over plain facts."""
+"""Which offsets may be cleaned, how segments are grouped: Kafka's rules over plain facts."""
 
 import pytest
 
@@ -64,7 +64,7 @@ def test_a_checkpoint_outside_the_log_is_reset(checkpoint):
     assert found.first_dirty_offset == 12
 
 
-def test_not_beyond_the_last_stable_offset_and_whole_segments_only():
+def test_not_beyond_the_last_stable_offset_and_complete_segments_only():
     assert find(segments(0, 10, 20, 50), stable=25).first_uncleanable_offset == 20
     assert find(segments(0, 10, 20, 50), stable=20).first_uncleanable_offset == 20
     found = find(segments(0, 10, 20, 50), stable=5)
@@ -82,7 +82,7 @@ def test_the_lags():
     assert not find(young).due
 
 
-def test_what_is_eligible():
+def test_a_log_is_eligible_by_its_dirty_ratio_or_lag():
     config = LogConfig(cleanup_policy="compact", min_cleanable_dirty_ratio=0.5)
     assert not find(segments(0, 10, 20), checkpoint=10).eligible(config)  # half is not more
     assert find(segments(0, 10, 20), checkpoint=0).eligible(config)
@@ -136,7 +136,7 @@ def test_transactions():
     assert found.is_removable_marker(2, 32, COMMIT)
     assert found.is_removable_marker(1, 50, ABORT), "no batch of it was met"
     assert found.is_removable_marker(1, 60, None)
-    assert not found.is_removable_marker(1, 61, 5), "a kind that nobody knows stays"
+    assert not found.is_removable_marker(1, 61, 5), "an unknown kind stays"
     assert len(found.written) == 1
 
 

@@ -84,16 +84,16 @@ def test_a_key_that_does_not_decode_is_skipped_and_reported(
     """Groups of the partition keep their offsets, and topics can be deleted."""
     commit(store, "g", "t")
     log = find_log(store, OFFSETS)
-    place = f"{OFFSETS}-{log.partition}"
+    name = f"{OFFSETS}-{log.partition}"
     offset = log.append(JUNK, key=CUT_KEY)
     commit(store, "g", "u")
     with store.consumer("g", topics=["t", "u"]) as consumer:
-        assert [consumer.committed((name, 0)) for name in "tu"] == [1, 1]
+        assert [consumer.committed((each, 0)) for each in "tu"] == [1, 1]
     store.delete_topic("t")
     with store.consumer("g", topics=["u"]) as consumer:
         assert consumer.committed(("u", 0)) == 1
         assert consumer.committed(T0) is None
-    assert f"{place}: the record at offset {offset} is skipped" in caplog.text
+    assert f"{name}: the record at offset {offset} is skipped" in caplog.text
     store.close()
     assert main(["verify", "--log-dir", str(tmp_path)]) == 3
     out = capsys.readouterr().out
@@ -181,9 +181,9 @@ def test_the_end_offset_of_a_damaged_log_is_what_the_opened_log_says(
 ) -> None:
     for _ in range(3):
         store["t"].append(b"more")
-    place = flip(store, "t", position=66)  # in the first record: only the checksum shows it
+    tp = flip(store, "t", position=66)  # in the first record: only the checksum shows it
     with kstore.open(tmp_path, mode, config=QUIET) as again:
-        assert again.end_offsets("t") == {place: 4}
+        assert again.end_offsets("t") == {tp: 4}
         assert again["t"][0].end_offset == 4
 
 
@@ -203,10 +203,10 @@ def test_a_store_whose_states_of_transactions_are_damaged_in_front_is_not_writte
 ) -> None:
     with store.transactional_producer("id").transaction() as producer:
         producer.send("t", b"1")
-    place = flip(store, "__transaction_state", position)
+    tp = flip(store, "__transaction_state", position)
     with pytest.raises(
         (CorruptRecordError, RecoveryNeededError),
-        match=rf"restore the folder __transaction_state-{place.partition}\b",
+        match=rf"restore the folder __transaction_state-{tp.partition}\b",
     ):
         kstore.open(tmp_path, config=QUIET)
 

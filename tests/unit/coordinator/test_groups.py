@@ -150,7 +150,7 @@ def test_every_version_of_a_value_is_read(text: str, expected: OffsetCommit) -> 
     assert decode_offset_value(bytes.fromhex(text)) == expected
 
 
-def test_other_keys_are_nobodys_offset() -> None:
+def test_other_keys_are_no_groups_offset() -> None:
     assert decode_offset_key(bytes.fromhex("0002 0002 6731")) is None
     assert decode_offset_key(bytes.fromhex("0003 ff")) is None
 
@@ -197,7 +197,7 @@ def test_commits_go_to_the_log_and_are_read_on(tmp_path: Path) -> None:
     writer.commit(
         {("t", 0): OffsetCommit(6, -1), ("t", 1): OffsetCommit(1, -1)}, table, {}, to_log=True
     )
-    assert {place: each.offset for place, each in reader.fetch(other).items()} == {
+    assert {tp: each.offset for tp, each in reader.fetch(other).items()} == {
         ("t", 0): 6,
         ("t", 1): 1,
     }
@@ -268,15 +268,15 @@ def test_offsets_in_the_file_are_dropped_where_their_topic_was_made_again(tmp_pa
 
 
 def test_a_commit_in_a_topic_made_again_replaces_those_of_the_old_one(tmp_path: Path) -> None:
-    places = [("t", 0), ("t", 1), ("u", 0)]
+    partitions = [("t", 0), ("t", 1), ("u", 0)]
     group_offsets(tmp_path, "g").commit(
-        dict.fromkeys(places, OffsetCommit(5, -1)), None, {"t": "old", "u": "u"}, to_log=False
+        dict.fromkeys(partitions, OffsetCommit(5, -1)), None, {"t": "old", "u": "u"}, to_log=False
     )
     group_offsets(tmp_path, "g", "t").commit(
         {("t", 0): OffsetCommit(1, -1)}, None, {"t": "new"}, to_log=False
     )
     found = group_offsets(tmp_path, "g").fetch(None)
-    assert {place: each.offset for place, each in found.items()} == {("t", 0): 1, ("u", 0): 5}
+    assert {tp: each.offset for tp, each in found.items()} == {("t", 0): 1, ("u", 0): 5}
 
 
 def test_offsets_of_format_1_count_as_before(tmp_path: Path) -> None:
@@ -321,9 +321,9 @@ def test_later_is_later_whatever_the_clock_says(tmp_path: Path) -> None:
 
 def test_the_newest_wins_and_the_later_table_a_tie() -> None:
     old, new, tie = OffsetCommit(1, 10), OffsetCommit(2, 20), OffsetCommit(3, 20)
-    place = ("t", 0)
-    assert newest_commits({place: new}, {place: old}) == {place: new}
-    assert newest_commits({place: new}, {place: tie}) == {place: tie}
+    tp = ("t", 0)
+    assert newest_commits({tp: new}, {tp: old}) == {tp: new}
+    assert newest_commits({tp: new}, {tp: tie}) == {tp: tie}
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ NAMES = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=
 
 
 class Hands:
-    """Effects that remember what was asked, and fail where told."""
+    """Effects that remember what was asked, and fail where a test says."""
 
     def __init__(self) -> None:
         self.done: list[tuple] = []
@@ -70,12 +70,12 @@ class Hands:
     def forget(self, transactional_id: str) -> None:
         self._do("forget", transactional_id)
 
-    def flush(self, places: Iterable[PartitionKey]) -> None:
-        self._do("flush", sorted(places))
+    def flush(self, partition_keys: Iterable[PartitionKey]) -> None:
+        self._do("flush", sorted(partition_keys))
 
-    def mark(self, place: PartitionKey, metadata: Metadata, *, commit: bool) -> None:
+    def mark(self, partition_key: PartitionKey, metadata: Metadata, *, commit: bool) -> None:
         self.marked.append(metadata.last_update_ms)
-        self._do("mark", place, metadata.producer_epoch, commit)
+        self._do("mark", partition_key, metadata.producer_epoch, commit)
 
 
 @pytest.fixture
@@ -88,9 +88,9 @@ def coordinator(hands: Hands) -> Coordinator:
     return Coordinator(hands, max_timeout_ms=900_000)
 
 
-def begun(coordinator: Coordinator, hands: Hands, *places: PartitionKey) -> tuple[int, int]:
+def begun(coordinator: Coordinator, hands: Hands, *partition_keys: PartitionKey) -> tuple[int, int]:
     owner = coordinator.init("t", 60_000)
-    coordinator.add_partitions("t", *owner, places)
+    coordinator.add_partitions("t", *owner, partition_keys)
     hands.take()
     return owner
 
@@ -130,16 +130,16 @@ def test_an_abort_syncs_nothing(coordinator, hands) -> None:
 
 @pytest.mark.parametrize("step", [0, -50])
 def test_every_decision_has_a_later_time_than_all_before_it(coordinator, hands, step) -> None:
-    """By it the markers are told apart: a clock that stands or is set back changes nothing."""
+    """It distinguishes the markers: a clock that stands or is set back changes nothing."""
     owner = coordinator.init("t", 60_000)
     times = []
     for _ in range(3):
-        for deed in (
+        for operation in (
             lambda: coordinator.add_partitions("t", *owner, [A]),
             lambda: coordinator.end("t", *owner, commit=True),
         ):
             hands.now += step
-            deed()
+            operation()
         times.append([m.last_update_ms for m in hands.stored[-3:]])
     found = [time for each in times for time in each]
     assert found == sorted(found)
@@ -199,7 +199,7 @@ def test_a_producer_may_raise_its_own_epoch(coordinator, hands) -> None:
     assert again == (first[0], 2)
 
 
-def test_an_id_that_nobody_has_is_refused(coordinator) -> None:
+def test_an_unknown_transactional_id_is_refused(coordinator) -> None:
     for call in (
         lambda: coordinator.add_partitions("t", 1, 0, [A]),
         lambda: coordinator.end("t", 1, 0, commit=True),
@@ -277,19 +277,22 @@ def test_a_commit_that_failed_on_the_way_is_asked_for_again(coordinator, hands, 
 
 
 @pytest.mark.parametrize("state", [State.PREPARE_COMMIT, State.PREPARE_ABORT])
-def test_what_was_decided_before_a_crash_is_finished(coordinator, hands, state) -> None:
+def test_a_transaction_that_was_decided_before_a_crash_is_finished(
+    coordinator, hands, state
+) -> None:
     coordinator.load(Metadata("t", 5, 3, 1, state, frozenset([A, B])))
     coordinator.load(Metadata("u", 6, 3, 1, State.ONGOING, frozenset([A])))
     coordinator.finish()
     marks = [done for done in hands.take() if done[0] == "mark"]
-    assert marks == [("mark", place, 3, state is State.PREPARE_COMMIT) for place in (A, B)]
+    commit = state is State.PREPARE_COMMIT
+    assert marks == [("mark", partition_key, 3, commit) for partition_key in (A, B)]
     assert coordinator["u"].state is State.ONGOING
     assert not coordinator.is_open(5, A)
     assert coordinator.is_open(6, A)
     assert not coordinator.is_open(6, B)
 
 
-def test_what_another_coordinator_has_under_way_is_left_to_it(hands) -> None:
+def test_an_operation_of_another_coordinator_is_left_to_it(hands) -> None:
     coordinator = Coordinator(hands, max_timeout_ms=900_000, lowest_producer_id=2**62)
     for name, state in (
         ("p", State.PREPARE_COMMIT),
@@ -335,7 +338,7 @@ def test_ids_at_rest_expire(coordinator, hands) -> None:
     hands.now += 99
     assert coordinator.expire(100) == []
     hands.now += 1
-    assert coordinator.expire(100) == ["u"]  # that of "t" is under way
+    assert coordinator.expire(100) == ["u"]  # that of "t" is running
     assert hands.take() == [("forget", "u")]
     assert [known.transactional_id for known in coordinator.all()] == ["t"]
 
@@ -352,7 +355,7 @@ metadatas = st.builds(
     st.frozensets(st.tuples(NAMES, st.integers(0, 2**31 - 1)), max_size=6),
     st.integers(-1, 2**63 - 1),
     st.integers(-1, 2**63 - 1),
-    st.just(-1),  # version 0 has no place for it
+    st.just(-1),  # version 0 has no field for it
 )
 
 
@@ -395,7 +398,7 @@ def test_any_bytes_are_a_state_or_an_error(data: bytes) -> None:
         assert isinstance(decode_value("t", data), Metadata)
 
 
-def test_a_key_from_the_future_is_passed_over() -> None:
+def test_a_key_from_the_future_is_skipped() -> None:
     assert decode_key(b"\x00\x01what") is None
 
 

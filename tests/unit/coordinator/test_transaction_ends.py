@@ -40,18 +40,18 @@ def test_a_commit_that_failed_once_it_was_decided_is_finished_by_what_comes_next
     effects = store._transactions()
     flush, flushed = effects.flush, []
 
-    def flush_once(places: object) -> None:
-        flushed.append(places)
+    def flush_once(partition_keys: object) -> None:
+        flushed.append(partition_keys)
         if len(flushed) > 1:  # the markers; before the decision it is the records
             full()
-        flush(places)
+        flush(partition_keys)
 
     with monkeypatch.context() as patch:
         patch.setattr(effects, step, full if step == "mark" else flush_once)
         with pytest.raises(StorageError), producer.transaction():
             send(producer, b"1")
         assert effects.coordinator["id"].state is State.PREPARE_COMMIT
-        with pytest.raises(InvalidTxnStateError):  # it cannot be taken back
+        with pytest.raises(InvalidTxnStateError):  # it cannot be undone
             producer.abort_transaction()
         flushed.append(None)
         with pytest.raises(StorageError):  # the disk still is full
@@ -93,7 +93,7 @@ def test_an_abort_that_failed_rewinds_the_consumer_once_it_came_through(
     producer = store.transactional_producer("id")
     effects = store._transactions()
     with store.consumer("g", assignment=[("a", 0)], timeout=0) as consumer:
-        place = ("a", 0)
+        tp = ("a", 0)
 
         def fail() -> None:
             with producer.transaction():
@@ -108,10 +108,10 @@ def test_an_abort_that_failed_rewinds_the_consumer_once_it_came_through(
             fail()
         assert producer.in_transaction
         monkeypatch.undo()
-        if step == "store":  # it is not decided yet: somebody has to ask for it again
+        if step == "store":  # it is not decided yet: the producer has to ask for it again
             producer.abort_transaction()
         producer.begin_transaction()
-        assert consumer.position(place) == 0
+        assert consumer.position(tp) == 0
         producer.abort_transaction()
 
 

@@ -1,4 +1,4 @@
-"""What stands behind the last batch is not read into memory whole, however much it is.
+"""Bytes behind the last batch are read in bounded chunks, however many there are.
 
 A broker with ``preallocate`` leaves a segment of ``segment.bytes`` with zeros behind its batches;
 so does a file system that lost data in a power cut.
@@ -36,7 +36,7 @@ def make(directory: Path, values: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("start", [b"", b"\0" * 8 + b"\x7f\xff\xff\xff", b"rubbish " * 20])
-def test_a_hole_behind_the_records_is_not_read_whole(tmp_path: Path, start: bytes) -> None:
+def test_a_hole_behind_the_records_is_read_in_bounded_chunks(tmp_path: Path, start: bytes) -> None:
     directory = tmp_path / "t-0"
     make(directory, [b"one", b"two"])
     path = directory / f"{0:020d}.log"
@@ -70,7 +70,7 @@ def test_a_batch_larger_than_what_is_read_at_a_time_is_found(tmp_path: Path) -> 
         assert [record.value for record in log] == values
 
 
-def test_only_zeros_tells_holes_from_data(tmp_path: Path) -> None:
+def test_only_zeros_distinguishes_holes_from_data(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"data")
     os.truncate(path, 3 * MIB)

@@ -1,4 +1,4 @@
-"""A partition's directory that somebody removes, moves or replaces while a writer has it open."""
+"""A partition's directory that is removed, moved or replaced while a writer has it open."""
 
 import os
 import shutil
@@ -116,7 +116,9 @@ def test_a_parked_log_notices_at_the_next_append(tmp_path: Path) -> None:
     check_refuses(log)
 
 
-def test_other_partitions_go_on_and_the_store_does_not_close_as_clean(tmp_path: Path) -> None:
+def test_other_partitions_take_appends_and_the_store_does_not_close_as_clean(
+    tmp_path: Path,
+) -> None:
     store = kstore.open(tmp_path, config=QUIET)
     topic = store.create_topic("t", 2, config=LogConfig(segment_index_bytes=4096))
     for log in topic:

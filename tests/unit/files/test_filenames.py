@@ -66,7 +66,7 @@ def test_impossible_offsets_have_no_name(offset):
         "../00000000000000000000.log",
     ],
 )
-def test_other_names_are_nobodys(name):
+def test_other_names_belong_to_no_partition(name):
     assert filenames.parse(name) is None
 
 
@@ -129,7 +129,7 @@ def test_retired_directory_names_round_trip(topic, partition, state):
         "remote-log-index-cache",
     ],
 )
-def test_other_directories_are_nobodys(name):
+def test_other_directories_belong_to_no_partition(name):
     assert filenames.parse_partition_directory(name) is None
 
 

@@ -1,4 +1,4 @@
-"""The disk layer: whole reads and writes, typed errors, atomic replacement, locks."""
+"""The disk layer: complete reads and writes, typed errors, atomic replacement, locks."""
 
 import errno
 import fcntl
@@ -188,7 +188,7 @@ def test_names(tmp_path):
 
 
 class Recording(Files):
-    """Notes the order of calls; fails the one it is told to."""
+    """Notes the order of calls; fails the one that a test chooses."""
 
     native = False
 

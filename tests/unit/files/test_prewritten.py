@@ -118,7 +118,7 @@ def test_the_native_append_writes_in_place(tmp_path: Path) -> None:
     values = [b"%d" % n * 50 for n in range(300)]
     for value in values:
         log.append(value)
-    log.extend(values)  # larger than a small write: two pieces, or one
+    log.extend(values)  # larger than a small write: two writes, or one
     stat = segment(tmp_path).stat()
     assert stat.st_size == MIB
     assert_zeros_behind(segment(tmp_path), used(log))
@@ -153,7 +153,7 @@ def test_nothing_of_a_failed_append_stays_behind_a_shorter_one(tmp_path: Path, w
         log.append(b"first" * 100)
     disk.arm(writes)
     if writes == 2:
-        disk.arm(4)  # 1 MiB of zeros comes in four pieces
+        disk.arm(4)  # 1 MiB of zeros comes in four writes
     with pytest.raises(StorageError):
         log.append(b"torn" * 500)
     disk.left = -1
@@ -222,7 +222,7 @@ def test_the_cut_of_a_parked_log_is_on_disk_too_before_the_next_name(tmp_path: P
     log.close()
 
 
-def test_a_parked_log_goes_on(tmp_path: Path) -> None:
+def test_a_parked_log_takes_appends(tmp_path: Path) -> None:
     log = open_log(tmp_path, **ON)
     for n in range(3):
         log.append(b"%d" % n)
@@ -232,7 +232,7 @@ def test_a_parked_log_goes_on(tmp_path: Path) -> None:
     assert [record.value for record in log] == [b"0", b"1", b"2"]
 
 
-def test_a_sync_that_fails_amid_a_roll_ends_the_log(tmp_path: Path) -> None:
+def test_a_sync_that_fails_during_a_roll_ends_the_log(tmp_path: Path) -> None:
     class Unsynced(Files):
         failing = False
 
@@ -253,7 +253,7 @@ def test_a_sync_that_fails_amid_a_roll_ends_the_log(tmp_path: Path) -> None:
     assert [record.value for record in open_log(tmp_path, clean=False)] == [b"a"]
 
 
-def test_a_kill_leaves_zeros_which_nobody_is_warned_of(
+def test_a_kill_leaves_zeros_without_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = open_log(tmp_path, **ON)
@@ -302,7 +302,7 @@ def truncate(log: Any) -> list[bytes]:
 
 
 def truncate_nothing(log: Any) -> list[bytes]:
-    """Which takes what failed appends left out of the file, and the zeros with it."""
+    """It removes what failed appends left in the file, and the zeros with it."""
     log.truncate_to(log.end_offset)
     return [b"%d" % n for n in range(6)]
 
@@ -494,7 +494,7 @@ def test_verify_beside_a_writer_finds_no_damage_in_what_comes_meanwhile(tmp_path
     """A batch that comes into the zeros between two looks, or was read while it was written."""
     log = open_log(tmp_path, **ON)
     log.extend([b"x" * 100] * 20)
-    whole = segment(tmp_path).read_bytes()
+    without_late = segment(tmp_path).read_bytes()
     end = used(log)
     log.append(b"late" * 100)
     late = segment(tmp_path).read_bytes()[end : used(log)]
@@ -504,7 +504,7 @@ def test_verify_beside_a_writer_finds_no_damage_in_what_comes_meanwhile(tmp_path
         class Behind(Files):
             def preadv_into(self, fd: int, buffer: Any, position: int, seen: int = seen) -> int:
                 count = super().preadv_into(fd, buffer, position)
-                old = whole[:end] + late[:seen] + bytes(len(whole) - end - seen)
+                old = without_late[:end] + late[:seen] + bytes(len(without_late) - end - seen)
                 buffer[:count] = old[position : position + count]
                 return count
 

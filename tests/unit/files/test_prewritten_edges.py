@@ -29,7 +29,7 @@ def used(log: Any) -> int:
 def test_a_disk_with_room_for_the_append_and_not_for_zeros_takes_it(tmp_path: Path) -> None:
     disk = HalfDisk(errno.ENOSPC)
     log = open_log(tmp_path, files=disk, **ON)
-    disk.arm(2)  # the third of four pieces of zeros
+    disk.arm(2)  # the third of four writes of zeros
     log.append(b"one")
     assert segment(tmp_path).stat().st_size == used(log)
     log.append(b"two")

@@ -259,7 +259,7 @@ HERE, AWAY = "AAAAAAAAAAAAAAAAAAABQQ", "AAAAAAAAAAAAAAAAAAAHQQ"
     ],
 )
 def test_what_the_cluster_does_not_know(own: Path, tmp_path: Path, records, reason: str) -> None:
-    """Ids that are whole but not the cluster's, by the node's own metadata; both ways."""
+    """Ids that are valid but not the cluster's, by the node's own metadata; both ways."""
     there = broker(tmp_path / "there", "t-0", "t-1")
     metadata.write(there, metadata.topic("else", AWAY), *records)
     assert any(reason in each for each in refusals(plan_handover(own, there)))

@@ -108,7 +108,7 @@ def test_run_again_by_the_same_command(
 
 
 def test_a_broker_that_ran_in_between(own: Path, tmp_path: Path) -> None:
-    """It served what was whole, began what was empty, and removed what it takes for leftovers."""
+    """It served what was complete, began what was empty, and removed leftovers."""
     expected = records(own)
     there = tmp_path / "there"
     appended = 0
@@ -116,21 +116,21 @@ def test_a_broker_that_ran_in_between(own: Path, tmp_path: Path) -> None:
         materialise(tree, str(there))
         for each in there.rglob("*.cleaned"):
             each.unlink()
-        whole = [
+        complete = [
             number
             for number in (0, 1)
             if compare_logs(DISK, str(own / f"t-{number}"), str(there / f"t-{number}"))
             is TargetContents.ALL
         ]
         begun = list(there.rglob(HANDOVER))
-        if begun and whole:
+        if begun and complete:
             with kstore.open(there, config=QUIET) as store:
-                store["t"][whole[0]].append(b"by the broker")
+                store["t"][complete[0]].append(b"by the broker")
             appended += 1
         assert hand_over(own, there, files=HastyDisk()).executed
         assert records(there, 20) == expected
-        if begun and whole:
-            assert len(records(there)[whole[0]]) == 21
+        if begun and complete:
+            assert len(records(there)[complete[0]]) == 21
     assert appended > 5
 
 
@@ -181,12 +181,12 @@ def test_what_is_in_a_folder(own: Path, tmp_path: Path) -> None:
     shutil.copytree(ours, theirs)
     first, *_, last = sorted(theirs.glob("*.log"))
     assert compare_logs(DISK, ours, str(theirs)) is TargetContents.ALL
-    whole = last.read_bytes()
-    last.write_bytes(whole + b"more")
+    complete = last.read_bytes()
+    last.write_bytes(complete + b"more")
     assert compare_logs(DISK, ours, str(theirs)) is TargetContents.MORE
-    last.write_bytes(whole[:-1])
+    last.write_bytes(complete[:-1])
     assert compare_logs(DISK, ours, str(theirs)) is TargetContents.BEGINNING
-    last.write_bytes(bytes(len(whole)))
+    last.write_bytes(bytes(len(complete)))
     assert compare_logs(DISK, ours, str(theirs)) is TargetContents.OTHER
     last.unlink()
     assert compare_logs(DISK, ours, str(theirs)) is TargetContents.BEGINNING
@@ -235,7 +235,7 @@ def test_an_open_transaction_is_aborted(
         assert log.last_stable_offset == log.end_offset == 24
         assert len(list(log.view(isolation="read_committed"))) == 20
     assert (there / "t-1" / f"{0:020}.log").stat().st_size
-    assert main([*command, "--execute"]) == 0  # once more: nothing is open, all is there
+    assert main([*command, "--execute"]) == 0  # once more: nothing is open, all is done
 
 
 def test_a_refused_handover_aborts_nothing(own: Path, tmp_path: Path) -> None:

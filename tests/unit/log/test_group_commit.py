@@ -13,7 +13,7 @@ VALUES = [b"x" * 1000] * 100
 
 
 class Asked(Files):
-    """Notes what the disk was told to begin with."""
+    """Notes which writes the disk was asked to begin."""
 
     def __init__(self):
         self.parts = []
@@ -58,7 +58,7 @@ def test_small_appends_ask_for_nothing(tmp_path, monkeypatch):
     assert files.parts == []
 
 
-def test_a_new_segment_begins_anew(tmp_path, monkeypatch):
+def test_writeback_of_a_new_segment_begins_at_position_0(tmp_path, monkeypatch):
     files = Asked()
     store, log = log_with(tmp_path, monkeypatch, files, segment_bytes=3 << 20)
     with store, Committer(log) as committer:
@@ -78,7 +78,7 @@ def test_a_refused_advice_fails_nothing(tmp_path, monkeypatch):
     with store, Committer(log) as committer:
         log.extend(VALUES * 20)
         monkeypatch.setattr(log._require_writer().state, "files", Refused())
-        assert committer.request() == log.end_offset  # in the thread of whoever appends
+        assert committer.request() == log.end_offset  # in the thread that appends
         monkeypatch.setattr(log._require_writer().state, "files", DISK)
 
 

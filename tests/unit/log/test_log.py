@@ -1,4 +1,4 @@
-"""The log as a whole: append, read, roll, truncate, reopen, judged by the plain oracle."""
+"""The complete log: append, read, roll, truncate, reopen, judged by the plain oracle."""
 
 import asyncio
 import multiprocessing
@@ -142,11 +142,11 @@ def test_reading_is_a_slice_from_the_batch_that_holds_the_offset(directory: Path
     for n in range(50):
         log.extend([b"%d-%d" % (n, i) for i in range(3)])
     for offset in range(150):
-        piece = log.read(offset, 1)
-        assert piece is not None
-        batch = oracle_read(bytes(piece)).batches[0]
+        read_slice = log.read(offset, 1)
+        assert read_slice is not None
+        batch = oracle_read(bytes(read_slice)).batches[0]
         assert batch.base_offset <= offset <= batch.last_offset
-        assert len(piece) == len(bytes(piece)) == piece.size
+        assert len(read_slice) == len(bytes(read_slice)) == read_slice.size
     assert log.read(150) is None
     for outside in (-1, 151):
         with pytest.raises(OffsetOutOfRangeError):
@@ -157,9 +157,9 @@ def test_a_view_outlives_its_segment(directory: Path) -> None:
     log = open_log(directory, segment_bytes=2048, file_delete_delay_ms=0)
     log.extend([b"x" * 500] * 3)
     log.extend([b"y" * 500] * 3)
-    piece = log.read(0)
-    assert piece is not None
-    memory = piece.memory()
+    read_slice = log.read(0)
+    assert read_slice is not None
+    memory = read_slice.memory()
     before = bytes(memory)
     log.delete_records(3)
     assert not (directory / f"{0:020d}.log").exists()
@@ -180,7 +180,7 @@ def test_offsets_by_time(directory: Path) -> None:
         log.offset_at(datetime(2024, 1, 1))
 
 
-def test_truncating_takes_whole_batches_and_leaves_a_gap(directory: Path) -> None:
+def test_truncating_removes_complete_batches_and_leaves_a_gap(directory: Path) -> None:
     log = open_log(directory, segment_bytes=1000, index_interval_bytes=0)
     for n in range(20):
         log.extend([b"%d" % n * 50] * 5)
@@ -367,14 +367,14 @@ def test_a_torn_tail_is_not_there_yet(directory: Path) -> None:
     reader = read_log(directory)
     assert reader.end_offset == 10
     path = directory / f"{0:020d}.log"
-    whole = path.read_bytes()
-    batch = bytearray(whole)
+    intact = path.read_bytes()
+    batch = bytearray(intact)
     batch[7] = 10  # the same batch again, at offset 10
     for cut in range(1, len(batch)):
-        path.write_bytes(whole + bytes(batch[:cut]))
+        path.write_bytes(intact + bytes(batch[:cut]))
         assert reader.end_offset == 10
         assert len(list(reader)) == 10
-    path.write_bytes(whole + bytes(batch))
+    path.write_bytes(intact + bytes(batch))
     assert reader.end_offset == 20
 
 
@@ -413,26 +413,28 @@ def test_a_scan_gives_columns_in_order_whatever_the_threads(directory: Path) -> 
     assert [int(o) for part in chosen for o in part.offsets] == [1, 1001, 2001, 3001, 4001]
 
 
-def test_damage_is_raised_with_its_place_or_skipped_and_reported(directory: Path) -> None:
+def test_damage_is_raised_with_its_position_or_skipped_and_reported(directory: Path) -> None:
     log = open_log(directory, segment_bytes=4000)
     for n in range(40):
         log.extend([b"%d" % n * 50] * 4)
-    piece = log.read(60, 1)
-    assert piece is not None
-    data = bytearray(Path(piece.path).read_bytes())
-    data[piece.position + 80] ^= 1
-    write_damaged(piece.path, data)
+    read_slice = log.read(60, 1)
+    assert read_slice is not None
+    data = bytearray(Path(read_slice.path).read_bytes())
+    data[read_slice.position + 80] ^= 1
+    write_damaged(read_slice.path, data)
     for read in (lambda: list(log), lambda: list(log.view().scan())):
         with pytest.raises(CorruptRecordError) as caught:
             read()
-        assert caught.value.path == piece.path
-        assert caught.value.position == piece.position
+        assert caught.value.path == read_slice.path
+        assert caught.value.position == read_slice.position
         assert caught.value.offset == 60
     skipped: list[tuple[object, ...]] = []
     parts = list(log.view().scan(on_damage="skip", skipped=skipped))
     offsets = [int(o) for part in parts for o in part.offsets]
     assert offsets == [n for n in range(160) if not 60 <= n < 64]
-    assert [(note[0], note[1], note[3]) for note in skipped] == [(piece.path, piece.position, 60)]
+    assert [(note[0], note[1], note[3]) for note in skipped] == [
+        (read_slice.path, read_slice.position, 60)
+    ]
     again: list[tuple[object, ...]] = []
     left = [r.offset for r in log.view().records(on_damage="skip", skipped=again)]
     assert left == offsets

@@ -1,4 +1,4 @@
-"""Whole batches into a log: a stranger's through the leader's checks, a leader's as they are."""
+"""Complete batches into a log: of a client through the leader's checks, of a leader as they are."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_a_clients_batch_is_stored_as_it_came_but_for_its_place(
+def test_a_clients_batch_is_stored_as_it_came_but_for_its_offset(
     directory: Path, codec: int
 ) -> None:
     log = open_log(directory)

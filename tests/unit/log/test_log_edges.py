@@ -18,7 +18,7 @@ FIRST = "00000000000000000000"
 
 
 def batch_at(offset: int, count: int = 1) -> bytes:
-    """A whole batch as a leader stored it at this offset."""
+    """A complete batch as a leader stored it at this offset."""
     buffer = BatchBuffer()
     for _ in range(count):
         buffer.put(b"x" * 50, None, None, 1_700_000_000_000)
@@ -122,7 +122,7 @@ def test_an_index_entry_into_the_middle_of_a_batch_is_seen_through(
     log.close()
 
 
-def test_a_file_cut_by_somebody_else_is_named(tmp_path: Path) -> None:
+def test_a_file_cut_by_another_program_is_named(tmp_path: Path) -> None:
     filled(tmp_path)
     log = open_log(tmp_path, segment_bytes=20_000)
     sealed, active = log.segments.views[0].path, log.segments.views[-1].path
@@ -165,9 +165,9 @@ def test_a_view_may_be_unmapped_while_it_is_being_read(tmp_path: Path) -> None:
             own.unmap()  # as another thread's map budget does
 
     view.opener = opener
-    piece = SegmentList((view,), 0).read(0)
-    assert piece is not None
-    assert len(piece) == view.size
+    found = SegmentList((view,), 0).read(0)
+    assert found is not None
+    assert len(found) == view.size
     assert len(opened) == 2
     view.unmap()
     opened.clear()
@@ -211,7 +211,7 @@ def test_a_truncation_removes_producer_snapshots_beyond_it(tmp_path: Path) -> No
     assert [path.name for path in tmp_path.glob("*.snapshot")] == [f"{6:020d}.snapshot"]
 
 
-def test_a_retention_that_overtakes_a_scan_is_told(tmp_path: Path) -> None:
+def test_a_retention_that_overtakes_a_scan_is_reported(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=2000, file_delete_delay_ms=0)
     for _ in range(60):
         log.append(b"x" * 300)

@@ -39,7 +39,7 @@ def contents(log: Log) -> dict[int, bytes | None]:
 
 
 def agree(found: dict[int, bytes | None], acknowledged: dict[int, bytes]) -> None:
-    """Everything acknowledged is there; the rest is what was under way, with no gap."""
+    """Everything acknowledged exists; the rest is what was in progress, with no gap."""
     assert acknowledged.items() <= found.items()
     assert list(found) == list(range(len(found)))
     assert len(found) <= 21
@@ -72,7 +72,7 @@ def test_any_call_fails_once(tmp_path: Path, fault: str) -> None:
         disk.fail_at = -1
         agree(contents(log), acknowledged)
         before = log.end_offset
-        try:  # the log goes on, unless a sync failed: then it says so
+        try:  # the log takes appends, unless a sync failed: then it says so
             offset = log.append(b"after")
         except LogFailedError:
             assert name in ("fdatasync", "sync_directory")

@@ -195,7 +195,7 @@ def test_an_index_that_names_no_batch_does_not_hide_the_end(tmp_path: Path, own:
 # --- ends and indexes -------------------------------------------------------------------------
 
 
-def test_the_end_is_found_piece_by_piece_where_an_index_is_empty(tmp_path: Path) -> None:
+def test_the_end_is_found_chunk_by_chunk_where_an_index_is_empty(tmp_path: Path) -> None:
     log = open_log(tmp_path, max_message_bytes=4 << 20)
     for size in (100, 3 << 20, 500_000, 700_000, 3 << 20, 1):
         log.append(b"x" * size, timestamp=5000 - size % 1000)
@@ -245,12 +245,12 @@ def test_following_ends_when_the_log_is_closed(tmp_path: Path) -> None:
     assert got == [0]
 
 
-def test_a_follower_is_told_of_a_truncation(tmp_path: Path) -> None:
+def test_a_follower_sees_a_truncation(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     log.extend([b"a"] * 10)
     records: Iterator[kstore.Record] = iter(log.follow(start=0, timeout=5))
     assert [next(records).offset for _ in range(10)] == list(range(10))
-    log.truncate_to(5)  # one batch: it goes whole
+    log.truncate_to(5)  # one batch: all of it goes
     log.append(b"new")
     with pytest.raises(OffsetOutOfRangeError, match="truncated"):
         next(records)
@@ -296,7 +296,7 @@ def test_a_flush_without_a_free_descriptor_may_be_tried_again(tmp_path: Path) ->
     log.close()
 
 
-def test_background_work_goes_on_after_an_error() -> None:
+def test_background_work_continues_after_an_error() -> None:
     calls: list[int] = []
     errors: list[Exception] = []
     failed, again = threading.Event(), threading.Event()
@@ -346,7 +346,7 @@ def test_a_topic_that_could_not_be_made_may_be_made_again(tmp_path: Path) -> Non
         assert len(store["t"]) == 4
 
 
-def test_a_process_out_of_descriptors_goes_on_when_it_has_some(tmp_path: Path) -> None:
+def test_a_process_out_of_descriptors_continues_when_it_has_some(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=2000)
     log.append(b"x" * 1500)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -362,7 +362,7 @@ def test_a_process_out_of_descriptors_goes_on_when_it_has_some(tmp_path: Path) -
     log.close()
 
 
-def test_a_topic_with_a_strangers_directory_in_it_can_be_deleted(tmp_path: Path) -> None:
+def test_a_topic_with_an_unrecognized_directory_in_it_can_be_deleted(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "kept").write_bytes(b"kept")
     with kstore.open(tmp_path / "d", config=QUIET) as store:
@@ -441,7 +441,7 @@ def test_an_end_below_the_recovery_point_is_damage(tmp_path: Path, field: bytes,
         with pytest.raises(CorruptRecordError):
             _ = log[8]
     point = tmp_path / "recovery-point-offset-checkpoint"
-    point.write_text("0\n1\nt 0 6\n")  # above it, it is not there yet
+    point.write_text("0\n1\nt 0 6\n")  # above it, it does not exist yet
     with kstore.open(tmp_path, mode="r") as store:
         assert [record.offset for record in store["t"][0]] == list(range(6))
 
@@ -455,7 +455,7 @@ def test_a_foreign_reader_is_not_misled_by_an_index_entry(tmp_path: Path) -> Non
         log.roll()
         log.append(b"later")
         positions = [log.read(n).position for n in range(40)]
-    leave_to_kafka(tmp_path)  # somebody else's: nothing is mapped
+    leave_to_kafka(tmp_path)  # of another program: nothing is mapped
     index = tmp_path / "t-0" / f"{FIRST}.index"
     first, *_ = (index.read_bytes()[n : n + 8] for n in range(0, 8, 8))
     offset = int.from_bytes(first[:4], "big")
@@ -470,15 +470,15 @@ def test_a_foreign_reader_is_not_misled_by_an_index_entry(tmp_path: Path) -> Non
 
 
 def test_an_old_block_where_an_index_entry_points_hides_nothing(tmp_path: Path) -> None:
-    """What a power cut may leave: the entry of an append, and a block of before in its place."""
+    """What a power cut may leave: the entry of an append, and a block with older bytes."""
     log = open_log(tmp_path, index_interval_bytes=1)
     for n in range(6):
         log.append(b"%d" % n * 50)
-    place = log.read(4).position
+    cut = log.read(4).position
     log.close()
     path = tmp_path / f"{FIRST}.log"
     data = path.read_bytes()
-    write_damaged(path, data[:place] + data[: len(data) - place])
+    write_damaged(path, data[:cut] + data[: len(data) - cut])
     reader = read_log(tmp_path)
     assert [record.offset for record in reader] == [0, 1, 2, 3]
     reader.close()

@@ -158,7 +158,7 @@ def test_log_append_time_in_old_formats(directory: Path, magic: int, codec: int)
                 assert record.timestamp_type == LOG_APPEND_TIME
 
 
-def test_a_right_v1_wrapper_is_stored_as_it_came_others_are_made_anew(directory: Path) -> None:
+def test_a_valid_v1_wrapper_is_stored_as_it_came_others_are_written_again(directory: Path) -> None:
     log = open_log(directory, message_format_version="0.10.0")
     log.append(b"before")
     right = wrapper(rows(5), magic=1, codec=1)
@@ -178,7 +178,7 @@ def test_a_right_v1_wrapper_is_stored_as_it_came_others_are_made_anew(directory:
         )
 
 
-def test_a_cut_message_at_the_end_is_left_out(directory: Path) -> None:
+def test_a_cut_message_at_the_end_is_skipped(directory: Path) -> None:
     log = open_log(directory, message_format_version="0.10.0")
     data = plain(rows(3), 1)
     assert log.append_as_leader(data[:-1]).last_offset == 1
@@ -247,7 +247,7 @@ def test_batches_that_old_formats_cannot_hold(directory: Path, magic: int, name:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_zstd_is_refused_below_v2_whoever_asks_for_it(directory: Path, magic: int) -> None:
+def test_zstd_is_refused_below_v2_for_every_caller(directory: Path, magic: int) -> None:
     log = open_log(directory, message_format_version=VERSIONS[magic], compression_type="zstd")
     with pytest.raises(UnsupportedCompressionTypeError):
         log.append_as_leader(ONE)

@@ -242,7 +242,7 @@ def test_a_waiting_consumer_sees_the_commit(tmp_path: Path) -> None:
             store.consumer(topics=["t"], isolation_level="committed")
 
 
-def test_a_truncated_log_is_walked_anew(log: Log) -> None:
+def test_a_truncated_log_is_walked_again(log: Log) -> None:
     teller = Teller(log)
     teller.data(-1)
     teller.data(7)
@@ -283,14 +283,14 @@ def test_a_walk_over_flipped_bits_ends(tmp_path: Path) -> None:
     teller.data(7)
     teller.end(7, commit=False)
     log.close()
-    whole = log_bytes(tmp_path)
-    for bit in range(8 * len(whole)):
-        data = bytearray(whole)
+    intact = log_bytes(tmp_path)
+    for bit in range(8 * len(intact)):
+        data = bytearray(intact)
         data[bit // 8] ^= 1 << bit % 8
         walk = TransactionWalk(0)
         position = walk.walk(data, 0, 2**63 - 1)
-        assert -1 <= position <= len(whole)
-        if bit // 8 >= len(whole) - 78 + 17:  # the marker's checksum, and what it covers
+        assert -1 <= position <= len(intact)
+        if bit // 8 >= len(intact) - 78 + 17:  # the marker's checksum, and what it covers
             assert (walk.aborted, walk.open) == ([], {7: 0})
 
 

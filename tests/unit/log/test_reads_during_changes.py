@@ -1,7 +1,7 @@
-"""Reads go on while segments are compacted, dropped and cut: at every step of every read.
+"""Reads continue while segments are compacted, dropped and cut: at every step of every read.
 
 The change is made between two steps of the read: before a call of the disk, or of the writer's own
-steps where it holds no lock. What is read is what was there before, or what is there afterwards.
+steps where it holds no lock. A read returns the records of before, or those of afterwards.
 """
 
 import shutil
@@ -61,8 +61,8 @@ CHANGES: dict[str, Callable[[Log], object]] = {
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Five keys again and again, two in the middle much too late; an aborted transaction."""
-    place = tmp_path_factory.mktemp("original") / "t-0"
-    log = open_log(place, files=HastyDisk(), **SETTINGS)
+    directory = tmp_path_factory.mktemp("original") / "t-0"
+    log = open_log(directory, files=HastyDisk(), **SETTINGS)
     sequence = 0
     for n in range(18):
         late = 10_000_000 if n in (4, 9) else 0
@@ -80,9 +80,9 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
             key = b"%d" % (n % 5)
             log.append(b"x" * 60, key=key, timestamp=NOW + 1000 * n + late)
     log.close()
-    assert len(list(place.glob("*.log"))) > 3
-    assert list(place.glob("*.txnindex"))
-    return place
+    assert len(list(directory.glob("*.log"))) > 3
+    assert list(directory.glob("*.txnindex"))
+    return directory
 
 
 class Interrupted(HastyDisk):
@@ -165,20 +165,22 @@ def settings_of(change: str) -> dict[str, Any]:
     return SETTINGS | ({"retention_bytes": 800} if change == "retention" else {})
 
 
-def every_step(place: Path, original: Path, change: str, role: str, stride: int) -> Iterator[Log]:
+def every_step(
+    directory: Path, original: Path, change: str, role: str, stride: int
+) -> Iterator[Log]:
     """A log that reads, fresh for each step at which the change is made."""
     for at in range(0, 1000, stride):
-        shutil.rmtree(place, ignore_errors=True)
-        shutil.copytree(original, place)
+        shutil.rmtree(directory, ignore_errors=True)
+        shutil.copytree(original, directory)
         files = Interrupted()
         own = {"files": files} if role == "writer" else {"files": HastyDisk()}
-        writer = open_log(place, **own, **settings_of(change))
+        writer = open_log(directory, **own, **settings_of(change))
         log = writer
         if role == "writer":
             hook_steps(log, files)
         else:
             start = partial(getattr, writer, "start_offset")  # as the checkpoint says it
-            log = read_log(place, files=files, own=role == "reader", log_start_offset=start)
+            log = read_log(directory, files=files, own=role == "reader", log_start_offset=start)
         files.arm(
             at,
             lambda writer=writer: in_a_thread(lambda: CHANGES[change](writer)),
@@ -225,9 +227,9 @@ def test_a_read_survives_a_change_at_any_step(
             assert (before & after) <= set(found) <= (before | after)
 
 
-def outcomes(place: Path, original: Path, change: str, read: Read) -> list[Any]:
-    shutil.copytree(original, place)
-    log = open_log(place, files=HastyDisk(), **settings_of(change))
+def outcomes(directory: Path, original: Path, change: str, read: Read) -> list[Any]:
+    shutil.copytree(original, directory)
+    log = open_log(directory, files=HastyDisk(), **settings_of(change))
     before = read(log)
     CHANGES[change](log)
     after = read(log)
@@ -240,10 +242,10 @@ def outcomes(place: Path, original: Path, change: str, read: Read) -> list[Any]:
 def test_a_new_file_under_an_old_name_is_not_read_for_the_old_one(
     tmp_path: Path, original: Path, step: str, own: bool
 ) -> None:
-    place = tmp_path / "t-0"
-    shutil.copytree(original, place)
-    writer = open_log(place, files=HastyDisk(), **SETTINGS)
-    reader = read_log(place, own=own)
+    directory = tmp_path / "t-0"
+    shutil.copytree(original, directory)
+    writer = open_log(directory, files=HastyDisk(), **SETTINGS)
+    reader = read_log(directory, own=own)
     listed = reader.segments.views[0]
     writer.compact()
     with pytest.raises(StorageError, match="replaced"):

@@ -47,7 +47,7 @@ def test_by_log_start_offset():
     assert decide(segments, OFF, start=9) == []
     assert decide(segments, OFF, start=10) == [(0, "start")]
     assert decide(segments, OFF, start=19) == [(0, "start")]
-    # The active segment never goes by this rule.
+    # This rule never deletes the active segment.
     assert decide(segments, OFF, start=30) == [(0, "start"), (10, "start")]
     compact = replace(OFF, cleanup_policy="compact", retention_ms=0)
     assert decide(segments, compact, start=10) == [(0, "start")]

@@ -96,10 +96,10 @@ def test_one_damaged_message_costs_a_skipping_reader_one_message(
     tmp_path: Path, magic: int, at: int
 ) -> None:
     path = made(tmp_path, old(9, magic))
-    whole = path.read_bytes()
-    for where, hurt in enumerate(oracle_read(whole).batches):
+    intact = path.read_bytes()
+    for where, hurt in enumerate(oracle_read(intact).batches):
         for bit in (1, 2, 4, 0x40, 0x80):
-            data = bytearray(whole)
+            data = bytearray(intact)
             data[hurt.position + at] ^= bit
             write_damaged(path, data)
             with kstore.open(tmp_path, "r", config=QUIET) as store:
@@ -107,7 +107,7 @@ def test_one_damaged_message_costs_a_skipping_reader_one_message(
                 assert [r.offset for r in records] == [n for n in range(9) if n != where], bit
 
 
-def test_reading_goes_on_behind_damage_in_each_of_many_segments(tmp_path: Path) -> None:
+def test_reading_continues_behind_damage_in_each_of_many_segments(tmp_path: Path) -> None:
     """Any bytes at all, from any offset on: what is sound comes once, in order."""
     config = kstore.LogConfig(segment_bytes=600, index_interval_bytes=100)
     with kstore.open(tmp_path, config=QUIET) as store:
@@ -115,18 +115,18 @@ def test_reading_goes_on_behind_damage_in_each_of_many_segments(tmp_path: Path) 
         for n in range(60):
             log.extend([b"%d" % (2 * n), b"%d" % (2 * n + 1)])
     paths = sorted((tmp_path / "t-0").glob("*.log"))
-    wholes = {path: path.read_bytes() for path in paths}
+    originals = {path: path.read_bytes() for path in paths}
     assert len(paths) > 6
     for seed in range(40):
         rng = random.Random(seed)
         gone: set[int] = set()
-        for path, whole in wholes.items():
-            data = bytearray(whole)
-            hurt = rng.choice(oracle_read(whole).batches)
+        for path, intact in originals.items():
+            data = bytearray(intact)
+            hurt = rng.choice(oracle_read(intact).batches)
             start = hurt.position + rng.choice((8, 16, 21, 30))  # all but its offset
             end = rng.randrange(start + 1, hurt.position + hurt.size + 1)
             data[start:end] = rng.choice((bytes(end - start), rng.randbytes(end - start)))
-            if data != whole:
+            if data != intact:
                 gone |= set(range(hurt.base_offset, hurt.last_offset + 1))
             path.write_bytes(data)
         with kstore.open(tmp_path, "r", config=QUIET) as store:
@@ -174,17 +174,17 @@ def test_a_clean_stop_lets_nothing_be_cut_below_the_recovery_point(
 
 def test_above_the_recovery_point_a_torn_end_is_cut_with_the_marker_too(tmp_path: Path) -> None:
     path = made(tmp_path, v2(9))
-    whole = path.read_bytes()
-    path.write_bytes(whole + whole[:40])
+    intact = path.read_bytes()
+    path.write_bytes(intact + intact[:40])
     before = snapshot(tmp_path)
     with kstore.open(tmp_path, config=QUIET) as store:
         assert store["t"][0].end_offset == 9
-    assert path.read_bytes() == whole
+    assert path.read_bytes() == intact
     assert any("kstore.cut." in name for name in snapshot(tmp_path).keys() - before.keys())
 
 
 def test_what_lies_between_two_ruined_headers_is_shown(tmp_path: Path) -> None:
-    """Nothing of the second leads on: an entry of the offset index tells that batches begin
+    """Nothing of the second leads on: an entry of the offset index shows that batches begin
     between, and no value holds them."""
     path = made(tmp_path, v2(60))
     batches = oracle_read(path.read_bytes()).batches
@@ -218,7 +218,7 @@ def test_a_sound_batch_among_damaged_ones_is_shown(tmp_path: Path) -> None:
     data[starts[4] + 70] ^= 1
     write_damaged(path, data)
     entry = (20).to_bytes(4, "big") + starts[6].to_bytes(4, "big")
-    path.with_suffix(".index").write_bytes(entry)  # all that tells where a batch begins
+    path.with_suffix(".index").write_bytes(entry)  # all that shows where a batch begins
     with closing(read_log(tmp_path)) as log:
         found = [record.offset for record in log.view().records(on_damage="skip")]
     assert found == [6, 7, 8, *range(15, 21)]

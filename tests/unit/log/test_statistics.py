@@ -1,4 +1,4 @@
-"""What a log is made of: the oracle's figures, in one piece or in parts, whatever the bytes are."""
+"""Statistics of a log: the oracle's figures, in one pass or merged, whatever the bytes are."""
 
 import os
 import random
@@ -35,14 +35,14 @@ WHEN = 1_700_000_000_000
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def log_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Transactions and all codecs, headers, old formats, tombstones, what compaction leaves."""
-    place = tmp_path_factory.mktemp("made") / "data"
-    make_store(place)
+    log_dir = tmp_path_factory.mktemp("made") / "data"
+    make_store(log_dir)
     small = kstore.LogConfig(
         segment_bytes=2000, cleanup_policy="compact", file_delete_delay_ms=0, index_interval_bytes=0
     )
-    with kstore.open(place, config=QUIET) as store:
+    with kstore.open(log_dir, config=QUIET) as store:
         old = store.create_topic("old", config=kstore.LogConfig(segment_bytes=3000))[0]
         for n in range(0, 240, 4):
             magic, codec = n // 4 % 2, n // 8 % 4
@@ -65,11 +65,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 timestamp=when,
             )
         accounts.compact()
-    return place
+    return log_dir
 
 
-def folders(place: Path) -> list[str]:
-    return sorted(path.name for path in place.iterdir() if path.is_dir())
+def folders(log_dir: Path) -> list[str]:
+    return sorted(path.name for path in log_dir.iterdir() if path.is_dir())
 
 
 def opened(store: kstore.Store, name: str) -> kstore.Log:
@@ -77,18 +77,18 @@ def opened(store: kstore.Store, name: str) -> kstore.Log:
     return store[topic][int(partition)]
 
 
-def test_the_figures_are_the_oracles(place: Path) -> None:
-    with kstore.open(place, "r") as store:
-        assert len(folders(place)) == 6
-        for name in folders(place):
+def test_the_figures_are_the_oracles(log_dir: Path) -> None:
+    with kstore.open(log_dir, "r") as store:
+        assert len(folders(log_dir)) == 6
+        for name in folders(log_dir):
             log = opened(store, name)
             found = survey_log(DISK, log)
-            logs = list((place / name).glob("*.log"))
+            logs = list((log_dir / name).glob("*.log"))
             compare(found, slowly(logs))
             assert found.ok
             assert found.segments == len(logs)
             assert found.bytes == sum(path.stat().st_size for path in logs) == log.size
-            indexes = [p for p in (place / name).iterdir() if p.suffix.endswith("index")]
+            indexes = [p for p in (log_dir / name).iterdir() if p.suffix.endswith("index")]
             assert found.index_bytes == sum(path.stat().st_size for path in indexes)
             assert found.end_offset == log.end_offset
         accounts, orders, old = (
@@ -106,24 +106,24 @@ def test_the_figures_are_the_oracles(place: Path) -> None:
     assert old.log_append_time_batches == 1
 
 
-def test_parts_add_up_to_the_whole(place: Path) -> None:
-    with kstore.open(place, "r") as store:
-        for name in folders(place):
+def test_statistics_of_ranges_add_up_to_those_of_the_log(log_dir: Path) -> None:
+    with kstore.open(log_dir, "r") as store:
+        for name in folders(log_dir):
             log = opened(store, name)
             segments = segments_of(log)
-            whole = survey_log(DISK, log)
+            complete = survey_log(DISK, log)
             for cut in range(len(segments) + 1):
                 first = survey_part(DISK, log.path, segments[:cut])
                 first.add(survey_part(DISK, log.path, segments[cut:]))
-                assert first == whole
+                assert first == complete
             one_by_one = Stats()
             for segment in segments:
                 one_by_one.add(survey_part(DISK, log.path, [segment]))
-            assert one_by_one == whole
+            assert one_by_one == complete
 
 
-def test_logs_add_up_to_a_topic(place: Path) -> None:
-    with kstore.open(place, "r") as store:
+def test_logs_add_up_to_a_topic(log_dir: Path) -> None:
+    with kstore.open(log_dir, "r") as store:
         found = [survey_log(DISK, log) for log in store["orders"]]
     total = deepcopy(found[0])
     total.add_log(found[1])
@@ -150,9 +150,9 @@ def test_percentiles_are_at_most_twice_too_large() -> None:
     ordered = sorted(sizes)
     for share in (0.001, 0.5, 0.99, 1.0):
         true = ordered[max(0, -(-int(share * 1000) // 1) - 1)]
-        told = of.at_most(share)
-        assert told is not None
-        assert true <= told < max(2 * true, 1)
+        reported = of.at_most(share)
+        assert reported is not None
+        assert true <= reported < max(2 * true, 1)
     assert of.at_most(1.0) == max(sizes)
     assert of.count == 1000
     assert Spread().at_most(0.5) is None
@@ -208,17 +208,17 @@ def test_too_many_hours_become_days(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         log = store.create_topic("a", config=kstore.LogConfig(segment_bytes=2000))[0]
         for hour in hours:
             log.append(b"1234567", timestamp=hour * HOUR_MS)
-        whole = survey_log(DISK, log)
+        complete = survey_log(DISK, log)
         parts = Stats()
         for segment in segments_of(log):
             parts.add(survey_part(DISK, log.path, [segment]))
-    assert parts.rates == whole.rates
-    assert whole.rates.width == DAY_MS
+    assert parts.rates == complete.rates
+    assert complete.rates.width == DAY_MS
     expected: dict[int, int] = {}
     for hour in hours:
         expected[hour // 24] = expected.get(hour // 24, 0) + 1
     rows = [(day * DAY_MS, count, 7 * count) for day, count in sorted(expected.items())]
-    assert whole.rates.rows() == rows
+    assert complete.rates.rows() == rows
 
 
 def test_all_times_that_there_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,7 +275,7 @@ def without(
     ],
 )
 @pytest.mark.parametrize("with_index", [True, False])
-def test_a_damaged_batch_is_named_and_left_out(
+def test_a_damaged_batch_is_named_and_skipped(
     plain: tuple[Path, list[PlannedSegment]], place_in_batch: int, data: bytes, reason: str,
     with_index: bool,
 ) -> None:  # fmt: skip
@@ -297,9 +297,9 @@ def test_a_damaged_batch_is_named_and_left_out(
         assert found.damaged_bytes == bad.size
         ours = as_oracle(found)
         assert ours == {name: expected[name] for name in ours}
-    else:  # behind it nothing tells where a batch begins, but the next segment is read
-        whole = without(directory, segments[1:], set())
-        assert found.records >= whole["records"] + 6
+    else:  # behind it nothing shows where a batch begins, but the next segment is read
+        complete = without(directory, segments[1:], set())
+        assert found.records >= complete["records"] + 6
     assert found.segments == 2
     assert found.batch_sizes.total + found.damaged_bytes == found.bytes
 
@@ -366,7 +366,7 @@ def test_damage_without_end_is_counted(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_any_bytes(plain: tuple[Path, list[PlannedSegment]]) -> None:
-    """Flipped at random: it ends, and every byte is either a sound batch's or left out."""
+    """Flipped at random: it ends, and every byte is either of a valid batch or skipped."""
     directory, segments = plain
     path = directory / f"{segments[0].base_offset:020}.log"
     data, total = path.read_bytes(), 0

@@ -131,7 +131,7 @@ def test_compacted_records_do_not_count_where_their_batch_still_says_their_time(
 
 
 def test_a_time_index_that_began_late_hides_nothing(tmp_path: Path, opened: Opener) -> None:
-    """A broker goes on with an empty one where it was lost: entries follow, without the past."""
+    """A broker continues with an empty one where it was lost: entries follow, without the past."""
     begun_late = of_times(900, 10, 20, 30, 40, how="begun late", where=2)
     write_segments(tmp_path, begun_late, of_times(50))
     log = opened(tmp_path)
@@ -196,7 +196,7 @@ def test_a_writer_replaces_a_time_index_that_began_late(tmp_path: Path) -> None:
     assert int.from_bytes(times[:8], "big") == 900
 
 
-def test_damage_that_may_hide_the_answer_is_told(tmp_path: Path, opened: Opener) -> None:
+def test_damage_that_may_hide_the_answer_is_reported(tmp_path: Path, opened: Opener) -> None:
     write_segments(tmp_path, of_times(*range(10, 30), how="lost"), of_times(50))
     path = tmp_path / f"{0:020}.log"
     data = bytearray(path.read_bytes())

@@ -134,7 +134,7 @@ def test_a_gap_that_recovery_cut_does_not_excuse_a_new_one(tmp_path: Path) -> No
     for path in (tmp_path / "t-0").glob(f"{18:020}.*"):
         path.unlink()
     log = tmp_path / "t-0" / f"{0:020}.log"
-    write_damaged(log, log.read_bytes()[: position + 5])  # amid the batch at offset 4
+    write_damaged(log, log.read_bytes()[: position + 5])  # inside the batch at offset 4
     for name in (MARKER, RECOVERY_POINTS):
         (tmp_path / name).unlink()
     with kstore.open(tmp_path, config=QUIET) as store:

@@ -134,7 +134,7 @@ def test_what_only_a_client_may_not_do():
     assert (report.status_name, report.base_offset, report.last_offset) == ("OK", 700, 702)
 
 
-def test_size_limit_is_of_the_whole_batch_and_comes_before_the_checksum():
+def test_size_limit_is_of_the_batch_and_comes_before_the_checksum():
     data = batch(records())
     assert check(data, max_message_bytes=len(data)) == "OK"
     assert check(data, max_message_bytes=len(data) - 1) == "MESSAGE_TOO_LARGE"
@@ -177,7 +177,7 @@ FIELDS = b"\x00" + variable(0) + variable(0)
         (one(FIELDS + b"\x01\x01\x00\x00"), 1, "BAD_RECORD_SIZE", 0),  # a byte too many
         (one(b"\x00" + b"\xff" * 10 + b"\x01" + FIELDS), 1, "MALFORMED_VARINT", 0),
         (one(FIELDS + b"\x01\x01\x00"), 1, "OK", -1),
-        (one(b"\x7f" + FIELDS[1:] + b"\x01\x01\x00"), 1, "OK", -1),  # attributes: not looked at
+        (one(b"\x7f" + FIELDS[1:] + b"\x01\x01\x00"), 1, "OK", -1),  # attributes: not checked
         (one(FIELDS + b"\x01\x01" + variable(1) + b"\x00\x01"), 1, "OK", -1),  # "" -> null
     ],
 )
@@ -215,7 +215,7 @@ def test_any_bytes_as_records(body, count):
 
 
 def sound_delta(body: bytes, offset_delta: int = 0) -> int | None:
-    """The timestamp delta if the bytes are one whole record, read slowly by the format's words."""
+    """The timestamp delta if the bytes are one complete record, read slowly as the format says."""
     at = 0
 
     def number(most: int) -> int:
@@ -369,7 +369,7 @@ def test_timestamp_goes_before_key_and_a_malformed_record_before_both():
     assert (report.status_name, report.bad_record) == ("BAD_RECORD_SIZE", 3)
 
 
-def test_header_whose_max_timestamp_is_wrong_is_stamped_anew():
+def test_header_whose_max_timestamp_is_wrong_is_stamped_again():
     data = bytearray(batch(records(), max_timestamp=NOW + 77))
     report = kernel.validate_leader(data, now=NOW)
     assert (report.ok, report.restamp, report.max_timestamp) == (True, True, NOW + 2)

@@ -1,4 +1,4 @@
-"""Everything beside a log made anew: what recovery makes of a directory that lost it."""
+"""All files beside a log are rebuilt as recovery rebuilds them in a directory that lost them."""
 
 import inspect
 import os
@@ -22,56 +22,56 @@ CONFIG = LogConfig(segment_bytes=4000, index_interval_bytes=300)
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def log_dir(tmp_path: Path) -> Path:
     make_store(tmp_path / "data")
     return tmp_path / "data"
 
 
-def reindex(place: Path) -> None:
-    for folder in sorted(each for each in place.iterdir() if each.is_dir()):
+def reindex(log_dir: Path) -> None:
+    for folder in sorted(each for each in log_dir.iterdir() if each.is_dir()):
         report = reindex_partition(DISK, str(folder), CONFIG)
         assert report.damages == ()
 
 
 @pytest.mark.parametrize("lost", [True, False])
-def test_what_recovery_makes(place: Path, tmp_path: Path, lost: bool) -> None:
-    expected = rebuilt_by_recovery(place, tmp_path / "copy")
+def test_what_recovery_makes(log_dir: Path, tmp_path: Path, lost: bool) -> None:
+    expected = rebuilt_by_recovery(log_dir, tmp_path / "copy")
     assert any(name.endswith(".txnindex") for name in expected)
-    before = logs(place)
+    before = logs(log_dir)
     if lost:
-        lose_side_files(place)
+        lose_side_files(log_dir)
     else:
-        for each in [*place.rglob("*.index"), *place.rglob("*.timeindex")]:
+        for each in [*log_dir.rglob("*.index"), *log_dir.rglob("*.timeindex")]:
             write_damaged(each, each.read_bytes()[:-5] + b"\x00" * 29)
-        for each in place.rglob("*.snapshot"):
+        for each in log_dir.rglob("*.snapshot"):
             each.write_bytes(b"?")
-    reindex(place)
-    assert side_files(place) == expected
-    assert logs(place) == before
-    assert not list(place.rglob(REWRITE_PREFIX + "*"))
-    with kstore.open(place, config=QUIET) as store:
+    reindex(log_dir)
+    assert side_files(log_dir) == expected
+    assert logs(log_dir) == before
+    assert not list(log_dir.rglob(REWRITE_PREFIX + "*"))
+    with kstore.open(log_dir, config=QUIET) as store:
         assert all(log.verify().ok for name in store for log in store[name])
 
 
-def test_a_second_time_there_is_nothing_to_write(place: Path) -> None:
-    reindex(place)
-    for folder in (place / "orders-0", place / "clicks-1"):
+def test_a_second_time_there_is_nothing_to_write(log_dir: Path) -> None:
+    reindex(log_dir)
+    for folder in (log_dir / "orders-0", log_dir / "clicks-1"):
         report = reindex_partition(DISK, str(folder), CONFIG)
         assert (report.written, report.removed) == ((), ())
 
 
-def test_files_of_what_is_not_there_go(place: Path) -> None:
-    reindex(place)
-    expected = side_files(place)
-    (place / "orders-0" / f"{77:020d}.index").write_bytes(b"")
-    (place / "orders-0" / f"{3:020d}.snapshot").write_bytes(b"")
-    (place / "clicks-0" / f"{0:020d}.txnindex").write_bytes(b"")
-    reindex(place)
-    assert side_files(place) == expected
+def test_files_without_a_segment_are_removed(log_dir: Path) -> None:
+    reindex(log_dir)
+    expected = side_files(log_dir)
+    (log_dir / "orders-0" / f"{77:020d}.index").write_bytes(b"")
+    (log_dir / "orders-0" / f"{3:020d}.snapshot").write_bytes(b"")
+    (log_dir / "clicks-0" / f"{0:020d}.txnindex").write_bytes(b"")
+    reindex(log_dir)
+    assert side_files(log_dir) == expected
 
 
-def test_a_damaged_segment_keeps_its_files(place: Path) -> None:
-    folder = place / "orders-1"
+def test_a_damaged_segment_keeps_its_files(log_dir: Path) -> None:
+    folder = log_dir / "orders-1"
     chosen = sorted(folder.glob("*.log"))[2]
     data = bytearray(chosen.read_bytes())
     data[100] ^= 4
@@ -89,12 +89,12 @@ def test_a_damaged_segment_keeps_its_files(place: Path) -> None:
     assert {each.name: each.read_bytes() for each in folder.glob("*.snapshot")} == kept
 
 
-def test_a_seal_that_speaks_against_the_segment_is_not_written_over(place: Path) -> None:
-    """A leader epoch lies outside the checksum: only the seal, with its stamp forged, can tell."""
-    folder = place / "clicks-0"
+def test_a_seal_that_contradicts_its_segment_is_not_written_over(log_dir: Path) -> None:
+    """A leader epoch lies outside the checksum: only the seal, its stamp forged, can show it."""
+    folder = log_dir / "clicks-0"
     chosen = sorted(folder.glob("*.log"))[0]
     seal = folder / f"kstore.seal.{chosen.stem}"
-    with kstore.open(place, config=QUIET) as store:
+    with kstore.open(log_dir, config=QUIET) as store:
         store["clicks"][0].seal()
     old = seal.read_bytes()
     data = bytearray(chosen.read_bytes())
@@ -114,19 +114,19 @@ def test_a_seal_that_speaks_against_the_segment_is_not_written_over(place: Path)
     assert seal.read_bytes().startswith(forged)
 
 
-def test_segments_that_overlap_are_named(place: Path) -> None:
-    folder = place / "clicks-0"
+def test_segments_that_overlap_are_named(log_dir: Path) -> None:
+    folder = log_dir / "clicks-0"
     first, second = sorted(folder.glob("*.log"))[:2]
     shutil.copy(first, folder / f"{int(second.stem) - 1:020d}.log")
     report = reindex_partition(DISK, str(folder), CONFIG)
     assert report.damages
 
 
-def test_interrupted_between_two_files(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_between_two_files(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some files are new and some are old; the log is as it was, and the next run ends it."""
-    folder = place / "orders-0"
-    reindex(place)
-    expected = side_files(place)
+    folder = log_dir / "orders-0"
+    reindex(log_dir)
+    expected = side_files(log_dir)
     for each in [*folder.glob("*.index"), *folder.glob("*.timeindex")]:
         each.unlink()
     original, count = DISK.rename, 0
@@ -143,11 +143,11 @@ def test_interrupted_between_two_files(place: Path, monkeypatch: pytest.MonkeyPa
         reindex_partition(DISK, str(folder), CONFIG)
     monkeypatch.undo()
     assert list(folder.glob(REWRITE_PREFIX + "*"))
-    with kstore.open(place, config=QUIET) as store:
+    with kstore.open(log_dir, config=QUIET) as store:
         assert store["orders"][0].verify().ok
     assert remove_staged(DISK, folder)
-    reindex(place)
-    assert side_files(place) == expected
+    reindex(log_dir)
+    assert side_files(log_dir) == expected
 
 
 def test_staged_names(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def test_any_byte_that_is_wrong_costs_its_batch_only(number, old, partition, tmp
     data = path.read_bytes()
     start = sum(map(len, parts[:number]))
     others = [*SEGMENTS[0][1], *parts[:number], *parts[number + 1 :], *following]
-    whole = [*SEGMENTS[0][1], *parts, *following]
+    batches_before = [*SEGMENTS[0][1], *parts, *following]
     harmless = set()
     for position in range(start, start + len(parts[number])):
         for bit in (0, 4, 7):
@@ -139,17 +139,17 @@ def test_any_byte_that_is_wrong_costs_its_batch_only(number, old, partition, tmp
             wrong[position] ^= 1 << bit
             write_damaged(path, wrong)
             report = kstore.plan_repair(partition).partitions[0]
-            kept = len(whole) - report.batches
+            kept = len(batches_before) - report.batches
             assert kept in (0, 1), (position - start, bit, report)
             if kept == 0:
                 harmless.add(position - start)
             else:
                 (damage,) = report.damages
                 assert damage.path == str(path)
-                # Offsets of a wrapper leave room: nothing tells how many it holds.
+                # Offsets of a wrapper leave room: nothing shows how many it holds.
                 if not (old and damage.kind == "offsets"):
                     assert (damage.position, damage.size) == (start, len(parts[number]))
-    # The leader epoch is told by verify; old message formats have offsets of their own.
+    # Verify reports the leader epoch; old message formats have offsets of their own.
     assert harmless <= {*range(8), 12, 13, 14, 15}
     if not old:
         assert harmless <= {12, 13, 14, 15}
@@ -172,11 +172,11 @@ def test_of_two_messages_with_one_offset_the_right_one_stays(magic, first, tmp_p
     directory = tmp_path / "data" / "orders-0"
     put(directory, first, messages)
     path = directory / filenames.log_name(first)
-    whole = path.read_bytes()
+    intact = path.read_bytes()
     for number in range(count):
         start = sum(map(len, messages[:number]))
         for bit in range(64):
-            wrong = bytearray(whole)
+            wrong = bytearray(intact)
             wrong[start + 7 - bit // 8] ^= 1 << bit % 8
             write_damaged(path, wrong)
             (found,) = kstore.plan_repair(directory).partitions
@@ -196,7 +196,7 @@ def test_of_two_messages_with_one_offset_the_right_one_stays(magic, first, tmp_p
 @pytest.mark.parametrize("slot", [0, 7, 17])
 @pytest.mark.parametrize("bit", [0, 7, 15, 24, 30, 31])
 def test_a_flipped_leader_epoch(bit, slot, checkpoint, partition, tmp_path):
-    """It is outside the checksum. Whoever opened the output would take it for the current one."""
+    """It is outside the checksum. A writer of the output would take it for the current one."""
     if checkpoint is not None:
         (partition / "leader-epoch-checkpoint").write_text(checkpoint)
     base, parts = SEGMENTS[slot // 6]
@@ -206,14 +206,14 @@ def test_a_flipped_leader_epoch(bit, slot, checkpoint, partition, tmp_path):
     data[start + 12 + 3 - bit // 8] ^= 1 << bit % 8
     write_damaged(path, data)
     found, saved = repaired(partition, tmp_path)
-    told = slot < 17 or bit == 31 or checkpoint == "0\n1\n0 0\n"
-    if told:
+    detectable = slot < 17 or bit == 31 or checkpoint == "0\n1\n0 0\n"
+    if detectable:
         assert saved == b"".join(ALL)
         assert any("leader epoch" in note for note in found.notes)
-    else:  # the last batch may well be the first of a new epoch: nothing tells
+    else:  # the last batch may well be the first of a new epoch: nothing shows it
         assert len(saved) == len(b"".join(ALL))
     file = tmp_path / "out" / "orders-0" / "leader-epoch-checkpoint"
-    right = "0\n1\n0 0\n" if told else f"0\n2\n0 0\n{1 << bit} 51\n"
+    right = "0\n1\n0 0\n" if detectable else f"0\n2\n0 0\n{1 << bit} 51\n"
     assert file.read_text() == right
 
 
@@ -285,7 +285,7 @@ def write_index(directory, *entries):
 @pytest.mark.parametrize("bit", [0, 7, 12, 20, 31])
 def test_batches_in_a_value_never_become_records(after, inner, wrong, bit, tmp_path):
     """Whatever the header says, and also where the hidden batches end where the batch does. Where
-    size and payload are both wrong, an index tells what a search could not."""
+    size and payload are both wrong, an index shows what a search could not."""
     parts = [*batches(0, 1), hostile(hidden(*inner), after), *batches(4, 4)]
     data = bytearray(b"".join(parts))
     start, following = len(parts[0]), len(parts[0]) + len(parts[1])
@@ -312,9 +312,9 @@ class Stamped(Files):
         return 5, 7, self.size(fd)
 
 
-@pytest.mark.parametrize("tell", ["nothing", "a spoilt index", "index", "seal"])
+@pytest.mark.parametrize("boundary", ["nothing", "a corrupt index", "index", "seal"])
 @pytest.mark.parametrize("count", [1, 16])
-def test_a_segment_in_a_value_of_a_batch_without_size(tell, count, tmp_path):
+def test_a_segment_in_a_value_of_a_batch_without_size(boundary, count, tmp_path):
     """Header and payload are damaged. What is in the value leads to the rest of the value."""
     parts = [*batches(0, 1), hostile(hidden(4, count), b"x" * 50), *batches(4, 70, 1)]
     data = bytearray(b"".join(parts))
@@ -323,11 +323,11 @@ def test_a_segment_in_a_value_of_a_batch_without_size(tell, count, tmp_path):
     put(directory, 0, parts)
     path = directory / filenames.log_name(0)
     (directory / filenames.index_name(0)).unlink()
-    if tell == "a spoilt index":
+    if boundary == "a corrupt index":
         write_index(directory, (4, following - 1), (5, 1 << 31), (0, 0), (9, following + 3))
-    elif tell == "index":
+    elif boundary == "index":
         write_index(directory, (4, following))
-    elif tell == "seal":
+    elif boundary == "seal":
         assert header_checksums.write(Stamped(), directory, 0)
     data[start + 8] ^= 1
     data[start + 63] ^= 1
@@ -337,7 +337,7 @@ def test_a_segment_in_a_value_of_a_batch_without_size(tell, count, tmp_path):
     assert found.batches == len(parts) - 1
 
 
-def test_a_landmark_tells_where_a_search_cannot(tmp_path):
+def test_a_known_boundary_shows_what_a_search_cannot(tmp_path):
     """The hidden batches end where the batch ends: the chain of headers leads on from them."""
     parts = [*batches(0, 1), hostile(hidden(3, 1), b""), *batches(4, 70, 1)]
     data = bytearray(b"".join(parts))
@@ -406,7 +406,7 @@ def test_an_overlap_of_two_segments(partition, tmp_path):
     assert {d.kind for d in found.damages} == {"doubled"}
 
 
-def test_an_interrupted_compaction_gives_what_is_there(partition, tmp_path):
+def test_an_interrupted_compaction_gives_the_existing_records(partition, tmp_path):
     (partition / filenames.log_name(18)).rename(partition / filenames.log_name(18, ".swap"))
     (partition / filenames.log_name(0)).rename(partition / filenames.log_name(0, ".deleted"))
     found, saved = repaired(partition, tmp_path)
@@ -435,10 +435,10 @@ def test_side_files_and_the_log_start(partition, tmp_path):
         assert store["orders"][0][20].key == b"k20"
 
 
-@pytest.mark.parametrize("whole", [True, False], ids=["log directory", "one partition"])
-def test_an_interrupted_repair_is_no_log_directory(partition, tmp_path, whole):
+@pytest.mark.parametrize("log_directory", [True, False], ids=["log directory", "one partition"])
+def test_an_interrupted_repair_is_no_log_directory(partition, tmp_path, log_directory):
     """Wherever it stops, its output lacks records, or is complete."""
-    source, output = partition.parent if whole else partition, tmp_path / "out"
+    source, output = partition.parent if log_directory else partition, tmp_path / "out"
     complete = interrupted = 0
     for call in range(200):
         disk = FaultyDisk()
@@ -503,7 +503,7 @@ def test_what_a_disk_cannot_read_costs_the_batches_in_it(tmp_path):
 
 
 class Forbidden(Files):
-    """A disk on which one file is somebody else's."""
+    """A disk on which one file belongs to another user."""
 
     native = False
 
@@ -582,7 +582,7 @@ def test_a_link_that_leads_nowhere_stops_no_repair(partition, tmp_path, name, ta
 
 
 @pytest.mark.parametrize("target", ["nowhere", "itself", "."])
-def test_a_link_in_a_segments_place_costs_that_segment(partition, tmp_path, target):
+def test_a_link_instead_of_a_segment_costs_that_segment(partition, tmp_path, target):
     path = partition / filenames.log_name(18)
     path.unlink()
     path.symlink_to(path.name if target == "itself" else target)

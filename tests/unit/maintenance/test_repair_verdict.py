@@ -33,11 +33,11 @@ def root(tmp_path: Path) -> Path:
         ("lost+found", "not a partition"),
     ],
 )
-def test_folders_that_are_no_live_partition_are_left_out_and_are_no_damage(
+def test_folders_that_are_no_live_partition_are_skipped_and_are_no_damage(
     root: Path, tmp_path: Path, name: str, why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (root / name).mkdir()
-    (root / name / "00000000000000000000.log").write_bytes(b"not looked at")
+    (root / name / "00000000000000000000.log").write_bytes(b"not read")
     assert main(["repair", "--path", str(root)]) == 0
     assert f"skipped: {name}, " in (text := capsys.readouterr().out)
     assert why in text
@@ -51,7 +51,7 @@ def test_folders_that_are_no_live_partition_are_left_out_and_are_no_damage(
     assert not (out / name).exists()
 
 
-def test_leftovers_in_a_partition_are_left_out_and_are_no_damage(root: Path) -> None:
+def test_leftovers_in_a_partition_are_skipped_and_are_no_damage(root: Path) -> None:
     with kstore.open(root, config=QUIET) as store:
         store["orders"][0].delete_records(10)
     partition = root / "orders-0"

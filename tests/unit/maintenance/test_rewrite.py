@@ -1,4 +1,4 @@
-"""Sealed segments written anew with another codec or format: the same records, whatever happens."""
+"""Sealed segments written again, with another codec or format: the same records in every case."""
 
 import shutil
 from contextlib import suppress
@@ -26,8 +26,8 @@ from support.stores import QUIET
 WHEN = 1_700_000_000_000
 
 
-def told(batch: PlainBatch) -> tuple[Any, ...]:
-    """All of a batch v2 but codec, size and place."""
+def fields_of(batch: PlainBatch) -> tuple[Any, ...]:
+    """All of a batch v2 but codec, size and position."""
     return (*batch[5:10], batch.attributes & ~7, *batch[11:])
 
 
@@ -37,12 +37,12 @@ def rewrite(log: Log, **target: Any) -> Any:
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_any_codec_to_any(tmp_path: Path, codec: str) -> None:
-    place = tmp_path / "data"
-    make_store(place, partitions=1)
-    before = batches(place)
+    store_dir = tmp_path / "data"
+    make_store(store_dir, partitions=1)
+    before = batches(store_dir)
     assert {each.codec for each in before["orders-0"]} == {0, 1, 2, 3, 4}
-    snapshots = {name: data for name, data in side_files(place).items() if "snapshot" in name}
-    with kstore.open(place, config=QUIET) as store:
+    snapshots = {name: data for name, data in side_files(store_dir).items() if "snapshot" in name}
+    with kstore.open(store_dir, config=QUIET) as store:
         for name in store:
             for log in store[name]:
                 aborted = log.aborted_transactions(0, log.end_offset)
@@ -53,24 +53,24 @@ def test_any_codec_to_any(tmp_path: Path, codec: str) -> None:
                 assert bases[-1] == log.segments.views[-1].base_offset
                 assert log.aborted_transactions(0, log.end_offset) == aborted
                 assert log.verify().ok
-    after = batches(place)
+    after = batches(store_dir)
     for name, found in before.items():
-        assert [told(each) for each in after[name]] == [told(each) for each in found]
-    last = {folder: sorted((place / folder).glob("*.log"))[-1].stem for folder in before}
+        assert [fields_of(each) for each in after[name]] == [fields_of(each) for each in found]
+    last = {folder: sorted((store_dir / folder).glob("*.log"))[-1].stem for folder in before}
     wanted = ["none", "gzip", "snappy", "lz4", "zstd"].index(codec)
     for folder, found in after.items():
         sealed = [each for each in found if each.base_offset < int(last[folder])]
         assert {each.codec for each in sealed if not each.control} == {wanted}
-    now = side_files(place)
+    now = side_files(store_dir)
     assert {name: data for name, data in now.items() if "snapshot" in name} == snapshots
-    with kstore.open(place, "r") as store:
+    with kstore.open(store_dir, "r") as store:
         assert all(log.verify().ok for name in store for log in store[name])
 
 
 def test_what_has_the_codec_is_not_touched(tmp_path: Path) -> None:
-    place = tmp_path / "data"
-    make_store(place, partitions=1)
-    with kstore.open(place, config=QUIET) as store:
+    store_dir = tmp_path / "data"
+    make_store(store_dir, partitions=1)
+    with kstore.open(store_dir, config=QUIET) as store:
         log = store["clicks"][0]
         before = {each: each.stat().st_ino for each in Path(log.path).glob("*.log")}
         report = rewrite(log, compression="none")
@@ -110,12 +110,12 @@ def old_log(directory: Path, magic: int) -> Log:
 @pytest.mark.parametrize("codec", [None, "zstd"])
 def test_old_messages_become_batches(tmp_path: Path, magic: int, codec: str | None) -> None:
     log = old_log(tmp_path / "t-0", magic)
-    before = read_bytes(whole(tmp_path / "t-0")).records
+    before = read_bytes(log_data(tmp_path / "t-0")).records
     report = rewrite(log, magic=2, compression=codec, force=True)
     assert report.rewritten > 3
     log.verify().raise_if_corrupt()
     log.close()
-    found = read_bytes(whole(tmp_path / "t-0"))
+    found = read_bytes(log_data(tmp_path / "t-0"))
     assert {each.magic for each in found.batches} == {2}
     expected = [
         each if each.timestamp_type != NO_TIMESTAMP else each._replace(timestamp_type=CREATE_TIME)
@@ -126,31 +126,33 @@ def test_old_messages_become_batches(tmp_path: Path, magic: int, codec: str | No
         assert {each.codec for each in found.batches} == {4}
 
 
-def whole(directory: Path) -> bytes:
+def log_data(directory: Path) -> bytes:
     return b"".join(each.read_bytes() for each in sorted(directory.glob("*.log")))
 
 
 def test_formats_stay_where_only_the_codec_changes(tmp_path: Path) -> None:
     log = old_log(tmp_path / "t-0", 1)
-    before = read_bytes(whole(tmp_path / "t-0"))
+    before = read_bytes(log_data(tmp_path / "t-0"))
     assert rewrite(log, compression="gzip", force=True).rewritten > 3
     log.close()
-    after = read_bytes(whole(tmp_path / "t-0"))
+    after = read_bytes(log_data(tmp_path / "t-0"))
     assert after.records == before.records
     assert {(each.magic, each.codec) for each in after.batches} == {(1, 1), (2, 1)}
 
 
 def test_what_brokers_wrote(made: MadeSet, tmp_path: Path) -> None:
-    place = tmp_path / "log-dir"
-    shutil.copytree(made.log_dir, place)
+    store_dir = tmp_path / "log-dir"
+    shutil.copytree(made.log_dir, store_dir)
     for each in made.partitions:
-        log = open_log(place / each.name)
+        log = open_log(store_dir / each.name)
         log.roll()
         report = rewrite(log, compression="lz4", magic=2)
         assert report.damages == []
         log.verify().raise_if_corrupt()
         log.close()
-        found = [one for one in read_bytes(whole(place / each.name)).records if not one.control]
+        found = [
+            one for one in read_bytes(log_data(store_dir / each.name)).records if not one.control
+        ]
         start = each.beginning_offset
         assert [(r.offset, r.key, r.value, r.headers) for r in found if r.offset >= start] == [
             (r.offset, r.key, r.value, r.headers) for r in each.records
@@ -170,7 +172,7 @@ def test_a_segment_that_grows_becomes_several(
 ) -> None:
     monkeypatch.setattr("kstore.maintenance.rewrite._COMPRESSED_CHUNK", 1200)
     compressed(tmp_path / "t-0", 24)
-    before = [told(each) for each in read_bytes(whole(tmp_path / "t-0")).batches]
+    before = [fields_of(each) for each in read_bytes(log_data(tmp_path / "t-0")).batches]
     log = open_log(tmp_path / "t-0", segment_bytes=2500, file_delete_delay_ms=0)
     count = len(log.segments.views)
     report = rewrite(log, compression="none")
@@ -178,16 +180,16 @@ def test_a_segment_that_grows_becomes_several(
     assert len(log.segments.views) > 2 * count
     log.verify().raise_if_corrupt()
     log.close()
-    assert [told(each) for each in read_bytes(whole(tmp_path / "t-0")).batches] == before
+    assert [fields_of(each) for each in read_bytes(log_data(tmp_path / "t-0")).batches] == before
     again = open_log(tmp_path / "t-0", clean=False)
     again.verify().raise_if_corrupt()
     again.close()
 
 
-def test_one_piece_that_grows_is_cut_between_batches(tmp_path: Path) -> None:
-    """A segment that is read in one piece becomes segments of the size that is set."""
+def test_one_segment_that_grows_is_cut_between_batches(tmp_path: Path) -> None:
+    """A segment that is read at once becomes segments of the size that is set."""
     compressed(tmp_path / "t-0", 24)
-    before = [told(each) for each in read_bytes(whole(tmp_path / "t-0")).batches]
+    before = [fields_of(each) for each in read_bytes(log_data(tmp_path / "t-0")).batches]
     log = open_log(tmp_path / "t-0", segment_bytes=2500, file_delete_delay_ms=0)
     end = log.end_offset
     rewrite(log, compression="none")
@@ -197,7 +199,7 @@ def test_one_piece_that_grows_is_cut_between_batches(tmp_path: Path) -> None:
     log.verify().raise_if_corrupt()
     assert [record.offset for record in log] == list(range(end))
     log.close()
-    assert [told(each) for each in read_bytes(whole(tmp_path / "t-0")).batches] == before
+    assert [fields_of(each) for each in read_bytes(log_data(tmp_path / "t-0")).batches] == before
 
 
 class Killed(BaseException):
@@ -212,7 +214,7 @@ def test_a_kill_at_every_step_of_a_swap(
     monkeypatch.setattr("kstore.maintenance.rewrite._COMPRESSED_CHUNK", 1200)
     base = tmp_path / "base" / "t-0"
     compressed(base)
-    records = read_bytes(whole(base)).records
+    records = read_bytes(log_data(base)).records
     seen = set()
     for at in range(400):
         directory = tmp_path / f"{at}" / "t-0"
@@ -238,7 +240,7 @@ def test_a_kill_at_every_step_of_a_swap(
         again.verify().raise_if_corrupt()
         seen.add(len(again.segments.views))
         again.close()
-        assert read_bytes(whole(directory)).records == records
+        assert read_bytes(log_data(directory)).records == records
         shutil.rmtree(directory.parent)
         if done <= at:
             break
@@ -251,7 +253,7 @@ def test_a_disk_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("kstore.maintenance.rewrite._COMPRESSED_CHUNK", 1200)
     base = tmp_path / "base" / "t-0"
     compressed(base)
-    records = read_bytes(whole(base)).records
+    records = read_bytes(log_data(base)).records
     for at in range(0, 3000, 11):
         directory = tmp_path / f"{at}" / "t-0"
         shutil.copytree(base, directory)
@@ -362,7 +364,7 @@ def test_a_log_that_is_moved_or_shortened_meanwhile(tmp_path: Path) -> None:
 
 
 def test_what_was_staged_elsewhere_replaces_nothing(tmp_path: Path) -> None:
-    """A host with a directory of its own under the path: its files are not here."""
+    """A host with a directory of its own under the path: its files do not exist here."""
     compressed(tmp_path / "t-0")
     log = open_log(tmp_path / "t-0", segment_bytes=2500)
     view, path = log.segments.views[0], tmp_path / "t-0"
@@ -388,7 +390,7 @@ def test_what_was_staged_elsewhere_replaces_nothing(tmp_path: Path) -> None:
 
 
 def test_a_transaction_index_that_does_not_parse(tmp_path: Path) -> None:
-    """Without it aborted records would show: the segment stays, until the index is made anew."""
+    """Without it aborted records would show: the segment stays, until the index is rebuilt."""
     make_store(tmp_path / "data", partitions=1)
     with kstore.open(tmp_path / "data", config=QUIET) as store:
         log = store["orders"][0]

@@ -42,7 +42,7 @@ class Leader:
         self.topic = topic
         self.id: str | None = store[topic].topic_id
         self.errors: list[int] = []  # to be answered, one a fetch, in place of records
-        self.cut = 0  # bytes left out at the end of an answer
+        self.cut = 0  # bytes missing at the end of an answer
         self.damage: int | None = None  # a byte of the next answer that is turned over
         self.before_fetch = lambda: None
         self.asked: list[Position] = []
@@ -89,7 +89,7 @@ class Leader:
         if self.damage is not None:
             data = data[: self.damage] + bytes([data[self.damage] ^ 1]) + data[self.damage + 1 :]
             self.damage = None
-        cut = self.cut if len(data) > 400 else 0  # else nothing whole would be left
+        cut = self.cut if len(data) > 400 else 0  # else no complete batch would be left
         data = data[: len(data) - cut]
         return Fetched(0, log.end_offset, log.start_offset, data, None, stable, aborted)
 
@@ -131,7 +131,7 @@ def run(leader: Leader, here: Store, **options: object) -> MirrorReport:
     return Mirror(here, leader, **options).run()  # type: ignore[arg-type]
 
 
-def test_whole_topic_then_what_came_since(leader: Leader, here: Store) -> None:
+def test_all_of_a_topic_then_its_new_records(leader: Leader, here: Store) -> None:
     fill(leader, 100)
     fill(leader, 7, 1)
     report = run(leader, here)
@@ -171,9 +171,9 @@ def test_a_batch_beyond_the_fetch_size(
     """Fetch versions up to 2 cut the first batch, too: more has to be asked for."""
     leader.store["t"][0].append(b"x" * 1800)
     monkeypatch.setattr(engine, "_PARTITION_BYTES", 1000)
-    whole = leader._answer
+    answer_all = leader._answer
     leader._answer = (
-        lambda n, at, size: (a := whole(n, at, size))._replace(  # type: ignore[method-assign]
+        lambda n, at, size: (a := answer_all(n, at, size))._replace(  # type: ignore[method-assign]
             records=a.records[:size]
         )
     )
@@ -301,7 +301,7 @@ def test_a_truncated_source(leader: Leader, here: Store) -> None:
     assert here["t"][0].end_offset == 9
 
 
-def test_truncated_and_written_anew(leader: Leader, here: Store) -> None:
+def test_truncated_and_written_again(leader: Leader, here: Store) -> None:
     fill(leader, 9)
     run(leader, here)
     leader.store["t"][0].truncate_to(5)
@@ -321,9 +321,9 @@ def test_something_else_was_appended_here(leader: Leader, here: Store) -> None:
 
 def test_epochs_that_part(leader: Leader, here: Store) -> None:
     fill(leader, 3)
-    whole = leader._answer
+    answer_all = leader._answer
     leader._answer = (  # type: ignore[method-assign]
-        lambda n, at, size: whole(n, at, size)._replace(diverged=2)
+        lambda n, at, size: answer_all(n, at, size)._replace(diverged=2)
     )
     with pytest.raises(SourceChangedError, match="diverges from the copy here at offset 2"):
         run(leader, here)
@@ -384,9 +384,9 @@ def test_an_epoch_that_the_leader_does_not_know(
     fill(leader, 4)
     run(leader, here, partitions=[0])
     fill(leader, 4)
-    whole = leader._answer
+    answer_all = leader._answer
     leader._answer = lambda n, at, size: (  # type: ignore[method-assign]
-        whole(n, at, size) if at.epoch < 0 else Fetched(1, -1, -1, b"")
+        answer_all(n, at, size) if at.epoch < 0 else Fetched(1, -1, -1, b"")
     )
     run(leader, here, partitions=[0])
     assert here["t"][0].end_offset == 8
@@ -400,9 +400,9 @@ def test_a_leader_that_lies_about_its_start_deletes_nothing(
     run(leader, here, partitions=[0])
     before = copied(here)
     fill(leader, 1)
-    whole = leader._answer
+    answer_all = leader._answer
     leader._answer = (  # type: ignore[method-assign]
-        lambda n, at, size: whole(n, at, size)._replace(
+        lambda n, at, size: answer_all(n, at, size)._replace(
             log_start_offset=start, high_watermark=high_watermark, records=b""
         )
     )
@@ -418,14 +418,14 @@ def test_a_leader_that_lies_about_its_start_deletes_nothing(
 
 
 def test_a_leader_that_goes_backwards(leader: Leader, here: Store) -> None:
-    """Batches that are here already, under the offsets that they had."""
+    """Batches that the mirror has already, under the offsets that they had."""
     fill(leader, 9)
     run(leader, here, partitions=[0])
     before = copied(here)
     fill(leader, 9)
-    whole = leader._answer
+    answer_all = leader._answer
     leader._answer = (  # type: ignore[method-assign]
-        lambda n, at, size: whole(n, at._replace(offset=min(at.offset, 3)), size)
+        lambda n, at, size: answer_all(n, at._replace(offset=min(at.offset, 3)), size)
     )
     with pytest.raises(KStoreError):
         run(leader, here, partitions=[0])
@@ -435,7 +435,7 @@ def test_a_leader_that_goes_backwards(leader: Leader, here: Store) -> None:
 # --- the rest ---------------------------------------------------------------------------------
 
 
-def test_follow_until_told(leader: Leader, here: Store) -> None:
+def test_follow_until_stopped(leader: Leader, here: Store) -> None:
     fill(leader, 2)
     rounds = []
 
@@ -507,10 +507,10 @@ def test_pace_and_progress(leader: Leader, here: Store, monkeypatch: pytest.Monk
     monkeypatch.setattr(engine.time, "sleep", slept.append)
     clock = iter(n / 10 for n in range(10**6))
     monkeypatch.setattr(engine.time, "monotonic", lambda: next(clock))
-    told: list[tuple[int, int, str]] = []
-    run(leader, here, max_bytes_per_second=4000, progress=lambda *at: told.append(at))
-    assert told[-1] == (50, 50, "t-0")
-    assert len(told) > 1  # asked for in pieces
+    reported: list[tuple[int, int, str]] = []
+    run(leader, here, max_bytes_per_second=4000, progress=lambda *at: reported.append(at))
+    assert reported[-1] == (50, 50, "t-0")
+    assert len(reported) > 1  # asked for in several requests
     assert slept
     with pytest.raises(InvalidConfigError):
         Mirror(here, leader, max_bytes_per_second=0)

@@ -93,7 +93,7 @@ def test_answers_that_cannot_be_taken_apart(broker: Broker, kind: int, garbage: 
         except SourceError as error:
             said = str(error)
         else:
-            assert (kind, answered) == (FETCH, {})  # nobody answered: the mirror asks again
+            assert (kind, answered) == (FETCH, {})  # no answer: the mirror asks again
             said = broker.address
         assert broker.address in said
         assert kind in broker.asked[before:]
@@ -111,12 +111,14 @@ def test_an_answer_to_nothing_asked(broker: Broker, monkeypatch: pytest.MonkeyPa
             here.describe()
 
 
-def test_a_cluster_that_does_not_answer_is_told_at_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_cluster_that_does_not_answer_is_reported_at_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """Not only when patience is at its end, half a minute later."""
     with pytest.raises(SourceError) as caught:
         KafkaSource("nowhere.invalid:9092", "t", patience=0.2)
-    told = [each.getMessage() for each in caplog.records if each.name == "kstore"]
-    assert len(told) == 1
-    assert told[0].startswith("no answer from Kafka at nowhere.invalid:9092: ")
-    assert told[0].endswith("; trying again for up to 0.2 s")
+    messages = [each.getMessage() for each in caplog.records if each.name == "kstore"]
+    assert len(messages) == 1
+    assert messages[0].startswith("no answer from Kafka at nowhere.invalid:9092: ")
+    assert messages[0].endswith("; trying again for up to 0.2 s")
     assert "cannot talk to Kafka at nowhere.invalid:9092" in str(caught.value)

@@ -29,7 +29,7 @@ COMMITTED = "read_committed"
 
 
 class Source(Leader):
-    """A leader of one partition, its transactions, and a cleaner that runs when it is told."""
+    """A leader of one partition, its transactions, and a cleaner that runs when it is called."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store, "t")
@@ -48,7 +48,7 @@ class Source(Leader):
         self.teller.data(-1, count)
 
     def clean(self, times: int = 4) -> None:
-        """Compact everything that is there; what follows keeps the last batch from being it."""
+        """Compact all records; what follows keeps the last batch from being it."""
         for _ in range(times):
             self.teller.data(-1, 1)
             self.log.roll()
@@ -92,12 +92,12 @@ def _first(data: bytes) -> int:
     return int.from_bytes(data[:8], "big")
 
 
-@pytest.mark.parametrize("goes_on", [False, True], ids=["ends", "goes on"])
+@pytest.mark.parametrize("goes_on", [False, True], ids=["ends", "continues"])
 @pytest.mark.parametrize("commit", [False, True], ids=["abort", "commit"])
 def test_an_end_that_was_compacted_away(
     source: Source, here: Store, capsys: pytest.CaptureFixture[str], commit: bool, goes_on: bool
 ) -> None:
-    """Nothing tells what it was: not committed, it is said, and the status is not 0."""
+    """Nothing shows what it was: it is reported as not committed, and the status is not 0."""
     source.overwrite(5)
     source.transaction(20)  # offsets 5 to 24
     assert run(source, here).ok
@@ -143,7 +143,7 @@ def test_an_emptied_end(source: Source, here: Store) -> None:
     assert shown(here) == [0, 22, 23, 24]
 
 
-class Pieces:
+class SmallFetches:
     """Small answers, so that a run sees the source in between; ``at`` runs before the nth."""
 
     def __init__(
@@ -151,18 +151,18 @@ class Pieces:
     ) -> None:
         monkeypatch.setattr(engine, "_PAUSE", 0)
         self.count = 0
-        whole = source._answer
+        answer_all = source._answer
 
         def answer(number: int, position: Position, size: int) -> Fetched:
             at.get(self.count, lambda: None)()
             self.count += 1
-            return whole(number, position, 1)
+            return answer_all(number, position, 1)
 
         source._answer = answer  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize("commit", [False, True], ids=["abort", "commit"])
-def test_what_the_leader_said_while_it_had_the_records(
+def test_a_decision_that_came_with_the_records_is_kept_after_they_are_compacted(
     source: Source, here: Store, monkeypatch: pytest.MonkeyPatch, commit: bool
 ) -> None:
     """One answer has the records, the list of aborted ones with them; the next has no end."""
@@ -174,7 +174,7 @@ def test_what_the_leader_said_while_it_had_the_records(
         source.clean()
         assert not holds(source, 0)
 
-    Pieces(source, monkeypatch, {1: clean})
+    SmallFetches(source, monkeypatch, {1: clean})
     report = run(source, here)
     assert report.ok
     assert is_stable(here)
@@ -193,7 +193,7 @@ def test_records_that_are_copied_open_and_then_decided(
     source.overwrite(30)
     source.end(commit=commit)
     # One round brings the records behind the transaction, and that it is decided.
-    Pieces(source, monkeypatch, {})
+    SmallFetches(source, monkeypatch, {})
     mirror = Mirror(here, source)
     mirror.run(follow=True, stop=lambda: here["t"][0].end_offset > 25)
     mirror.run()
@@ -206,7 +206,7 @@ def test_records_that_are_copied_open_and_then_decided(
 
 
 @pytest.mark.parametrize("commit", [False, True], ids=["abort", "commit"])
-def test_what_a_follower_asked_while_the_leader_had_the_records(
+def test_a_decision_seen_while_following_is_kept_after_the_records_are_compacted(
     source: Source, here: Store, monkeypatch: pytest.MonkeyPatch, commit: bool
 ) -> None:
     """Copied open, decided before the marker is copied, and compacted away just then."""
@@ -223,7 +223,7 @@ def test_what_a_follower_asked_while_the_leader_had_the_records(
         assert not holds(source, 0)
 
     # The answers: nothing stable, the open records, one record more, and what became of them.
-    Pieces(source, monkeypatch, {2: decide, 4: clean})
+    SmallFetches(source, monkeypatch, {2: decide, 4: clean})
     mirror = Mirror(here, source)
     mirror.run(follow=True, stop=lambda: here["t"][0].end_offset > 54)
     assert mirror.report().ok
@@ -232,8 +232,8 @@ def test_what_a_follower_asked_while_the_leader_had_the_records(
     assert 20 in shown(here)
 
 
-def test_gaps_while_the_records_are_there(source: Source, here: Store) -> None:
-    """Other records went; the transaction's are there, and so is its marker, to be copied."""
+def test_gaps_while_the_records_exist(source: Source, here: Store) -> None:
+    """Other records went; the transaction's remain, and so does its marker, to be copied."""
     source.overwrite(5)
     source.transaction(5)
     run(source, here)
@@ -250,7 +250,7 @@ def test_gaps_while_the_records_are_there(source: Source, here: Store) -> None:
 
 
 def test_other_transactions_of_the_seam(source: Source, here: Store) -> None:
-    """Two are open where the copy ends; one went with its marker, the other is there."""
+    """Two are open where the copy ends; one went with its marker, the other remains."""
     source.transaction(4, producer_id=8)
     source.transaction(9)
     run(source, here)
@@ -279,7 +279,7 @@ def test_retention_took_the_end(source: Source, here: Store) -> None:
     report = Mirror(here, source, keep_deleted=True).run()
     assert [each.first_offset for each in report.partitions[0].undecided] == [0]
     assert is_stable(here)
-    assert shown(here) == list(range(10, 19))  # whole batches are copied
+    assert shown(here) == list(range(10, 19))  # complete batches are copied
 
 
 def test_a_leader_that_does_not_answer_is_asked_again(
@@ -292,13 +292,13 @@ def test_a_leader_that_does_not_answer_is_asked_again(
     source.overwrite(30)
     source.clean()
     refused: list[Position] = []
-    whole = source._answer
+    answer_all = source._answer
 
     def answer(number: int, position: Position, size: int) -> Fetched:
         if position.offset == 0 and len(refused) < 3:
             refused.append(position)
             return Fetched(6, -1, -1, b"")
-        return whole(number, position, size)
+        return answer_all(number, position, size)
 
     source._answer = answer  # type: ignore[method-assign]
     report = run(source, here)

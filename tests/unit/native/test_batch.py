@@ -40,7 +40,7 @@ def rows(count, first=0, size=9):
     return [PlainRecord(first + n, NOW + n, b"k", b"v" * size) for n in range(count)]
 
 
-def pieces():
+def frames():
     """Frames of all kinds: magic 0, 1 and 2, wrappers, a marker, an empty batch."""
     return [
         message(0, b"k", b"v", magic=0),
@@ -56,10 +56,10 @@ def pieces():
     ]
 
 
-SEGMENT = b"".join(pieces())
+SEGMENT = b"".join(frames())
 STARTS = [0]
-for _piece in pieces():
-    STARTS.append(STARTS[-1] + len(_piece))
+for _frame in frames():
+    STARTS.append(STARTS[-1] + len(_frame))
 
 
 def as_rows(table):
@@ -71,7 +71,7 @@ def test_every_field_of_every_magic():
     assert (len(table), status.name(table.status), table.stop) == (10, "OK", len(SEGMENT))
     assert table.bad_crc_count == 0
     assert table.position.tolist() == STARTS[:-1]
-    assert table.size.tolist() == [len(piece) for piece in pieces()]
+    assert table.size.tolist() == [len(each_frame) for each_frame in frames()]
     assert table.magic.tolist() == [0, 0, 1, 1, 0, 2, 2, 2, 2, 2]
     assert table.crc_state.tolist() == [1] * 10
     assert table.base_offset.tolist() == [0, 1, 2, 5, 8, 9, 13, 16, 19, 20]
@@ -107,7 +107,7 @@ def test_a_column_is_refused_where_it_cannot_be_shown():
     with pytest.raises(TypeError):
         column[0] = 1
     with pytest.raises(BufferError):
-        hashlib.sha256(column)  # wants one contiguous piece
+        hashlib.sha256(column)  # wants one contiguous buffer
 
 
 def test_nothing_and_almost_nothing():
@@ -124,14 +124,14 @@ def test_nothing_and_almost_nothing():
 def test_every_cut_is_a_tail():
     for end in range(len(SEGMENT) + 1):
         table = batch_table.scan(SEGMENT[:end])
-        whole = max(n for n, start in enumerate(STARTS) if start <= end)
-        assert (len(table), table.stop) == (whole, STARTS[whole])
-        assert status.name(table.status) == ("OK" if end == STARTS[whole] else "TRUNCATED")
+        complete = max(n for n, start in enumerate(STARTS) if start <= end)
+        assert (len(table), table.stop) == (complete, STARTS[complete])
+        assert status.name(table.status) == ("OK" if end == STARTS[complete] else "TRUNCATED")
         assert table.bad_crc_count == 0
         again = batch_table.scan(SEGMENT, end=end)
         assert as_rows(again) == as_rows(table)
         walked = batch_table.walk_frames(SEGMENT, end=end)
-        assert np.asarray(walked).tolist() == STARTS[:whole]
+        assert np.asarray(walked).tolist() == STARTS[:complete]
         assert (walked.stop, walked.status) == (table.stop, table.status)
 
 
@@ -180,7 +180,7 @@ def test_a_wrong_checksum_does_not_stop_the_scan():
         (16, "b", -1, "BAD_MAGIC"),
     ],
 )
-def test_what_cannot_be_a_batch_stops_the_scan(position, form, value, expected):
+def test_an_invalid_batch_header_stops_the_scan(position, form, value, expected):
     data = bytearray(SEGMENT)
     struct.pack_into(form, data, STARTS[5] + position, value)
     for table in (
@@ -222,11 +222,11 @@ def test_range_arguments():
 
 def long_segment(seed, count=3000):
     rng = random.Random(seed)
-    made = pieces()
+    made = frames()
     data = [rng.choice(made) for _ in range(count)]
     starts = [0]
-    for piece in data:
-        starts.append(starts[-1] + len(piece))
+    for each_frame in data:
+        starts.append(starts[-1] + len(each_frame))
     return b"".join(data), starts
 
 
@@ -328,13 +328,13 @@ def test_memory_of_a_large_walk_is_used_again_only_once_it_is_free():
         return found
 
     first = walk(0)
-    place = first.__array_interface__["data"][0]
+    address = first.__array_interface__["data"][0]
     second = walk(len(frame))
-    assert second.__array_interface__["data"][0] != place
+    assert second.__array_interface__["data"][0] != address
     assert np.array_equal(first, expected)
     del first
     third = walk(len(frame) * 2)
-    assert third.__array_interface__["data"][0] == place
+    assert third.__array_interface__["data"][0] == address
     fourth = walk(len(frame) * 3)
     assert np.array_equal(third, expected[2:])
     assert np.array_equal(second, expected[1:])

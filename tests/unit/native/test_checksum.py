@@ -7,7 +7,7 @@ import subprocess
 import sys
 import zlib
 
-import crc32c as stranger
+import crc32c as crc32c_package
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +17,7 @@ from kstore._native.format import checksum
 PATHS = checksum.supported_paths()
 NOISE = bytes((n * 151 + (n >> 8) * 37 + (n >> 3)) & 0xFF for n in range(1 << 17))
 KINDS = {
-    "crc32c": (checksum.crc32c_by, checksum.crc32c, stranger.crc32c, 0x82F63B78),
+    "crc32c": (checksum.crc32c_by, checksum.crc32c, crc32c_package.crc32c, 0x82F63B78),
     "crc32": (checksum.crc32_by, checksum.crc32, zlib.crc32, 0xEDB88320),
 }
 

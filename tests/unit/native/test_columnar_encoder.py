@@ -62,7 +62,7 @@ def test_columns_give_the_bytes_that_rows_give(
     assert buffer.to_bytes() == expected.to_bytes()
 
 
-def test_a_limit_is_a_batch_that_goes_on() -> None:
+def test_a_limit_ends_a_batch_and_the_next_continues() -> None:
     values = column(pa.array([b"x" * 100] * 10))
     times, rows = np.zeros(10, np.int64), np.arange(10, dtype=np.int64)
     buffer, done, batches = BatchBuffer(), 0, 0
@@ -124,7 +124,7 @@ def batch(*values: bytes) -> bytes:
     return buffer.to_bytes()
 
 
-def test_batches_get_their_places() -> None:
+def test_batches_get_their_offsets() -> None:
     data = bytearray(batch(b"a", b"b") + batch(b"c") + batch(b"d", b"e", b"f"))
     end, following = place_batches(data, 0, 1, 100, 3)  # always one
     assert (end, following) == (len(batch(b"a", b"b")), 102)
@@ -140,15 +140,15 @@ def test_batches_get_their_places() -> None:
 
 
 def test_cut_and_damaged_batches_are_refused() -> None:
-    whole = batch(b"a", b"b")
-    for size in range(1, len(whole)):
+    complete = batch(b"a", b"b")
+    for size in range(1, len(complete)):
         with pytest.raises(CorruptRecordError):
-            place_batches(bytearray(whole[:size]), 0, 1 << 20, 0, 0)
-    for position in range(8, len(whole)):
+            place_batches(bytearray(complete[:size]), 0, 1 << 20, 0, 0)
+    for position in range(8, len(complete)):
         if not 12 <= position < 16:  # the epoch, which is written over
-            data = bytearray(whole)
+            data = bytearray(complete)
             data[position] ^= 4
             with pytest.raises(CorruptRecordError):
                 place_batches(data, 0, 1 << 20, 0, 0)
     with pytest.raises(CorruptRecordError):
-        place_batches(bytearray(whole), 0, 1 << 20, 2**63 - 1, 0)
+        place_batches(bytearray(complete), 0, 1 << 20, 2**63 - 1, 0)

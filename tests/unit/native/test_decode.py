@@ -162,7 +162,7 @@ def test_directories_of_real_brokers(made):
         assert [seen(r) for r in all_records(data, control=True)] == expected, path
 
 
-def test_what_the_consumer_of_kafka_gave(made):
+def test_decoded_records_are_those_of_kafkas_consumer(made):
     for partition in made.partitions:
         folder = made.log_dir / partition.name
         found = []
@@ -251,7 +251,7 @@ def test_one_bad_batch_costs_one_batch(codec):
     assert "checksum" in reason
 
 
-def test_a_damaged_codec_stream_is_placed():
+def test_a_damaged_codec_stream_is_reported_with_its_position():
     data = writer.batch(plain(), codec=1)
     from oracle.crc import crc32c
 
@@ -285,12 +285,12 @@ SAMPLES = {
 
 @pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
 def test_every_cut_is_a_tail(sample):
-    whole = writer.batch(plain(2, 1))
+    complete = writer.batch(plain(2, 1))
     for cut in range(len(sample)):
-        data = whole + sample[:cut]
+        data = complete + sample[:cut]
         scanner = scan(data)
         assert len(scanner.next_records()) == 2
-        assert scanner.position == len(whole)
+        assert scanner.position == len(complete)
         assert scanner.at_end == (cut == 0)
         if cut:
             with pytest.raises(CorruptRecordError):
@@ -379,15 +379,15 @@ def test_every_byte_of_a_record_between_others(key, size):
     from oracle.crc import crc32c
 
     records = [PlainRecord(n, T + n, key, b"\x00" * size) for n in range(9)]
-    whole = writer.batch(records)
-    width = (len(whole) - 61) // 9
+    complete = writer.batch(records)
+    width = (len(complete) - 61) // 9
     fields = 10 + (len(key) if key else 0)
     first = 61 + 4 * width
     right = 0
-    for place in [*range(first, first + fields), first + width - 1]:
+    for byte_position in [*range(first, first + fields), first + width - 1]:
         for byte in range(256):
-            data = bytearray(whole)
-            data[place] = byte
+            data = bytearray(complete)
+            data[byte_position] = byte
             data[17:21] = crc32c(bytes(data[21:])).to_bytes(4, "big")
             try:
                 expected = reader.read_log(bytes(data)).records
@@ -446,7 +446,7 @@ def test_records_come_one_by_one_from_a_copy(codec):
     scanner = scan(data)
     records = scanner.records()
     found = [next(records)]
-    data[61:] = b"\xee" * (len(data) - 61)  # somebody else writes over the file
+    data[61:] = b"\xee" * (len(data) - 61)  # another process writes over the file
     found += [next(records) for _ in range(4)]
     assert [seen(r) for r in found] == first
     with pytest.raises(CorruptRecordError):
@@ -537,7 +537,7 @@ def test_records_are_built_from_right_types_only():
         Record(1, T, None, None, timestamp_type="Other")
 
 
-def test_the_sets_are_there():
+def test_the_sets_exist():
     assert sets.MADE
 
 

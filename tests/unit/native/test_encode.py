@@ -1,4 +1,4 @@
-"""BatchBuffer: what it writes is what strangers read, and an error leaves it as it was."""
+"""BatchBuffer: what it writes other clients read, and an error leaves it as it was."""
 
 import numpy as np
 import pytest
@@ -32,11 +32,11 @@ def encode(rows, base_offset=0):
     return batch.to_bytes(base_offset)
 
 
-@pytest.mark.parametrize("stranger", [AiokafkaBatch, KafkaPythonBatch])
+@pytest.mark.parametrize("reader", [AiokafkaBatch, KafkaPythonBatch])
 @given(rows=records, base_offset=st.integers(0, 2**40))
-def test_strangers_read_what_we_write(stranger, rows, base_offset):
+def test_other_clients_read_what_we_write(reader, rows, base_offset):
     data = encode(rows, base_offset)
-    batch = stranger(data)
+    batch = reader(data)
     assert batch.validate_crc()
     assert batch.max_timestamp == max(row[3] for row in rows)
     read = [(r.value, r.key, list(r.headers), r.timestamp, r.offset) for r in batch]
@@ -123,7 +123,7 @@ def test_header_names_may_be_bytes():
     assert next(iter(AiokafkaBatch(data))).headers == [("ключ", b"1"), ("raw", None)]
 
 
-def test_a_value_list_changed_under_way_is_safe():
+def test_a_value_list_changed_during_encoding_is_safe():
     values = [b"a"]
 
     class Sneaky:

@@ -36,9 +36,9 @@ def sip_2_4_128(key: bytes, data: bytes) -> bytes:
         0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573,
     ))]  # fmt: skip
     v[1] ^= 0xEE
-    whole = len(data) & ~7
-    words = [int.from_bytes(data[n : n + 8], "little") for n in range(0, whole, 8)]
-    words.append((len(data) & 0xFF) << 56 | int.from_bytes(data[whole:], "little"))
+    full_words = len(data) & ~7
+    words = [int.from_bytes(data[n : n + 8], "little") for n in range(0, full_words, 8)]
+    words.append((len(data) & 0xFF) << 56 | int.from_bytes(data[full_words:], "little"))
     for word in words:
         v[3] ^= word
         rounds(2)
@@ -64,7 +64,7 @@ def test_the_hash_of_anything(data, secret):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_it_is_a_map(seed):
+def test_the_offset_map_keeps_the_latest_offset_of_each_key(seed):
     rng = random.Random(seed)
     keys = OffsetMap(24 * 30_000, 0.9, SECRET)
     wanted: dict[bytes, int] = {}
@@ -77,7 +77,7 @@ def test_it_is_a_map(seed):
     assert keys.get(b"never") == -1
 
 
-def test_it_grows_in_place_to_its_limit_and_no_further():
+def test_the_offset_map_grows_in_place_to_its_limit_and_no_further():
     keys = OffsetMap(24 * 10_000, 0.9, SECRET)
     assert keys.slots == 10_000
     assert keys.limit == 9000
@@ -104,7 +104,7 @@ def test_offsets_may_be_any():
         assert keys.get(b"k") == offset
 
 
-def test_what_has_no_room_is_refused():
+def test_a_map_without_room_is_refused():
     for memory, factor, secret in ((24, 0.9, SECRET), (1 << 20, 0, SECRET), (1 << 20, 0.9, b"x")):
         with pytest.raises(ValueError, match=r"map|load factor|16 bytes"):
             OffsetMap(memory, factor, secret)

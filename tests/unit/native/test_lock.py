@@ -45,7 +45,7 @@ def test_only_its_holder_gives_it_back():
         assert lock._is_owned()
 
 
-def test_an_attempt_takes_it_only_where_nobody_has_it():
+def test_an_attempt_takes_it_only_where_it_is_free():
     lock = ReentrantLock()
     with lock.attempt() as taken:
         assert taken is True
@@ -87,12 +87,12 @@ def test_a_condition_waits_with_it_however_often_it_was_taken():
     changed = threading.Condition(lock)
     ready = []
 
-    def tell():
+    def notify():
         with changed:
             ready.append(1)
             changed.notify_all()
 
-    thread = threading.Thread(target=tell)
+    thread = threading.Thread(target=notify)
     with lock, changed:
         thread.start()
         assert changed.wait_for(lambda: ready, 10)

@@ -41,14 +41,14 @@ def records(first, count, *, time=1_700_000_000_000):
 
 def segment(base=1000, batches=40, per_batch=9):
     """A log, its index (every third batch) and the position of every batch."""
-    log, entries, places = b"", [], []
+    log, entries, starts = b"", [], []
     for n in range(batches):
         content = records(base + n * per_batch, per_batch)
-        places.append((content[-1].offset, len(log)))
+        starts.append((content[-1].offset, len(log)))
         if n and n % 3 == 0:
-            entries.append(places[-1])
+            entries.append(starts[-1])
         log += writer.batch(content)
-    return log, writer.offset_index(entries, base), places
+    return log, writer.offset_index(entries, base), starts
 
 
 def example(name, directory):
@@ -87,21 +87,21 @@ def test_the_example_reaches_every_offset(guide, tmp_path):
 
 
 def test_the_example_counts_damage(guide):
-    log, entries, places = segment()
+    log, entries, starts = segment()
     damaged = bytearray(log)
-    damaged[places[10][1] + 70] ^= 1
+    damaged[starts[10][1] + 70] ^= 1
     offsets = np.arange(1000, 1000 + 40 * 9)
     assert guide.reach(as_bytes(damaged), as_bytes(entries), 1000, offsets) == (351, 9, 0, 3159)
 
 
 def test_the_example_keeps_its_bounds_at_every_cut(guide):
-    log, entries, places = segment(batches=7, per_batch=2)
+    log, entries, starts = segment(batches=7, per_batch=2)
     offsets = np.arange(1000, 1014)
     for cut in range(len(log) + 1):
         # The end of the array is the end of the memory that may be read.
-        whole = sum(end <= cut for end in [*(at for _, at in places[1:]), len(log)])
+        complete = sum(end <= cut for end in [*(at for _, at in starts[1:]), len(log)])
         found = guide.reach(as_bytes(log[:cut]), as_bytes(entries), 1000, offsets)
-        assert found == (2 * whole, 0, 14 - 2 * whole, 4 * whole)
+        assert found == (2 * complete, 0, 14 - 2 * complete, 4 * complete)
 
 
 @given(st.binary(max_size=300), st.binary(max_size=80), st.lists(INT64S, max_size=8))
@@ -292,7 +292,7 @@ def test_predicate_forms():
     ).rows(rows).tolist() == [0, 5]
 
 
-def test_predicates_that_differ_only_in_an_outer_value_are_told_apart():
+def test_predicates_that_differ_only_in_an_outer_value_are_distinguished():
     rows = columns([(n, n, None, None) for n in range(10)])
 
     def below(limit):
@@ -367,8 +367,10 @@ def test_tumbling_windows(rows):
 @given(st.lists(st.one_of(st.none(), st.binary(max_size=2)), max_size=400))
 @settings(max_examples=60, deadline=None)
 def test_group_by_key(column):
-    place = ragged(column)
-    groups = jit.group_by_key(as_bytes(place.data), place.positions, place.lengths)
+    column_data = ragged(column)
+    groups = jit.group_by_key(
+        as_bytes(column_data.data), column_data.positions, column_data.lengths
+    )
     order = list(dict.fromkeys(column))
     assert [column[row] for row in groups.first] == order
     assert [order[group] for group in groups.group] == column
@@ -450,7 +452,7 @@ def test_a_second_process_loads_what_the_first_compiled(tmp_path):
     assert run_program(tmp_path, log, 5) == [found, below_5, [1, 0], [0, 1]]
 
 
-def test_a_kept_predicate_whose_module_is_gone_is_compiled_anew(tmp_path):
+def test_a_kept_predicate_whose_module_is_gone_is_compiled_again(tmp_path):
     program = (
         "import numpy as np\n"
         "from types import SimpleNamespace as Some\n"

@@ -1,4 +1,4 @@
-"""The recovery kernel against the oracle: every cut, every flipped bit, pieces of any size."""
+"""The recovery kernel against the oracle: every cut, every flipped bit, chunks of any size."""
 
 import errno
 import mmap
@@ -22,10 +22,10 @@ from oracle.recovery import Recovered, recover
 BASE = 1000
 
 
-def scan(data, base_offset=BASE, *, piece=1 << 20, interval=4096, **options):
+def scan(data, base_offset=BASE, *, chunk=1 << 20, interval=4096, **options):
     found = SegmentScan(base_offset, len(data), index_interval_bytes=interval, **options)
     while found.wants_more:
-        found.feed(data[found.position : found.position + piece])
+        found.feed(data[found.position : found.position + chunk])
     found.finish()
     return found
 
@@ -73,7 +73,7 @@ def mixed_segment():
     return b"".join(parts)
 
 
-def test_a_whole_segment():
+def test_a_complete_segment():
     data = mixed_segment()
     found = scan(data, interval=100)
     assert found.status == 0
@@ -97,13 +97,13 @@ def test_an_empty_segment():
 
 
 @pytest.mark.parametrize("interval", [0, 60, 4096])
-@pytest.mark.parametrize("piece", [61, 100, 1 << 20])
-def test_every_cut(interval, piece):
+@pytest.mark.parametrize("chunk", [61, 100, 1 << 20])
+def test_every_cut(interval, chunk):
     data = mixed_segment()
     for size in range(len(data)):
         cut = data[:size]
         expected = recover(cut, BASE, interval)
-        found = scan(cut, piece=piece, interval=interval)
+        found = scan(cut, chunk=chunk, interval=interval)
         assert summary(found) == expected, size
         assert (found.status == 0) == (expected.valid_size == size)
 
@@ -130,28 +130,28 @@ def test_every_flipped_bit():
     st.integers(0, 500),
     st.binary(max_size=80),
 )
-def test_any_segment_in_pieces(batches, piece, interval, tail):
+def test_any_segment_in_chunks(batches, chunk, interval, tail):
     offset, data = BASE, b""
     for count, size, timestamp, epoch in batches:
         data += writer.batch(records(offset, count, size, timestamp), leader_epoch=epoch)
         offset += count
     data += tail
-    assert summary(scan(data, piece=piece, interval=interval)) == recover(data, BASE, interval)
+    assert summary(scan(data, chunk=chunk, interval=interval)) == recover(data, BASE, interval)
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
-def test_a_batch_far_longer_than_a_piece(magic):
+def test_a_batch_far_longer_than_a_chunk(magic):
     value = bytes(range(256)) * 40
     if magic == 2:
         long = writer.batch([PlainRecord(BASE, 7, None, value)])
     else:
         long = writer.message(BASE, None, value, magic=magic, timestamp=7)
     data = long + writer.message(BASE + 1, None, b"x", magic=1, timestamp=9)
-    assert summary(scan(data, piece=64)) == recover(data, BASE)
-    assert scan(data, piece=64).batches == 2
+    assert summary(scan(data, chunk=64)) == recover(data, BASE)
+    assert scan(data, chunk=64).batches == 2
     bad = bytearray(data)
     bad[len(long) - 1] ^= 1
-    found = scan(bad, piece=64)
+    found = scan(bad, chunk=64)
     assert (found.valid_size, found.batches, found.status) == (0, 0, scan(bad).status)
     assert found.status != 0
 
@@ -213,7 +213,7 @@ def test_a_file_that_shrinks_while_it_is_read():
     assert found.status != 0
 
 
-def test_a_longer_piece_than_the_file_is_not_read_beyond_it():
+def test_a_range_longer_than_the_file_is_not_read_beyond_it():
     data = mixed_segment()
     found = SegmentScan(BASE, 100)
     assert not found.feed(data)

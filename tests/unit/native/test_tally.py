@@ -86,16 +86,16 @@ def groups_of(tally: Tally, names: Any) -> dict[Any, Any]:
 
 @settings(max_examples=200, deadline=None)
 @given(rows, st.sampled_from([0, 1, 7, 1000]), st.booleans(), st.integers(1, 200))
-def test_as_a_dictionary_has_it(found: Any, width: int, by_key: bool, piece: int) -> None:
+def test_as_a_dictionary_has_it(found: Any, width: int, by_key: bool, chunk: int) -> None:
     tally = Tally(KEY, width, by_key=by_key)
-    for first in range(0, len(found), piece):
-        tally.add(*columns(found[first : first + piece], first))
+    for first in range(0, len(found), chunk):
+        tally.add(*columns(found[first : first + chunk], first))
     wanted = slowly(found, width, by_key)
     names = next(iter(wanted.values())) if wanted else ()
     assert groups_of(tally, names) == wanted
 
 
-def test_it_grows() -> None:
+def test_a_tally_grows() -> None:
     found = [(b"%d" % (n % 50_000) * (n % 3 + 1), n % 100, n) for n in range(150_000)]
     tally = Tally(KEY, by_key=True)
     small = tally.memory
@@ -132,10 +132,10 @@ def test_without_extents() -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(rows, st.sampled_from([0, 1, 7, 1000]), st.integers(1, 200))
-def test_only_counted(found: Any, width: int, piece: int) -> None:
+def test_only_counted(found: Any, width: int, chunk: int) -> None:
     tally = Tally(KEY, width, by_key=True, extents=False, sizes=False)
-    for first in range(0, len(found), piece):
-        tally.add(*columns(found[first : first + piece], first))
+    for first in range(0, len(found), chunk):
+        tally.add(*columns(found[first : first + chunk], first))
     wanted = slowly(found, width, by_key=True)
     assert groups_of(tally, ["count"]) == {
         label: {"count": group["count"]} for label, group in wanted.items()

@@ -40,8 +40,8 @@ def encoded(entries: list[ProducerEntry]) -> bytes:
     return table.snapshot()
 
 
-def tell(log: Log, *, goes_on: bool) -> Teller:
-    """Offsets 0 to 4 are nobody's, 5 to 24 a transaction whose marker is empty, 26 to 30 plain."""
+def write_log(log: Log, *, goes_on: bool) -> Teller:
+    """Offsets 0 to 4 and 26 to 30 have no producer, 5 to 24 a transaction with an empty marker."""
     teller = Teller(log)
     teller.data(-1, 5)
     teller.data(7, 20)
@@ -53,18 +53,18 @@ def tell(log: Log, *, goes_on: bool) -> Teller:
     return teller
 
 
-@pytest.fixture(params=[True, False], ids=["goes on", "ends"])
-def told(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, list[int]]:
+@pytest.fixture(params=[True, False], ids=["continues", "ends"])
+def log_and_offsets(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, list[int]]:
     """A partition in a closed store, and the offsets that are known to be committed."""
     with kstore.open(tmp_path / "store", config=QUIET) as store:
-        teller = tell(store.create_topic("t")[0], goes_on=request.param)
+        teller = write_log(store.create_topic("t")[0], goes_on=request.param)
     shown = read_committed(teller.batches, teller.log.end_offset)
     assert shown.offsets == [*range(5), *range(26, 31), *(range(31, 34) if request.param else ())]
     return tmp_path / "store", shown.offsets
 
 
-def test_writer_and_readers(told: tuple[Path, list[int]]) -> None:
-    path, expected = told
+def test_writer_and_readers(log_and_offsets: tuple[Path, list[int]]) -> None:
+    path, expected = log_and_offsets
     for mode in ("a", "r"):
         with kstore.open(path, mode, config=QUIET) as store:
             log = store["t"][0]
@@ -75,9 +75,9 @@ def test_writer_and_readers(told: tuple[Path, list[int]]) -> None:
             log.verify().raise_if_corrupt()
 
 
-def test_after_a_kill(told: tuple[Path, list[int]]) -> None:
+def test_after_a_kill(log_and_offsets: tuple[Path, list[int]]) -> None:
     """Recovery replays the log, from its start and without the index that was lost."""
-    path, expected = told
+    path, expected = log_and_offsets
     (path / MARKER).unlink()
     for name in ("*.snapshot", "*.txnindex"):
         found = list((path / "t-0").glob(name))
@@ -93,9 +93,9 @@ def test_after_a_kill(told: tuple[Path, list[int]]) -> None:
 
 
 @pytest.mark.parametrize("disk", ["mapped", "read"])
-def test_a_snapshot_that_says_open(told: tuple[Path, list[int]], disk: str) -> None:
+def test_a_snapshot_that_says_open(log_and_offsets: tuple[Path, list[int]], disk: str) -> None:
     """A Kafka follower's: it passes over the empty batch, and its snapshot says so."""
-    path, expected = told
+    path, expected = log_and_offsets
     (snapshot,) = (path / "t-0").glob("*.snapshot")
     entries = producer_snapshot.parse(snapshot.read_bytes())
     assert [entry.current_transaction_first_offset for entry in entries] == [-1]
@@ -135,14 +135,14 @@ def test_a_snapshot_from_between(tmp_path: Path) -> None:
         assert each.last_stable_offset == 0
 
 
-def test_spark_reads_the_same(told: tuple[Path, list[int]]) -> None:
-    path, expected = told
+def test_spark_reads_the_same(log_and_offsets: tuple[Path, list[int]]) -> None:
+    path, expected = log_and_offsets
     found = plan(path, topics="t", isolation=COMMITTED)
     assert [at for at, _ in run(path, found, isolation=COMMITTED)] == expected
 
 
-def test_repair_saves_the_same(told: tuple[Path, list[int]], tmp_path: Path) -> None:
-    path, expected = told
+def test_repair_saves_the_same(log_and_offsets: tuple[Path, list[int]], tmp_path: Path) -> None:
+    path, expected = log_and_offsets
     log = path / "t-0" / f"{0:020}.log"
     data = bytearray(log.read_bytes())
     data[100] ^= 1  # in the first five records
@@ -153,9 +153,9 @@ def test_repair_saves_the_same(told: tuple[Path, list[int]], tmp_path: Path) -> 
         assert offsets(store["t"][0]) == expected[5:]
 
 
-def test_verify_wants_no_index_of_it(told: tuple[Path, list[int]]) -> None:
+def test_verify_wants_no_index_of_it(log_and_offsets: tuple[Path, list[int]]) -> None:
     """Kafka writes no entry for a marker that was empty when it came."""
-    path, _ = told
+    path, _ = log_and_offsets
     index = path / "t-0" / transaction_index_name(0)
     assert index.stat().st_size == transaction_index.ENTRY_SIZE
     index.unlink()
@@ -164,7 +164,7 @@ def test_verify_wants_no_index_of_it(told: tuple[Path, list[int]]) -> None:
 
 def test_a_rolled_segment_keeps_its_index(tmp_path: Path) -> None:
     log = open_log(tmp_path)
-    tell(log, goes_on=True)
+    write_log(log, goes_on=True)
     log.roll()
     log.append(b"v")
     log.close()
@@ -189,7 +189,7 @@ def test_compaction_removes_what_is_not_committed(tmp_path: Path) -> None:
 
 
 def _with_a_second_segment(log: Log) -> Log:
-    tell(log, goes_on=True)
+    write_log(log, goes_on=True)
     log.roll()
     log.append(b"v", key=b"other")
     log.roll()
@@ -197,8 +197,8 @@ def _with_a_second_segment(log: Log) -> Log:
     return log
 
 
-def test_the_cleaner_keeps_an_empty_marker_while_records_are_there() -> None:
-    """Without an entry in the index, as in a Kafka follower's directory, it is all that tells."""
+def test_the_cleaner_keeps_an_empty_marker_while_records_remain() -> None:
+    """Without an entry in the index, as in a Kafka follower's directory, only it shows that."""
     cleaned = CleanedTransactions()
     assert not cleaned.is_aborted(7, 20, transactional=True)
     assert not cleaned.is_removable_marker(7, 21, None)
@@ -212,8 +212,8 @@ def test_the_cleaner_keeps_an_empty_marker_while_records_are_there() -> None:
     assert cleaned.is_removable_marker(7, 50, ABORT)
 
 
-def test_a_consumer_goes_beyond_it(told: tuple[Path, list[int]]) -> None:
-    path, expected = told
+def test_a_consumer_goes_beyond_it(log_and_offsets: tuple[Path, list[int]]) -> None:
+    path, expected = log_and_offsets
     with (
         kstore.open(path, "r") as store,
         store.consumer(topics=["t"], isolation_level=COMMITTED) as consumer,

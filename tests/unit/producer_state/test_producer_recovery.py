@@ -60,7 +60,7 @@ def test_recovery_goes_by_the_snapshots_below_what_it_reads(tmp_path: Path) -> N
     assert known(0, 14) == everybody
     assert known(7, 14) == everybody  # the snapshot at 12 is between the two
     assert known(10, 14) == everybody
-    assert known(10, 9) == [7, 11, 12, 21, 22]  # the whole segment of 10 is read, none before
+    assert known(10, 9) == [7, 11, 12, 21, 22]  # all of the segment of 10 is read, none before
     assert known(10, 0) == [7, 11, 12, 21, 22]
     assert known(14, 14) == [7, 12, 22]
     assert known(0, 0, gone=12) == everybody  # an old checkpoint: the snapshot at 12 counts
@@ -102,8 +102,8 @@ def aborted_here_and_there(directory: Path) -> Log:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-@pytest.mark.parametrize("snapshots", ["all", "newest", "none", "spoilt"])
-def test_lost_transaction_indexes_are_there_again_once_it_is_open(
+@pytest.mark.parametrize("snapshots", ["all", "newest", "none", "corrupt"])
+def test_lost_transaction_indexes_are_rebuilt_by_opening(
     tmp_path: Path, clean: bool, snapshots: str
 ) -> None:
     """A broker that opens the directory next believes them, and looks for no other sign."""
@@ -115,7 +115,7 @@ def test_lost_transaction_indexes_are_there_again_once_it_is_open(
     for name in kept:
         (folder / name).unlink()
     for path in sorted(folder.glob("*.snapshot"))[: -1 if snapshots == "newest" else None]:
-        if snapshots == "spoilt":
+        if snapshots == "corrupt":
             write_damaged(path, path.read_bytes()[:-1])
         elif snapshots != "all":
             path.unlink()
@@ -127,10 +127,10 @@ def test_lost_transaction_indexes_are_there_again_once_it_is_open(
     again.close()
 
 
-def test_what_has_no_aborted_transactions_is_walked_at_most_once(
+def test_a_segment_without_aborted_transactions_is_walked_at_most_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An empty index says that somebody looked; where nobody ended a transaction nobody looks."""
+    """An empty index says that the log was searched; without an ended transaction it is not."""
     log = aborted_here_and_there(tmp_path / "t-0")
     log.close()
     bases = [int(path.stem) for path in sorted((tmp_path / "t-0").glob("*.log"))]
@@ -160,14 +160,14 @@ def test_no_empty_index_stands_for_a_damaged_segment(tmp_path: Path) -> None:
     log.close()
     path = sorted((tmp_path / "t-0").glob("*.log"))[1]
     data = bytearray(path.read_bytes())
-    data[16] = 9  # a magic that nobody knows
+    data[16] = 9  # an unknown magic
     path.write_bytes(data)
     opened(tmp_path / "t-0").close()
     assert not path.with_suffix(".txnindex").exists()
 
 
 def test_no_index_of_what_precedes_the_damage_is_left_behind(tmp_path: Path) -> None:
-    """It would be trusted once the segment is whole again; a reader looks each time instead."""
+    """It would be trusted once the segment is complete again; readers search each time instead."""
     log = opened(tmp_path / "t-0")
     size = 0
     for number in range(2):
@@ -178,7 +178,7 @@ def test_no_index_of_what_precedes_the_damage_is_left_behind(tmp_path: Path) -> 
     log.append(b"last")
     log.close()
     path = min((tmp_path / "t-0").glob("*.log"))
-    index, whole = path.with_suffix(".txnindex"), path.read_bytes()
+    index, intact = path.with_suffix(".txnindex"), path.read_bytes()
     kept = index.read_bytes()
     for before in (None, b"\xff" + kept[1:]):  # lost; not to be parsed
         if before is None:
@@ -190,7 +190,7 @@ def test_no_index_of_what_precedes_the_damage_is_left_behind(tmp_path: Path) -> 
         assert len(again.aborted_transactions(0, 2)) == 1
         again.close()
         assert (index.read_bytes() if index.exists() else None) == before
-        path.write_bytes(whole)
+        path.write_bytes(intact)
         again = opened(tmp_path / "t-0")
         assert len(again.aborted_transactions(0, 4)) == 2
         again.close()
@@ -221,7 +221,7 @@ def test_a_full_disk_does_not_keep_a_log_shut_for_an_index_that_was_lost(
     again = opened(folder, files=FullForIndexes())
     assert "a lost transaction index cannot be rebuilt" in caplog.text
     assert again.aborted_transactions(0, again.end_offset) == expected
-    again.append(b"goes on")
+    again.append(b"more")
     again.close()
     assert not list(folder.glob("*.txnindex*"))
     opened(folder).close()

@@ -235,7 +235,9 @@ def test_a_marker_without_a_transaction(log: Log) -> None:
 
 
 @pytest.mark.parametrize("arguments", [(-1, 0), (1, -1)])
-def test_markers_of_nobody(log: Log, arguments: tuple[int, int]) -> None:
+def test_markers_with_an_id_or_epoch_out_of_range_are_refused(
+    log: Log, arguments: tuple[int, int]
+) -> None:
     with pytest.raises(ValueError, match="whole number from 0 to"):
         log.append_end_marker(*arguments, commit=True)
     with pytest.raises(ValueError, match="whole number from 0 to 32767"):
@@ -449,7 +451,7 @@ def test_retention_takes_snapshots_with_their_segments(tmp_path: Path) -> None:
     again.close()
 
 
-def test_a_log_that_was_parked_goes_on(tmp_path: Path) -> None:
+def test_a_log_that_was_parked_takes_appends(tmp_path: Path) -> None:
     log = opened(tmp_path / "t-0")
     busy(log)
     assert log.park()
@@ -554,7 +556,7 @@ def test_as_the_oracle(tmp_path_factory: pytest.TempPathFactory, events: list[An
                 log.close()
                 leader.reopened()
                 log = opened(directory)
-            else:  # all is in the files; nobody closed them
+            else:  # all is in the files, which were not closed
                 leave(log)
                 log = opened(directory, clean=False)
                 forget(leader, log)

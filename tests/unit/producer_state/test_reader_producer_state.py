@@ -52,7 +52,7 @@ def test_a_reader_that_asks_again_does_not_walk_again(tmp_path: Path) -> None:
 
 
 def test_producers_expire_by_the_log_s_clock(tmp_path: Path) -> None:
-    """Also when it is opened: a log whose clock stands still forgets nobody."""
+    """Also when it is opened: a log whose clock stands still expires no producer."""
     log = open_log(tmp_path / "t-0", clock=lambda: NOW, producer_id_expiration_ms=1000)
     log.append_as_leader(sent(1, 0, 0, 3))
     log.close()

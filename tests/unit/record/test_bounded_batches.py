@@ -170,8 +170,8 @@ def test_split_to_fit_keeps_every_record(compression: str, base_offset: int | No
     assert len(parts) > 5
     assert all(len(part) <= 2_000 for part in parts)
     found = [record for part in parts for record in records_of(part)]
-    told = [(r.key, r.value, r.headers, r.timestamp) for r in found]
-    assert told == [(r.key, r.value, r.headers, r.timestamp) for r in records_of(batch)]
+    decoded = [(r.key, r.value, r.headers, r.timestamp) for r in found]
+    assert decoded == [(r.key, r.value, r.headers, r.timestamp) for r in records_of(batch)]
     if base_offset is not None:
         assert [r.offset for r in found] == list(range(77, 177))
     assert list(split_to_fit(batch, len(batch))) == [batch]

@@ -73,7 +73,7 @@ def test_zstd_frames_with_checksum_and_skippable_ones():
 
 
 @pytest.mark.parametrize(("which", "magic"), [(5, 2), (7, 2), (-1, 2), (4, 1), (4, 0)])
-def test_what_kafka_does_not_allow(which, magic):
+def test_a_codec_that_the_format_does_not_have_is_refused(which, magic):
     with pytest.raises(UnsupportedCompressionTypeError):
         codec.decompress(which, magic, TEXT)
     with pytest.raises(UnsupportedCompressionTypeError):

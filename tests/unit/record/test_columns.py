@@ -115,7 +115,7 @@ def test_skipping_damage_is_reported():
 
 
 @pytest.mark.parametrize(("position", "length"), [(-1, 1), (3, 1), (0, 4), (2**62, 1)])
-def test_places_outside_the_data_are_refused(position, length):
+def test_positions_outside_the_data_are_refused(position, length):
     bad = Ragged(
         np.frombuffer(b"abc", np.uint8),
         np.array([position], np.int64),

@@ -193,7 +193,7 @@ def test_up_and_down_again(magic, codec):
         assert back == data
 
 
-def test_what_old_formats_cannot_say_is_dropped():
+def test_conversion_drops_fields_that_old_formats_do_not_have():
     data = writer.batch(
         sample(headers=(("h", b"1"),)), producer_id=7, producer_epoch=0, base_sequence=0,
         transactional=True,
@@ -266,7 +266,7 @@ PRODUCER = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
         ),
     ],
 )
-def test_what_a_leader_cannot_rebuild(data, magic, error):
+def test_a_batch_that_a_leader_cannot_rebuild_is_an_error(data, magic, error):
     with pytest.raises(error) as caught:
         rebuild(data, magic, base_offset=0)
     assert caught.value.position is not None
@@ -289,7 +289,7 @@ def test_arguments():
             convert(data, magic)
 
 
-def test_what_kafka_would_not_write():
+def test_conversion_refuses_batches_that_kafka_would_not_write():
     for timestamps in ((-2,), (5, -7)):
         data = writer.batch([PlainRecord(n, t, None, b"") for n, t in enumerate(timestamps)])
         with pytest.raises(InvalidTimestampError) as caught:
@@ -366,17 +366,17 @@ def contents(data):
 @pytest.mark.parametrize("magic", [0, 1, 2])
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_flipped_bit_is_an_error_or_harmless(source, magic):
-    whole = []
+    expected_answers = []
     for work in works(source, magic):
         try:
-            whole.append(contents(work()))
+            expected_answers.append(contents(work()))
         except KStoreError:
-            whole.append(None)  # zstd below v2
+            expected_answers.append(None)  # zstd below v2
     harmless = 0
     for bit in range(8 * len(source)):
         flipped = bytearray(source)
         flipped[bit >> 3] ^= 1 << (bit & 7)
-        for expected, work in zip(whole, works(bytes(flipped), magic), strict=True):
+        for expected, work in zip(expected_answers, works(bytes(flipped), magic), strict=True):
             try:
                 found = work()
             except KStoreError:
@@ -384,29 +384,29 @@ def test_every_flipped_bit_is_an_error_or_harmless(source, magic):
             assert bit < 16 * 8  # offset and leader epoch are outside of every checksum
             assert found == flipped or contents(found) == expected
             harmless += 1
-    assert (harmless > 0) == any(whole)
+    assert (harmless > 0) == any(expected_answers)
 
 
 @given(
     magic=st.integers(0, 1),
     target=st.integers(0, 2),
-    place=st.integers(0, 10_000),
+    at=st.integers(0, 10_000),
     bit=st.integers(0, 7),
     cut=st.booleans(),
 )
 @settings(max_examples=300)
-def test_damage_inside_a_wrapper(magic, target, place, bit, cut):
+def test_damage_inside_a_wrapper(magic, target, at, bit, cut):
     """The outer checksum is right, the messages inside are not."""
     inner = bytearray(
         b"".join(
             writer.message(n, b"key", b"value", magic=magic, timestamp=T + n) for n in range(3)
         )
     )
-    place %= len(inner)
+    at %= len(inner)
     if cut:
-        del inner[place:]
+        del inner[at:]
     else:
-        inner[place] ^= 1 << bit
+        inner[at] ^= 1 << bit
     packed = zlib.compressobj(9, zlib.DEFLATED, 31)
     value = packed.compress(inner) + packed.flush()
     data = writer.message(10, None, value, magic=magic, timestamp=T, codec=1)
@@ -418,7 +418,7 @@ def test_damage_inside_a_wrapper(magic, target, place, bit, cut):
     if target == magic:
         assert found == data
         return
-    assert cut or place % (len(inner) // 3) < 8  # an inner offset: no checksum covers it
+    assert cut or at % (len(inner) // 3) < 8  # an inner offset: no checksum covers it
     assert {tuple(r)[2:4] for r in rows(found)} == {(b"key", b"value")}
 
 

@@ -218,10 +218,10 @@ def test_no_merged_batch_is_larger_than_it_may_be(most: int) -> None:
             assert one.size + other.size - 61 > most - 20  # their deltas grow a little
 
 
-def test_what_may_go_on_is_given_again() -> None:
-    """Piece by piece it comes to what is made at once."""
+def test_a_batch_that_may_grow_is_given_again() -> None:
+    """Chunk by chunk it writes the same as at once."""
     data = mixed(30, 3)
-    whole = merge(data, 2000, compression="lz4")[0]
+    at_once = merge(data, 2000, compression="lz4")[0]
     starts = [each.position for each in read_log(data).batches]
     for step in (1, 2, 7):
         out, rest, given = b"", b"", 0
@@ -230,7 +230,7 @@ def test_what_may_go_on_is_given_again() -> None:
             merged, used, _ = merge(rest, 2000, compression="lz4", final=stop == len(data))
             out, rest = out + merged, rest[used:]
         assert rest == b""
-        assert out == whole
+        assert out == at_once
 
 
 def test_a_damaged_batch_is_named() -> None:
@@ -242,13 +242,13 @@ def test_a_damaged_batch_is_named() -> None:
     assert error.value.position == second
 
 
-@pytest.mark.parametrize("piece", [300, 4 << 20])
+@pytest.mark.parametrize("chunk", [300, 4 << 20])
 @pytest.mark.parametrize("codec", ["none", "lz4"])
 def test_a_log_of_small_batches_is_merged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int, codec: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int, codec: str
 ) -> None:
-    monkeypatch.setattr(rewriting, "_CHUNK", piece)
-    monkeypatch.setattr(rewriting, "_COMPRESSED_CHUNK", piece)
+    monkeypatch.setattr(rewriting, "_CHUNK", chunk)
+    monkeypatch.setattr(rewriting, "_COMPRESSED_CHUNK", chunk)
     log = open_log(
         tmp_path / "t-0", file_delete_delay_ms=0, segment_bytes=6000, index_interval_bytes=200,
         max_message_bytes=2000,

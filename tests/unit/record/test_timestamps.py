@@ -182,7 +182,7 @@ def test_a_datetime64_is_refused_with_what_to_write(store: kstore.Store) -> None
 
 
 @pytest.mark.parametrize("wrong", ["now", 1.5, True, None, b"1"])
-def test_what_is_no_time_is_refused(wrong: Any) -> None:
+def test_a_value_that_is_no_time_is_refused(wrong: Any) -> None:
     for convert in (to_milliseconds, to_record_timestamp):
         with pytest.raises(TypeError, match="aware datetime or milliseconds"):
             convert(wrong)

@@ -80,7 +80,7 @@ APPENDS = [
 
 @pytest.mark.parametrize("work", APPENDS)
 @pytest.mark.parametrize("codec", ["uncompressed", *CODECS])
-def test_what_assigns_offsets_applies_the_topics_codec(
+def test_every_append_that_assigns_offsets_applies_the_topics_codec(
     tmp_path: Path, codec: str, work: Callable[[Store, Log], None]
 ) -> None:
     config = LogConfig(compression_type=codec, batch_compression="snappy")

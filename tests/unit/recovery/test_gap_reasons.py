@@ -71,7 +71,7 @@ def test_a_lost_segment_in_front_of_an_empty_one_is_a_gap(root: Path) -> None:
 
 
 def test_a_gap_below_the_log_start_is_none(root: Path) -> None:
-    """Whoever raised the log start was killed while it deleted the segments."""
+    """The process that raised the log start was killed while it deleted the segments."""
     lose(root, 10)
     (root / LOG_STARTS).write_text("0\n1\norders 0 20\n")
     assert gaps(root) == (0, [])
@@ -110,7 +110,7 @@ def test_a_seal_explains_what_a_follower_skipped(tmp_path: Path) -> None:
     assert gaps(tmp_path / "copy") == (3, [(1, 10)])
 
 
-def test_what_recovery_cut_and_kept_explains_a_gap(root: Path) -> None:
+def test_bytes_that_recovery_cut_and_kept_explain_a_gap(root: Path) -> None:
     path = root / NAME / f"{10:020}.log"
     data = bytearray(path.read_bytes())
     data[len(data) // 2 + 70] ^= 1
@@ -124,7 +124,7 @@ def test_what_recovery_cut_and_kept_explains_a_gap(root: Path) -> None:
 
 
 def test_a_cut_before_the_last_bytes_of_a_segment_explains_nothing(root: Path) -> None:
-    """The segment went on there, and was whole when the next one began."""
+    """The segment continued there, and was complete when the next one began."""
     lose(root, 10)
     size = (root / NAME / f"{0:020}.log").stat().st_size
     (root / NAME / cut_name(0, size - 1, 0)).write_bytes(b"cut")
@@ -134,7 +134,7 @@ def test_a_cut_before_the_last_bytes_of_a_segment_explains_nothing(root: Path) -
     assert gaps(root) == (0, [])
 
 
-def test_a_whole_segment_that_was_put_aside_explains_its_gap(root: Path) -> None:
+def test_a_quarantined_segment_explains_its_gap(root: Path) -> None:
     path = root / NAME / f"{10:020}.log"
     path.rename(path.with_name(cut_name(10, 0, 0)))
     lose(root, 10)

@@ -92,7 +92,7 @@ def test_a_lost_segment_between_compacted_ones_is_reported(
 
 
 def compact_again(log: Log) -> None:
-    """All that is there becomes one segment; the active one stays."""
+    """All that exists becomes one segment; the active one stays."""
     log.configure(log.config.merge({"segment.bytes": "100000"}, (), log.config))
     log.append(b"more", key=b"again", timestamp=NOW + 200)
     log.roll()

@@ -1,4 +1,4 @@
-"""What somebody took away behind a log's back is told, and never read as if it had not been."""
+"""What another program removed is reported, and never read as if it had not been."""
 
 import io
 import itertools
@@ -50,7 +50,7 @@ def cut_before(path: Path, number: int) -> int:
 
 
 @pytest.mark.parametrize("left", [0, 1, 6, 9])
-def test_a_reader_is_told_of_an_end_cut_between_batches(
+def test_a_reader_reports_an_end_cut_between_batches(
     tmp_path: Path, left: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     (path,) = filled(tmp_path)
@@ -65,16 +65,16 @@ def test_a_reader_is_told_of_an_end_cut_between_batches(
         for offset in range(left):
             assert log[offset].offset == offset
     assert caplog.text == ""
-    (tmp_path / MARKER).unlink()  # a writer killed amid a truncation leaves the same
+    (tmp_path / MARKER).unlink()  # a writer killed during a truncation leaves the same
     with kstore.open(tmp_path, mode="r") as store:
         assert [record.offset for record in store["t"][0]] == list(range(left))
     assert caplog.text.count("what followed is lost, unless its writer was killed") == 1
     (tmp_path / "recovery-point-offset-checkpoint").write_text(f"0\n1\nt 0 {left}\n")
-    with kstore.open(tmp_path, mode="r") as store:  # above it, nobody had promised more
+    with kstore.open(tmp_path, mode="r") as store:  # above it, nothing more was promised
         assert [record.offset for record in store["t"][0]] == list(range(left))
 
 
-def test_a_writer_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_writer_is_warned_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (path,) = filled(tmp_path)
     cut_before(path, 6)
     with caplog.at_level(logging.WARNING), kstore.open(tmp_path, config=QUIET) as store:
@@ -184,12 +184,12 @@ def test_no_wrong_entry_hides_a_record(tmp_path: Path, kind: str, bits: int, mod
         log.roll()
         log.append(b"x", timestamp=NOW + 10_000)
     path = tmp_path / "t-0" / f"{FIRST}.{kind}"
-    whole, size = path.read_bytes(), bits // 8
-    count = len(whole) // size
+    intact, size = path.read_bytes(), bits // 8
+    count = len(intact) // size
     assert count > 200
-    told = 0
+    detected = 0
     for entry, bit in itertools.product((0, 70, count // 2, count - 1), range(0, bits, 5)):
-        wrong = bytearray(whole)
+        wrong = bytearray(intact)
         wrong[(entry + 1) * size - 1 - bit // 8] ^= 1 << bit % 8
         write_damaged(path, wrong)
         with kstore.open(tmp_path, mode=mode, config=QUIET) as store:
@@ -199,10 +199,10 @@ def test_no_wrong_entry_hides_a_record(tmp_path: Path, kind: str, bits: int, mod
                 assert log.offset_at(NOW + asked) == expected, (entry, bit, asked)
             for offset in (0, 69, 70, 71, 72, 150, 160, 161, 319, 320):
                 assert log[offset].offset == offset, (entry, bit)
-            told += mode == "r" and not log.verify().ok
-    path.write_bytes(whole)
+            detected += mode == "r" and not log.verify().ok
+    path.write_bytes(intact)
     if mode == "r":  # an entry that says another sound thing is none that is wrong
-        assert told > 4 * (bits // 5) * 0.6
+        assert detected > 4 * (bits // 5) * 0.6
 
 
 # --- side files --------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def test_a_transaction_index_taken_from_a_running_writer(tmp_path: Path, left: i
 @pytest.mark.parametrize("last", [True, False])
 def test_a_segment_longer_than_any_may_be(tmp_path: Path, last: bool, marker: bool) -> None:
     """Kafka does not open a file of 2 GiB. Of the last segment the zeros are cut; a rolled
-    one's are gone by, and `verify` names them."""
+    one's are used, and `verify` names them."""
     path = filled(tmp_path, segments=2)[1 if last else 0]
     before = path.read_bytes()
     os.truncate(path, 1 << 31)
@@ -281,9 +281,9 @@ def test_the_hole_of_an_index_is_not_read(tmp_path: Path, kind: str, clean: bool
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("sealed", [True, False])
-@pytest.mark.parametrize("spoilt", ["hole", "swapped", "first"])
-def test_a_transaction_index_counts_up_to_a_hole_and_is_made_anew(
-    tmp_path: Path, spoilt: str, sealed: bool, clean: bool
+@pytest.mark.parametrize("fault", ["hole", "swapped", "first"])
+def test_a_transaction_index_counts_up_to_a_hole_and_is_rebuilt(
+    tmp_path: Path, fault: str, sealed: bool, clean: bool
 ) -> None:
     """However large the hole is, only its beginning is read."""
     log = open_log(tmp_path / "t-0", clock=lambda: NOW)
@@ -298,9 +298,9 @@ def test_a_transaction_index_counts_up_to_a_hole_and_is_made_anew(
     path = tmp_path / "t-0" / f"{FIRST}.txnindex"
     data = path.read_bytes()
     assert transaction_index.parse(data) == aborted
-    if spoilt == "hole":
+    if fault == "hole":
         os.truncate(path, 3 << 30)
-    elif spoilt == "swapped":
+    elif fault == "swapped":
         write_damaged(path, data[34:68] + data[:34] + data[68:])
     else:
         overwrite(path, 0, bytes(34))
@@ -317,8 +317,8 @@ def test_a_transaction_index_counts_up_to_a_hole_and_is_made_anew(
     again.close()
 
 
-def test_what_replay_begins_behind_is_not_forgotten(tmp_path: Path) -> None:
-    """A spoilt index of the segment that the newest snapshot is in the middle of."""
+def test_aborted_transactions_before_the_newest_snapshot_are_rebuilt(tmp_path: Path) -> None:
+    """A corrupt index of the segment that the newest snapshot is in the middle of."""
     log = open_log(tmp_path / "t-0", clock=lambda: NOW)
     for number in range(4):
         log.append_as_leader(sent(5, 0, number, transactional=True))
@@ -349,10 +349,10 @@ def test_many_files_are_named_by_the_first_and_the_last(
     assert report is not None
     assert len(report.rebuilt) == 9
     assert f"rebuilt 9 side files: {report.rebuilt[0]} to {report.rebuilt[-1]}" in str(report)
-    told = {record.levelno: record.getMessage() for record in caplog.records}
-    assert all(name in told[logging.DEBUG] for name in report.rebuilt)
-    assert sum(name in told[logging.WARNING] for name in report.rebuilt) == 2
-    assert "9 files: 00000000000000000000.timeindex to " in told[logging.WARNING]
+    by_level = {record.levelno: record.getMessage() for record in caplog.records}
+    assert all(name in by_level[logging.DEBUG] for name in report.rebuilt)
+    assert sum(name in by_level[logging.WARNING] for name in report.rebuilt) == 2
+    assert "9 files: 00000000000000000000.timeindex to " in by_level[logging.WARNING]
 
 
 class Terminal(io.StringIO):

@@ -147,7 +147,7 @@ def test_without_a_clean_stop_an_index_without_its_log_is_a_warning(
     assert offsets(tmp_path, "a") == list(range(10, 50))
     assert "unless a broker was killed while it deleted it" in caplog.text
     assert main(["verify", "--log-dir", str(tmp_path)]) == 3
-    with kstore.open(tmp_path, mode="r") as store:  # not certain: lookups go on
+    with kstore.open(tmp_path, mode="r") as store:  # not certain: lookups continue
         assert store["t"][0].offset_at(NOW) == 10
 
 
@@ -240,7 +240,7 @@ def test_a_note_that_does_not_parse_is_reported(
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact", "compact,delete"])
-def test_what_leaves_a_log_on_purpose_is_no_loss(
+def test_retention_and_compaction_are_no_loss(
     tmp_path: Path, policy: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = fill(tmp_path, policy)

@@ -32,7 +32,7 @@ SETTINGS = {"clock": lambda: NOW, "producer_id_expiration_ms": 2**62, "file_dele
 
 
 class Counts(NamedTuple):
-    """What one piece of work took."""
+    """What one call took."""
 
     disk_calls: int
     bytes_read: int
@@ -65,7 +65,7 @@ class Directories:
         self._made = 0
 
     def copy(self, count: int) -> Path:
-        """A partition directory; files that nobody writes in place are links to the first one's."""
+        """A partition directory; files never written in place are links to the first one's."""
         first = self.root / f"made-{count}" / "t-0"
         if not first.exists():
             fill(first, count)
@@ -244,9 +244,9 @@ def verify_in_parts(directory: Path) -> Work:
         ]
         parts = plan_parts(sizes, sum(size for _, size in sizes) // 8)
         assert 8 <= len(parts) <= 9
-        whole = merge_parts([verify_part(disk, directory, part) for part in parts])
-        assert whole is not None
-        assert whole.ok, whole.findings
+        merged = merge_parts([verify_part(disk, directory, part) for part in parts])
+        assert merged is not None
+        assert merged.ok, merged.findings
 
     return work
 

@@ -113,7 +113,7 @@ def test_each_bit_of_each_header(shape, interval, mode, tmp_path):
     if shape != "gappy":
         assert not silent
         assert not wrong
-    # In gaps a moved offset contradicts nobody: the seal alone sees it.
+    # In gaps a moved offset contradicts nothing: the seal alone sees it.
     assert [key for key in sorted(offsets_only) if not any(gap(parts, *key))] == []
 
 

@@ -19,7 +19,7 @@ LOG = f"{0:020}.log"
 
 @pytest.fixture
 def killed(tmp_path: Path) -> Path:
-    """Two directories with three partitions each that nobody closed; nothing was flushed."""
+    """Two directories with three partitions each that were not closed; nothing was flushed."""
     paths = [tmp_path / "one", tmp_path / "two"]
     with kstore.open(paths) as store:
         topic = store.create_topic("t", 6)
@@ -59,12 +59,12 @@ def test_all_partitions_are_recovered_with_the_store(killed: Path) -> None:
 
 
 def test_progress_counts_every_byte_that_is_scanned(killed: Path) -> None:
-    told: list[tuple[int, int]] = []
-    with kstore.open(paths_of(killed), progress=lambda done, total: told.append((done, total))):
+    reported: list[tuple[int, int]] = []
+    with kstore.open(paths_of(killed), progress=lambda done, total: reported.append((done, total))):
         pass
     size = sum(path.stat().st_size for path in killed.glob("*/t-*/*.log"))
-    assert told[-1] == (size, size)
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert reported[-1] == (size, size)
+    assert [done for done, _ in reported] == sorted(done for done, _ in reported)
 
 
 def test_an_error_of_the_caller_s_own_progress_is_raised(killed: Path) -> None:
@@ -81,7 +81,7 @@ def test_an_error_of_the_caller_s_own_progress_is_raised(killed: Path) -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_each_directory_has_its_threads(killed: Path, threads: int) -> None:
-    """So many at once, and no more: each waits until the others of its round are there."""
+    """So many at once, and no more: each waits until the others of its round have begun."""
     seen: dict[str, set[int]] = {"one": set(), "two": set()}
     together = threading.Barrier(2 * threads, timeout=20)
     waits = [0]
@@ -153,14 +153,14 @@ def test_an_unreadable_checkpoint_is_named_and_kept(killed: Path, name: str, cap
     assert not bad.exists() or bad.read_bytes() != kept.read_bytes()
 
 
-def test_what_is_wrong_with_a_directory_is_in_the_summary(killed: Path) -> None:
+def test_problems_of_a_log_directory_are_in_the_summary(killed: Path) -> None:
     (killed / "one" / "lost+found").mkdir()
     (killed / "two" / "recovery-point-offset-checkpoint").write_bytes(b"nonsense")
     with kstore.open(paths_of(killed)) as store:
-        told = str(store.recovery)
-        assert f"{killed / 'one' / 'lost+found'}: not a partition directory; ignored" in told
-        assert "recovery-point-offset-checkpoint" in told
-        assert "kstore.unreadable.recovery-point-offset-checkpoint.0" in told
+        reported = str(store.recovery)
+        assert f"{killed / 'one' / 'lost+found'}: not a partition directory; ignored" in reported
+        assert "recovery-point-offset-checkpoint" in reported
+        assert "kstore.unreadable.recovery-point-offset-checkpoint.0" in reported
         assert len(store.recovery.notes) == 2
 
 
@@ -202,7 +202,7 @@ def test_recovering_twice_gives_the_same(killed: Path, tmp_path: Path) -> None:
     assert found[0] == found[1]
 
 
-def test_the_command_line_tells_what_was_recovered(killed: Path, capsys) -> None:
+def test_the_command_line_reports_what_was_recovered(killed: Path, capsys) -> None:
     from kstore.cli import main
 
     segment = folder_of(killed, 2) / LOG
@@ -212,9 +212,9 @@ def test_the_command_line_tells_what_was_recovered(killed: Path, capsys) -> None
     assert "recovered" not in capsys.readouterr().err
     words = ["topics", "--create", "--topic", "more", *words[2:]]
     assert main(words) == 0
-    told = capsys.readouterr().err
-    assert "t-2: scanned 1 segments" in told
-    assert "cut 4 bytes" in told
+    reported = capsys.readouterr().err
+    assert "t-2: scanned 1 segments" in reported
+    assert "cut 4 bytes" in reported
     assert main([*words[:3], "again", *words[4:]]) == 0
     assert capsys.readouterr().err == ""
 

@@ -30,7 +30,7 @@ from support.segments import (
 
 
 @pytest.mark.parametrize("files", [DISK, Copying()])
-def test_an_unclean_log_that_is_whole(tmp_path, files):
+def test_an_unclean_log_without_a_torn_tail(tmp_path, files):
     first = write_segment(tmp_path, 0, batches(0, 10))
     second = write_segment(tmp_path, 10, batches(10, 5, epoch=4), index=False)
     recovered = recover_partition(files, tmp_path, 0, CONFIG)
@@ -63,9 +63,9 @@ def test_an_empty_directory(tmp_path):
 
 
 def test_segments_below_the_recovery_point_are_not_read(tmp_path):
-    spoilt = bytearray(write_segment(tmp_path, 0, batches(0, 10)))
-    spoilt[-1] ^= 1
-    write_damaged(tmp_path / filenames.log_name(0), spoilt)
+    corrupted = bytearray(write_segment(tmp_path, 0, batches(0, 10)))
+    corrupted[-1] ^= 1
+    write_damaged(tmp_path / filenames.log_name(0), corrupted)
     write_segment(tmp_path, 10, batches(10, 10))
     write_segment(tmp_path, 20, batches(20, 10))
     recovered = recover_partition(DISK, tmp_path, 13, CONFIG)
@@ -78,7 +78,7 @@ def test_segments_below_the_recovery_point_are_not_read(tmp_path):
         recover_partition(DISK, tmp_path, 9, CONFIG)
     assert caught.value.path == str(tmp_path / filenames.log_name(0))
     assert caught.value.offset == 9
-    assert spoilt[caught.value.position :][:8] == struct.pack(">q", 9)
+    assert corrupted[caught.value.position :][:8] == struct.pack(">q", 9)
 
 
 @pytest.mark.parametrize("index", [None, b"1234567"])
@@ -202,7 +202,7 @@ def test_damage_in_front_of_later_data_is_refused(tmp_path):
 
 
 def test_empty_segments_behind_a_torn_one_go(tmp_path):
-    """A power cut just after a roll: the new files are there, the old one's tail is not."""
+    """A power cut just after a roll: the new files exist, the old one's tail does not."""
     data = write_segment(tmp_path, 0, batches(0, 5))
     write_segment(tmp_path, 0, [data, b"torn"])
     write_segment(tmp_path, 6, [])
@@ -248,7 +248,7 @@ def test_an_index_that_leads_astray_makes_no_overlap(tmp_path):
     assert [s.base_offset for s in recovered.segments] == [0, 5]
 
 
-def test_what_belongs_to_cut_offsets_goes_too(tmp_path):
+def test_index_entries_and_snapshots_of_cut_offsets_are_removed(tmp_path):
     def aborted(first, last):
         return struct.pack(">hqqqq", 0, 7, first, last, last + 1)
 

@@ -77,8 +77,8 @@ def test_between_its_ends_a_large_index_is_looked_at_after_a_kill_only(tmp_path)
 
 
 @pytest.mark.parametrize("left", [None, b"", b"odd"])
-def test_a_lost_time_index_is_made_anew(tmp_path, left):
-    """Kafka makes it anew and leaves it empty; then it finds nothing by time."""
+def test_a_lost_time_index_is_rebuilt(tmp_path, left):
+    """Kafka creates it again and leaves it empty; then it finds nothing by time."""
     data, _ = sealed_log(tmp_path)
     path = tmp_path / filenames.time_index_name(0)
     path.unlink()
@@ -109,7 +109,7 @@ def test_messages_without_timestamps_need_no_time_index_entries(tmp_path):
 
 
 def test_lost_epochs_are_made_from_the_batches(tmp_path):
-    """Segments that begin and go on in one epoch are not read for it; the others are."""
+    """Segments that begin and end in one epoch are not read for it; the others are."""
     write_segment(tmp_path, 0, [*batches(0, 3, epoch=1), *batches(3, 3, epoch=2)])
     for first in (6, 10, 14):
         write_segment(tmp_path, first, batches(first, 4, epoch=4))

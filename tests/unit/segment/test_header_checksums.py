@@ -93,7 +93,7 @@ def unseen(directory, path, data):
     return silent
 
 
-# Without a seal. Told in docs/format/kstore-files.md.
+# Without a seal. See docs/format/kstore-files.md.
 MISSES = {"v0": 6, "v1": 6, "v2": 9, "v2, gaps": 25, "all": 9}
 
 
@@ -133,7 +133,7 @@ def test_a_seal_is_what_the_oracle_says(count, window):
     assert maker.batches == count
 
 
-def test_the_place_is_told_by_groups():
+def test_a_wrong_header_is_located_by_its_group():
     parts = many(200)
     data = bytearray(b"".join(parts))
     maker = ChecksumWriter(len(data))
@@ -144,18 +144,18 @@ def test_the_place_is_told_by_groups():
     check = ChecksumCheck(groups, len(data))
     found = []
     for start in range(0, 200, 7):  # windows that are no groups
-        place = len(b"".join(parts[:start]))
-        window = data[place : len(b"".join(parts[: start + 7]))]
-        found += check.feed(window, place)
+        chunk_start = len(b"".join(parts[:start]))
+        window = data[chunk_start : len(b"".join(parts[: start + 7]))]
+        found += check.feed(window, chunk_start)
     assert found + check.finish() == [(bounds[1], bounds[2])]
     # A batch that was stepped over as damaged makes its group bad, and no other.
     data[bounds[1] + 14] ^= 1
     check = ChecksumCheck(groups, len(data))
     skipped = len(parts[0]) * 130
-    place = len(b"".join(parts[:130]))
-    assert place == skipped or place > 0
-    found = check.feed(data[:place], 0) + check.feed(
-        data[place + len(parts[130]) :], place + len(parts[130])
+    chunk_start = len(b"".join(parts[:130]))
+    assert chunk_start == skipped or chunk_start > 0
+    found = check.feed(data[:chunk_start], 0) + check.feed(
+        data[chunk_start + len(parts[130]) :], chunk_start + len(parts[130])
     )
     assert found + check.finish() == [(bounds[2], bounds[3])]
 
@@ -214,7 +214,7 @@ def test_a_seal_that_is_cut_or_torn_is_none(cut, tmp_path):
     path = header_checksums.path_of(log.path, 0)
     with open(path, "rb") as file:
         data = file.read()
-    # Torn: a block of before, whose bytes are others; zeros could be what was there.
+    # Torn: a block of before, whose bytes are others; zeros could be the older bytes.
     for bad in (data[:cut], data[:cut] + bytes(each ^ 0xFF for each in data[cut:])):
         with open(path, "wb") as file:
             file.write(data)

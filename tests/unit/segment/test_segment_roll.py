@@ -57,7 +57,7 @@ def test_an_offset_beyond_the_segments_reach_rolls(
 
 
 def test_an_interrupted_roll_leaves_nothing_that_verify_reports(tmp_path: Path) -> None:
-    """KeyboardInterrupt at every line: a producer snapshot is whole, or is not there."""
+    """KeyboardInterrupt at every line: a producer snapshot is complete, or missing."""
     modules = [active_segment, state, segment, files]
     at = cut = 0
     while True:

@@ -1,6 +1,6 @@
 """Zeros behind the last batch of a rolled segment: no part of it, and no damage to a reader.
 
-A broker that preallocates leaves them where it is killed amid a roll. Every offset below the next
+A broker that preallocates leaves them where it is killed during a roll. Every offset below the next
 segment's base may be there all the same.
 """
 
@@ -48,11 +48,11 @@ def test_zeros_behind_a_rolled_segment_are_gone_by(
         assert [record.value for record in log] == values
         assert log[2].value == MANY_ZEROS
         assert [record.value for record in log.view(2)] == values[2:]
-    assert path.stat().st_size == sound + zeros  # nobody cut it
+    assert path.stat().st_size == sound + zeros  # it was not cut
 
 
 @pytest.mark.parametrize("opener", OPENERS)
-def test_a_batch_that_ends_in_zeros_is_whole(tmp_path: Path, opener: str) -> None:
+def test_a_batch_that_ends_in_zeros_is_complete(tmp_path: Path, opener: str) -> None:
     values = [b"one", MANY_ZEROS, b"behind"]
     roll(tmp_path / "t-0", values, True)
     with closing(OPENERS[opener](tmp_path / "t-0")) as log:
@@ -60,7 +60,7 @@ def test_a_batch_that_ends_in_zeros_is_whole(tmp_path: Path, opener: str) -> Non
 
 
 @pytest.mark.parametrize("opener", OPENERS)
-def test_what_is_no_zeros_is_damage(tmp_path: Path, opener: str) -> None:
+def test_bytes_other_than_zeros_at_the_end_are_damage(tmp_path: Path, opener: str) -> None:
     values = [b"one", b"two", b"behind"]
     path = roll(tmp_path / "t-0", values, True)
     sound = path.stat().st_size

@@ -1,4 +1,4 @@
-"""A store to oneself: whoever has it between two locks may leave it unfinished again."""
+"""An exclusive lock: a process that has the store between two locks may leave it unfinished."""
 
 from pathlib import Path
 from typing import Any

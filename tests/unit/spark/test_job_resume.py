@@ -31,15 +31,15 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     use_tasks_here(monkeypatch, *modules)
 
 
-def append(place: Path, partition: int, count: int, first: int = 0) -> None:
-    with kstore.open(place, config=QUIET) as store:
+def append(log_dir: Path, partition: int, count: int, first: int = 0) -> None:
+    with kstore.open(log_dir, config=QUIET) as store:
         log = store["accounts"][partition]
         for n in range(first, first + count):
             log.append(b"balance %d" % n * 9, key=b"%d" % (n % 5), timestamp=WHEN + n)
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def log_dir(tmp_path: Path) -> Path:
     """Of three partitions the last is damaged in a sealed segment."""
     path = tmp_path / "data"
     config = kstore.LogConfig(
@@ -65,89 +65,91 @@ def names(reports: Any) -> list[int]:
     return [each.partition for each in reports if each.from_file is None]
 
 
-def test_compact_goes_on_with_what_has_new_records(place: Path, tmp_path: Path) -> None:
+def test_compact_continues_with_partitions_that_have_new_records(
+    log_dir: Path, tmp_path: Path
+) -> None:
     state = str(tmp_path / "state.json")
-    first = compaction.compact(NO_SPARK, place, resume=state)
+    first = compaction.compact(NO_SPARK, log_dir, resume=state)
     assert [each.ok for each in first] == [True, True, False]
-    again = compaction.compact(NO_SPARK, place, resume=state)
+    again = compaction.compact(NO_SPARK, log_dir, resume=state)
     assert names(again) == [2]
     assert again == first
-    append(place, 0, 200, 200)
-    before = sum(path.stat().st_size for path in (place / "accounts-0").glob("*.log"))
-    then = compaction.compact(NO_SPARK, place, resume=state)
+    append(log_dir, 0, 200, 200)
+    before = sum(path.stat().st_size for path in (log_dir / "accounts-0").glob("*.log"))
+    then = compaction.compact(NO_SPARK, log_dir, resume=state)
     assert names(then) == [0, 2]
     assert then[0].report.end_offset > first[0].report.end_offset
     assert then[0].report.records_read > then[0].report.records_kept
-    assert sum(path.stat().st_size for path in (place / "accounts-0").glob("*.log")) < before
+    assert sum(path.stat().st_size for path in (log_dir / "accounts-0").glob("*.log")) < before
     assert then[1] == first[1]
 
 
-def test_compact_goes_on_with_what_is_due_by_time_alone(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_compact_continues_with_partitions_that_are_due_by_time_alone(
+    log_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing was appended: a lag has passed."""
-    with kstore.open(place, config=QUIET) as store:
+    with kstore.open(log_dir, config=QUIET) as store:
         store.alter_topic("accounts", config={"min.compaction.lag.ms": 86_400_000})
-    append(place, 0, 1, 200)
+    append(log_dir, 0, 1, 200)
     state = str(tmp_path / "state.json")
     monkeypatch.setattr(WriterState, "now_ms", lambda self: WHEN + 1000)
     with monkeypatch.context() as stopped:  # all of them are ok: keep the file, as a stop would
         stopped.setattr(ResumeFile, "end", ResumeFile.close)
-        first = compaction.compact(NO_SPARK, place, resume=state)
+        first = compaction.compact(NO_SPARK, log_dir, resume=state)
     assert [each.report.passes for each in first] == [0, 0, 0]
     kept = Path(state).read_bytes()
-    assert names(compaction.compact(NO_SPARK, place, resume=state)) == []
+    assert names(compaction.compact(NO_SPARK, log_dir, resume=state)) == []
     Path(state).write_bytes(kept)
     monkeypatch.setattr(WriterState, "now_ms", lambda self: WHEN + 86_400_000 + 1000)
-    then = compaction.compact(NO_SPARK, place, resume=state)
+    then = compaction.compact(NO_SPARK, log_dir, resume=state)
     assert names(then) == [0, 1, 2]
     assert [each.report.passes for each in then] == [1, 1, 0]
 
 
-def test_recompress_goes_on_with_what_was_rolled_since(place: Path, tmp_path: Path) -> None:
+def test_recompress_continues_with_segments_rolled_since(log_dir: Path, tmp_path: Path) -> None:
     state = str(tmp_path / "state.json")
-    first = recompress(NO_SPARK, place, "zstd", resume=state, roll=True)
+    first = recompress(NO_SPARK, log_dir, "zstd", resume=state, roll=True)
     assert [each.ok for each in first] == [True, True, False]
-    again = recompress(NO_SPARK, place, "zstd", resume=state, roll=True)
+    again = recompress(NO_SPARK, log_dir, "zstd", resume=state, roll=True)
     assert names(again) == [2]
     assert again[:2] == first[:2]
-    append(place, 1, 100, 200)
-    then = recompress(NO_SPARK, place, "zstd", resume=state, roll=True)
+    append(log_dir, 1, 100, 200)
+    then = recompress(NO_SPARK, log_dir, "zstd", resume=state, roll=True)
     assert names(then) == [1, 2]
     assert then[1].segments > first[1].segments
     assert then[1].rewritten > 0
 
 
-def test_reindex_goes_on_with_what_was_lost_since(place: Path, tmp_path: Path) -> None:
+def test_reindex_continues_with_indexes_lost_since(log_dir: Path, tmp_path: Path) -> None:
     state = str(tmp_path / "state.json")
-    first = reindexing.reindex(NO_SPARK, place, resume=state)
+    first = reindexing.reindex(NO_SPARK, log_dir, resume=state)
     assert [each.ok for each in first] == [True, True, False]
-    assert names(reindexing.reindex(NO_SPARK, place, resume=state)) == [2]
-    lost = sorted((place / "accounts-1").glob("*.index"))[0]
-    whole = lost.read_bytes()
+    assert names(reindexing.reindex(NO_SPARK, log_dir, resume=state)) == [2]
+    lost = sorted((log_dir / "accounts-1").glob("*.index"))[0]
+    intact = lost.read_bytes()
     with lost.open("r+b") as file:
-        file.write(b"?" * len(whole))  # no file came or went
-    assert lost.read_bytes() != whole
-    append(place, 0, 1, 200)
-    then = reindexing.reindex(NO_SPARK, place, resume=state)
+        file.write(b"?" * len(intact))  # no file came or went
+    assert lost.read_bytes() != intact
+    append(log_dir, 0, 1, 200)
+    then = reindexing.reindex(NO_SPARK, log_dir, resume=state)
     assert names(then) == [0, 1, 2]
     assert then[1].written == (lost.name,)
-    assert lost.read_bytes() == whole
+    assert lost.read_bytes() == intact
 
 
 @pytest.mark.parametrize("suffix", [".log", ".index"])
 @pytest.mark.parametrize("keeps_mtime", [False, True])
 def test_verify_and_stats_read_again_what_was_changed_in_place(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, keeps_mtime: bool
+    log_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, keeps_mtime: bool
 ) -> None:
     """A file with the size and inode it had is believed only with the times it had."""
     monkeypatch.setattr(ResumeFile, "end", ResumeFile.close)  # stopped just before its end
     checked, walked = str(tmp_path / "checked.json"), str(tmp_path / "walked.json")
-    first = verifying.verify(NO_SPARK, place, resume=checked)
-    before = surveying.stats(NO_SPARK, place, resume=walked)
-    assert names(verifying.verify(NO_SPARK, place, resume=checked)) == []
-    assert names(surveying.stats(NO_SPARK, place, resume=walked)) == []
-    changed = sorted((place / "accounts-0").glob(f"*{suffix}"))[0]
+    first = verifying.verify(NO_SPARK, log_dir, resume=checked)
+    before = surveying.stats(NO_SPARK, log_dir, resume=walked)
+    assert names(verifying.verify(NO_SPARK, log_dir, resume=checked)) == []
+    assert names(surveying.stats(NO_SPARK, log_dir, resume=walked)) == []
+    changed = sorted((log_dir / "accounts-0").glob(f"*{suffix}"))[0]
     about = changed.stat()
     with changed.open("r+b") as file:
         file.seek(7)
@@ -157,32 +159,32 @@ def test_verify_and_stats_read_again_what_was_changed_in_place(
     if keeps_mtime:
         os.utime(changed, ns=(about.st_atime_ns, about.st_mtime_ns))
     assert (changed.stat().st_ino, changed.stat().st_size) == (about.st_ino, about.st_size)
-    then = verifying.verify(NO_SPARK, place, resume=checked)
+    then = verifying.verify(NO_SPARK, log_dir, resume=checked)
     assert names(then) == [0]
     assert first[0].ok
     assert not then[0].ok
-    again = surveying.stats(NO_SPARK, place, resume=walked)
+    again = surveying.stats(NO_SPARK, log_dir, resume=walked)
     is_log = suffix == ".log"  # of an index only the size is reported
     assert names(again) == ([0] if is_log else [])
     assert (again[0].stats == before[0].stats) == (not is_log)
 
 
-def test_what_comes_from_the_file_is_reported_as_such(
-    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_results_from_the_resume_file_are_reported_as_such(
+    log_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     state = str(tmp_path / "state.json")
-    for job, tell in (
-        (lambda: compaction.compact(NO_SPARK, place, resume=state), compaction.tell),
-        (lambda: recompress(NO_SPARK, place, "lz4", resume=state), rewrite.tell),
-        (lambda: reindexing.reindex(NO_SPARK, place, resume=state), reindexing.tell),
+    for job, describe in (
+        (lambda: compaction.compact(NO_SPARK, log_dir, resume=state), compaction.tell),
+        (lambda: recompress(NO_SPARK, log_dir, "lz4", resume=state), rewrite.tell),
+        (lambda: reindexing.reindex(NO_SPARK, log_dir, resume=state), reindexing.tell),
     ):
-        assert not any("from the file" in line for line in tell(job()))
-        assert any("2 of them were done by an earlier run" in line for line in tell(job()))
+        assert not any("from the file" in line for line in describe(job()))
+        assert any("2 of them were done by an earlier run" in line for line in describe(job()))
         Path(state).unlink()
-    compaction.compact(NO_SPARK, place, resume=state)
-    words = ["spark", "compact", "--dry-run", "--resume", state, "--log-dir", str(place)]
+    compaction.compact(NO_SPARK, log_dir, resume=state)
+    words = ["spark", "compact", "--dry-run", "--resume", state, "--log-dir", str(log_dir)]
     assert main(words) == 0
     assert "1 tasks would compact" in capsys.readouterr().out
-    append(place, 0, 1, 200)
+    append(log_dir, 0, 1, 200)
     assert main(words) == 0
     assert "2 tasks would compact" in capsys.readouterr().out

@@ -42,9 +42,9 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     """Gaps by markers and aborted records; headers, nulls, and a record without a time."""
-    place = tmp_path / "source"
+    log_dir = tmp_path / "source"
     config = kstore.LogConfig(segment_bytes=3000, index_interval_bytes=300)
-    with kstore.open(place, config=QUIET) as store:
+    with kstore.open(log_dir, config=QUIET) as store:
         topic = store.create_topic("orders", 2, config=config)
         for number, log in enumerate(topic):
             teller = Teller(log)
@@ -58,11 +58,11 @@ def source(tmp_path: Path) -> Path:
                     headers=[("a", b"%d" % n), ("none", None)] if n % 2 else None,
                     timestamp=WHEN + n,
                 )
-    return place
+    return log_dir
 
 
-def told(place: Path, topic: str = "orders") -> list[list[tuple[Any, ...]]]:
-    with kstore.open(place, "r") as store:
+def rows_of(log_dir: Path, topic: str = "orders") -> list[list[tuple[Any, ...]]]:
+    with kstore.open(log_dir, "r") as store:
         return [
             [
                 (r.offset, r.timestamp, r.key, r.value, tuple(r.headers))
@@ -79,8 +79,8 @@ def restore(to: Path, **options: Any) -> Any:
 @pytest.mark.parametrize("compression", ["none", "zstd"])
 def test_the_same_offsets(source: Path, tmp_path: Path, compression: str) -> None:
     reports = restore(tmp_path / "to", log_dirs=source, keep_offsets=True, compression=compression)
-    expected = told(source)
-    assert told(tmp_path / "to") == expected
+    expected = rows_of(source)
+    assert rows_of(tmp_path / "to") == expected
     assert [each.records for each in reports] == [len(each) for each in expected]
     assert all(each.done for each in reports)
     with kstore.open(tmp_path / "to", "r") as store:
@@ -90,12 +90,12 @@ def test_the_same_offsets(source: Path, tmp_path: Path, compression: str) -> Non
         restore(tmp_path / "to", log_dirs=source, keep_offsets=True)
 
 
-def test_appended_anew_behind_what_is_there(source: Path, tmp_path: Path) -> None:
+def test_appended_behind_existing_records_with_new_offsets(source: Path, tmp_path: Path) -> None:
     to = tmp_path / "to"
     with kstore.open(to, config=QUIET) as store:
         store.create_topic("again", 2).append(b"first", partition=0)
     reports = restore(to, log_dirs=source, rename={"orders": "again"})
-    found, expected = told(to, "again"), told(source)
+    found, expected = rows_of(to, "again"), rows_of(source)
     assert [row[1:] for row in found[0][1:]] == [row[1:] for row in expected[0]]
     assert [row[1:] for row in found[1]] == [row[1:] for row in expected[1]]
     assert [row[0] for row in found[0]] == list(range(len(expected[0]) + 1))
@@ -104,7 +104,7 @@ def test_appended_anew_behind_what_is_there(source: Path, tmp_path: Path) -> Non
 
 
 def test_only_some_records(source: Path, tmp_path: Path) -> None:
-    everything = told(source)[1]
+    everything = rows_of(source)[1]
     cases = {
         "times": (Filter(since=WHEN + 5, until=WHEN + 20), lambda r: 5 <= r[1] - WHEN < 20),
         "offsets": (Filter(start=33, stop=90), lambda r: 33 <= r[0] < 90),
@@ -113,7 +113,7 @@ def test_only_some_records(source: Path, tmp_path: Path) -> None:
     }  # fmt: skip
     for name, (chosen, wanted) in cases.items():
         restore(tmp_path / name, log_dirs=source, keep_offsets=True, chosen=chosen, partitions=[1])
-        found = told(tmp_path / name)
+        found = rows_of(tmp_path / name)
         expected = [row for row in everything if wanted(row)]
         assert expected
         assert found[1] == expected
@@ -121,11 +121,11 @@ def test_only_some_records(source: Path, tmp_path: Path) -> None:
 
 
 def write_parquet(source: Path, folder: Path, *, overlap: bool = True) -> None:
-    """As a stranger may: shuffled, in overlapping files, one row twice, other integer types."""
+    """As any program may: shuffled, in overlapping files, one row twice, other integer types."""
     pair = pa.struct([("key", pa.string()), ("value", pa.binary())])
     rng = random.Random(3)
     rows = []
-    for partition, found in enumerate(told(source)):
+    for partition, found in enumerate(rows_of(source)):
         rows += [(partition, *row) for row in found]
     rng.shuffle(rows)
     rows.append(rows[0])
@@ -162,10 +162,10 @@ def test_parquet_of_any_writer(
     monkeypatch.setattr(restore_plan, "_CHUNK", chunk)
     write_parquet(source, tmp_path / "export")
     restore(tmp_path / "to", parquet=str(tmp_path / "export"), keep_offsets=True)
-    assert told(tmp_path / "to") == told(source)
+    assert rows_of(tmp_path / "to") == rows_of(source)
     restore(tmp_path / "to", parquet=str(tmp_path / "export"), rename={"orders": "new"})
-    assert [[row[1:] for row in each] for each in told(tmp_path / "to", "new")] == [
-        [row[1:] for row in each] for each in told(source)
+    assert [[row[1:] for row in each] for each in rows_of(tmp_path / "to", "new")] == [
+        [row[1:] for row in each] for each in rows_of(source)
     ]
 
 
@@ -202,7 +202,7 @@ class Dead(BaseException):
 def test_killed_between_two_chunks(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is there is a prefix; the next run with the same file goes on from there."""
+    """The target has a prefix; the next run with the same file continues behind it."""
     state, count = tmp_path / "state.json", 0
     original = job.append_staged
 
@@ -217,19 +217,19 @@ def test_killed_between_two_chunks(
         patched.setattr(job, "append_staged", append)
         with pytest.raises(Dead):
             restore(tmp_path / "to", log_dirs=source, keep_offsets=True, resume=str(state))
-    expected = told(source)
-    part = told(tmp_path / "to")
+    expected = rows_of(source)
+    part = rows_of(tmp_path / "to")
     assert 0 < sum(map(len, part)) < sum(map(len, expected))
-    assert all(found == whole[: len(found)] for found, whole in zip(part, expected, strict=True))
+    assert all(found == wanted[: len(found)] for found, wanted in zip(part, expected, strict=True))
     assert list((tmp_path / "to").glob("kstore.staged.*"))
     with pytest.raises(InvalidConfigError, match="another job"):
         restore(tmp_path / "to", log_dirs=source, resume=str(state))
     restore(tmp_path / "to", log_dirs=source, keep_offsets=True, resume=str(state))
-    assert told(tmp_path / "to") == expected
+    assert rows_of(tmp_path / "to") == expected
     assert not list((tmp_path / "to").glob("kstore.staged.*"))
 
 
-def test_appended_anew_is_all_or_nothing_and_once(
+def test_appended_with_new_offsets_is_all_or_nothing_and_once(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original, count = job.encode, 0
@@ -246,14 +246,14 @@ def test_appended_anew_is_all_or_nothing_and_once(
         patched.setattr(job, "encode", encode)
         with pytest.raises(RuntimeError):
             restore(tmp_path / "to", log_dirs=source, resume=state)
-    assert told(tmp_path / "to") == [[], []]
+    assert rows_of(tmp_path / "to") == [[], []]
     assert not list((tmp_path / "to").glob("kstore.staged.*"))
     restore(tmp_path / "to", log_dirs=source, resume=state)
-    once = told(tmp_path / "to")
-    assert [len(each) for each in once] == [len(each) for each in told(source)]
+    once = rows_of(tmp_path / "to")
+    assert [len(each) for each in once] == [len(each) for each in rows_of(source)]
     Path(state).unlink()  # as if the driver died before it could note
     restore(tmp_path / "to", log_dirs=source, resume=state)
-    assert told(tmp_path / "to") == once
+    assert rows_of(tmp_path / "to") == once
 
 
 def grow(source: Path, count: int, topic: str = "orders", partitions: int = 2) -> None:
@@ -263,12 +263,12 @@ def grow(source: Path, count: int, topic: str = "orders", partitions: int = 2) -
             store[topic][n % partitions].append(b"more %d" % n, timestamp=WHEN)
 
 
-def values(place: Path, topic: str = "orders") -> list[list[bytes | None]]:
-    return [[row[3] for row in each] for each in told(place, topic)]
+def values(log_dir: Path, topic: str = "orders") -> list[list[bytes | None]]:
+    return [[row[3] for row in each] for each in rows_of(log_dir, topic)]
 
 
 def test_a_source_that_grows_gives_what_is_new_once(source: Path, tmp_path: Path) -> None:
-    """With the same file to resume from: new records, partitions that were not there before."""
+    """With the same file to resume from: new records, new partitions."""
     to, state = tmp_path / "to", str(tmp_path / "state.json")
     restore(to, log_dirs=source, resume=state)
     grow(source, 10)
@@ -276,7 +276,7 @@ def test_a_source_that_grows_gives_what_is_new_once(source: Path, tmp_path: Path
     reports = restore(to, log_dirs=source, resume=state)
     assert values(to) == values(source)
     assert values(to, "clicks") == values(source, "clicks")
-    assert [each.records for each in reports] == [6, *map(len, told(source))]
+    assert [each.records for each in reports] == [6, *map(len, rows_of(source))]
     assert all(each.done for each in reports)
     restore(to, log_dirs=source, resume=state)
     assert values(to) == values(source)
@@ -288,12 +288,12 @@ def test_a_topic_that_was_deleted_since_is_restored_again(
 ) -> None:
     to, state = tmp_path / "to", str(tmp_path / "state.json")
     restore(to, log_dirs=source, resume=state, keep_offsets=keep_offsets)
-    once = told(to)
+    once = rows_of(to)
     with kstore.open(to, config=QUIET) as store:
         store.delete_topic("orders")
     for _ in range(2):
         restore(to, log_dirs=source, resume=state, keep_offsets=keep_offsets)
-        assert told(to) == once
+        assert rows_of(to) == once
 
 
 def test_a_topic_without_an_id_that_was_deleted_since_is_restored_again(
@@ -304,18 +304,18 @@ def test_a_topic_without_an_id_that_was_deleted_since_is_restored_again(
     for partition in range(2):
         make_kafkas_partition(to, "orders", partition)
     restore(to, log_dirs=source, resume=state)
-    restored = told(to)
+    restored = rows_of(to)
     for partition in range(2):
         metadata = to / f"orders-{partition}" / "partition.metadata"
         metadata.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n")
     restore(to, log_dirs=source, resume=state)
-    assert told(to) == restored
+    assert rows_of(to) == restored
     with kstore.open(to, config=QUIET) as store:
         store.delete_topic("orders", foreign=True)
     for partition in range(2):
         make_kafkas_partition(to, "orders", partition)
     restore(to, log_dirs=source, resume=state)
-    assert told(to) == restored
+    assert rows_of(to) == restored
     assert "orders was deleted since it was restored: again from orders-0" in caplog.text
 
 
@@ -327,13 +327,13 @@ def test_other_records_under_the_same_path_are_restored(source: Path, tmp_path: 
         for log in store["orders"]:
             copies[log.partition].extend([b"other"] * log.last_stable_offset)
     restore(to, log_dirs=source, resume=str(state))
-    once = told(to)
+    once = rows_of(to)
     state.unlink()
     restore(to, log_dirs=source, resume=str(state))  # never twice
-    assert told(to) == once
+    assert rows_of(to) == once
     state.unlink()
     restore(to, log_dirs=other, resume=str(state))
-    for before, now, more in zip(once, told(to), told(other), strict=True):
+    for before, now, more in zip(once, rows_of(to), rows_of(other), strict=True):
         assert now[: len(before)] == before
         assert [row[3] for row in now[len(before) :]] == [row[3] for row in more]
 
@@ -355,7 +355,7 @@ def test_a_source_that_grows_while_the_driver_is_dead(
         patched.setattr(job, "publish", publish)
         with pytest.raises(Dead):
             restore(to, log_dirs=source, resume=str(state))
-    assert (sum(map(len, told(to))) > 0) is published
+    assert (sum(map(len, rows_of(to))) > 0) is published
     grow(source, 10)
     restore(to, log_dirs=source, resume=str(state))
     assert values(to) == values(source)
@@ -367,7 +367,7 @@ def test_records_of_others_are_not_taken_for_its_own(source: Path, tmp_path: Pat
     grow(to, 40)
     with pytest.raises(InvalidConfigError, match="has to be empty"):
         restore(to, log_dirs=source, keep_offsets=True, resume=str(tmp_path / "state.json"))
-    assert list(map(len, told(to))) == [20, 20]
+    assert list(map(len, rows_of(to))) == [20, 20]
 
 
 def test_killed_before_anything_was_noted(
@@ -386,7 +386,7 @@ def test_killed_before_anything_was_noted(
     restore(tmp_path / "to", log_dirs=source, keep_offsets=True, resume=str(state))
     state.write_bytes(kept[0])
     reports = restore(tmp_path / "to", log_dirs=source, keep_offsets=True, resume=str(state))
-    assert told(tmp_path / "to") == told(source)
+    assert rows_of(tmp_path / "to") == rows_of(source)
     assert all(each.done for each in reports)
 
 
@@ -410,10 +410,10 @@ def test_times_beyond_those_of_spark(tmp_path: Path) -> None:
             batch([PlainRecord(n, time, None, b"%d" % n) for n, time in enumerate(times)])
         )
     restore(tmp_path / "to", log_dirs=tmp_path / "source", keep_offsets=True)
-    assert [row[1] for row in told(tmp_path / "to")[0]] == times
+    assert [row[1] for row in rows_of(tmp_path / "to")[0]] == times
     chosen = Filter(since=WHEN, until=2**62)
     restore(tmp_path / "some", log_dirs=tmp_path / "source", keep_offsets=True, chosen=chosen)
-    assert [row[1] for row in told(tmp_path / "some")[0]] == [WHEN * 1_000_000]
+    assert [row[1] for row in rows_of(tmp_path / "some")[0]] == [WHEN * 1_000_000]
 
 
 def test_two_topics_cannot_keep_their_offsets_in_one(source: Path, tmp_path: Path) -> None:
@@ -422,7 +422,7 @@ def test_two_topics_cannot_keep_their_offsets_in_one(source: Path, tmp_path: Pat
     with pytest.raises(InvalidConfigError, match="clicks and orders would both become orders"):
         restore(tmp_path / "to", log_dirs=source, keep_offsets=True, rename=one)
     restore(tmp_path / "new", log_dirs=source, rename=one)
-    assert sum(map(len, told(tmp_path / "new"))) == sum(map(len, told(source))) + 10
+    assert sum(map(len, rows_of(tmp_path / "new"))) == sum(map(len, rows_of(source))) + 10
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def test_killed_at_every_step_and_run_again(source: Path) -> None:
-    """Everything comes once: also where the next run meets a publication that was cut short."""
+    """Everything comes once: also where the next run finds an interrupted publication."""
     env = {**os.environ, "PYTHONPATH": str(Path(kstore.__file__).parents[1])}
     ran = subprocess.run(
         [sys.executable, "-c", CHILD],
@@ -115,7 +115,7 @@ def test_killed_at_every_step_and_run_again(source: Path) -> None:
 def test_what_cannot_be_undone_now_keeps_what_it_is_undone_by(
     source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The switch fails, and so does undoing, on a full disk: the next writer undoes the whole."""
+    """The switch fails, and so does undoing, on a full disk: the next writer undoes all of it."""
     monkeypatch.setattr(
         job,
         "run_tasks",

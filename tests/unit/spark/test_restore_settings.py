@@ -32,13 +32,13 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     use_tasks_here(monkeypatch, job, restore_plan, export_job)
 
 
-def make(place: Path, **configs: kstore.LogConfig) -> Path:
-    with kstore.open(place, config=QUIET) as store:
+def make(log_dir: Path, **configs: kstore.LogConfig) -> Path:
+    with kstore.open(log_dir, config=QUIET) as store:
         for name, config in configs.items():
             log = store.create_topic(name, config=config)[0]
             for n in range(50):
                 log.append(b"value %d" % n, key=b"%d" % (n % 5), timestamp=WHEN + n)
-    return place
+    return log_dir
 
 
 @pytest.fixture
@@ -46,8 +46,8 @@ def source(tmp_path: Path) -> Path:
     return make(tmp_path / "source", accounts=CONFIG, plain=kstore.LogConfig())
 
 
-def config_of(place: Path, topic: str = "accounts") -> kstore.LogConfig:
-    with kstore.open(place, "r") as store:
+def config_of(log_dir: Path, topic: str = "accounts") -> kstore.LogConfig:
+    with kstore.open(log_dir, "r") as store:
         return store[topic].config
 
 
@@ -142,7 +142,7 @@ def test_given_settings_go_before_the_source_s(
     assert found.cleanup_policy == "compact"
 
 
-def test_a_topic_that_is_there_keeps_its_settings_and_says_so(
+def test_an_existing_topic_keeps_its_settings_with_a_warning(
     source: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with kstore.open(tmp_path / "to", config=QUIET) as store:

@@ -1,4 +1,4 @@
-"""Jobs go on from the files to resume from that an older kstore wrote; tasks run here."""
+"""Jobs continue from the resume files of an older kstore; tasks run here."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -36,50 +36,50 @@ JOBS: dict[str, Callable[..., Any]] = {
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     modules = (partition_job, compact, reindex, restore, restore_plan, stats, verify)
     use_tasks_here(monkeypatch, *modules)
     return unpack_spark_state(tmp_path)
 
 
-def records(place: Path) -> list[int]:
-    with kstore.open(place, "r") as store:
+def records(folder: Path) -> list[int]:
+    with kstore.open(folder, "r") as store:
         return [sum(1 for _ in log) for log in store["events"]]
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_a_job_goes_on_from_an_older_file(
-    place: Path, monkeypatch: pytest.MonkeyPatch, name: str
+def test_a_job_continues_from_an_older_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Reports in it load; partitions are done again, for it has not the times of their files."""
     monkeypatch.setattr(ResumeFile, "end", ResumeFile.close)
-    state = str(place / f"{name}.json")
+    state = str(folder / f"{name}.json")
     before = Path(state).read_text()
-    first = JOBS[name](NO_SPARK, place / "store", resume=state)
+    first = JOBS[name](NO_SPARK, folder / "store", resume=state)
     assert first
     assert [each.from_file for each in first] == [None] * len(first)
     assert Path(state).read_text().startswith(before)  # it was read, and grows
-    again = JOBS[name](NO_SPARK, place / "store", resume=state)
+    again = JOBS[name](NO_SPARK, folder / "store", resume=state)
     assert all(each.from_file is not None for each in again)
     assert again == first
 
 
 @pytest.mark.parametrize("name", ["exact", "anew"])
-def test_a_restore_goes_on_from_an_older_file(place: Path, name: str) -> None:
+def test_a_restore_continues_from_an_older_file(folder: Path, name: str) -> None:
     def run() -> Any:
         return restore.restore(
             NO_SPARK,
-            place / name,
-            log_dirs=place / "store",
+            folder / name,
+            log_dirs=folder / "store",
             topic="events",
             keep_offsets=name == "exact",
-            resume=str(place / f"restore-{name}.json"),
+            resume=str(folder / f"restore-{name}.json"),
         )
 
     before = run()
     assert [each.records for each in before] == [25, 25]
-    assert records(place / name) == [25, 25]
-    with kstore.open(place / "store", config=QUIET) as store:
+    assert records(folder / name) == [25, 25]
+    with kstore.open(folder / "store", config=QUIET) as store:
         store["events"][0].append(b"more")
     assert [each.records for each in run()] == [26, 25]
-    assert records(place / name) == [26, 25]
+    assert records(folder / name) == [26, 25]

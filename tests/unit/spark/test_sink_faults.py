@@ -43,11 +43,11 @@ class Dying(Files):
 
     def rename(self, source: Any, target: Any) -> None:
         if "kstore.published" in str(target):
-            shutil.copytree(os.path.commonpath([*PLACES]), self._copy, dirs_exist_ok=True)
+            shutil.copytree(os.path.commonpath([*DIRECTORIES]), self._copy, dirs_exist_ok=True)
         super().rename(source, target)
 
 
-PLACES: list[str] = []
+DIRECTORIES: list[str] = []
 
 
 def options(*paths: Path, **given: object) -> SinkOptions:
@@ -88,7 +88,7 @@ def two(tmp_path: Path) -> list[Path]:
 def cut_short(paths: list[Path], copy: Path) -> list[Path]:
     """The directories as a publication left them whose process died before the switch."""
     given = options(*paths)
-    PLACES[:] = map(str, paths)
+    DIRECTORIES[:] = map(str, paths)
     assert publish(given, "job", staged(given), of_query("q", 0), files=Dying(copy))
     return [copy / each.name for each in paths]
 
@@ -133,9 +133,7 @@ def test_a_directory_that_is_offline_is_one_that_is_not_there(
     assert ends(one, other, mode="a") == [0, 0]
 
 
-def test_a_topic_that_is_really_gone_keeps_nobody_from_opening(
-    two: list[Path], tmp_path: Path
-) -> None:
+def test_a_deleted_topic_does_not_prevent_opening(two: list[Path], tmp_path: Path) -> None:
     one, other = cut_short(two, tmp_path / "copy")
     shutil.rmtree(other / "orders-1")
     with kstore.open([one, other]) as store:
@@ -173,7 +171,7 @@ def test_progress_is_found_in_whatever_order_the_directories_are_given(two: list
     assert not list(two[0].glob("kstore.staged.*")) + list(two[1].glob("kstore.staged.*"))
 
 
-def test_what_an_offline_directory_may_remember_is_not_guessed(two: list[Path]) -> None:
+def test_a_job_fails_while_an_offline_directory_may_have_its_progress(two: list[Path]) -> None:
     given = options(*two)
     assert publish(given, "first", staged(given), of_query("q", 0))
     turned = options(*two[::-1])
@@ -230,7 +228,7 @@ class Behind(Files):
 def test_an_error_behind_the_switch_fails_nothing(
     one: Path, identity: str | None, methods: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whoever was told that it failed would write it again."""
+    """A caller that gets an error would write it again."""
     given = options(one)
     of = None if identity is None else of_query(identity, 0)
     assert publish(given, "job", staged(given), of, files=Behind(*methods))
@@ -239,7 +237,7 @@ def test_an_error_behind_the_switch_fails_nothing(
     assert ends(one, mode="a") == [5, 5]
 
 
-def test_what_is_not_known_to_be_on_the_disk_says_so_and_is_not_doubled(one: Path) -> None:
+def test_an_unsynced_publication_is_an_error_and_is_not_repeated(one: Path) -> None:
     given = options(one)
     with pytest.raises(UnsyncedError, match=r"published and visible.*batch of q.*nothing.* twice"):
         publish(given, "job", staged(given), of_query("q", 0), files=Behind("sync_directory"))
@@ -274,7 +272,7 @@ def test_each_query_says_how_long_it_is_remembered(one: Path) -> None:
         age(one / f"kstore.published.{name}", 2)
     assert json.loads((one / "kstore.published.short").read_text())["retention_ms"] == 86_400_000
     sweep(usual)
-    assert len(list(one.glob("kstore.published.*"))) == 3  # looked at no closer yet
+    assert len(list(one.glob("kstore.published.*"))) == 3  # not read yet
     sweep(short)
     assert {each.name for each in one.glob("kstore.published.*")} == {
         "kstore.published.usual", "kstore.published.long",
@@ -358,7 +356,7 @@ def changed(one: Path, given: SinkOptions, messages: Any, error: Any, said: str)
     assert sorted(path.name for path in one.glob("kstore.p*")) == before
 
 
-def test_a_topic_that_was_made_anew_is_another_one(one: Path) -> None:
+def test_a_topic_that_was_created_again_is_another_one(one: Path) -> None:
     given = options(one)
     messages = staged(given)
     with kstore.open(one) as store:
@@ -380,7 +378,7 @@ def test_a_topic_that_was_made_anew_is_another_one(one: Path) -> None:
 def test_a_topic_without_an_id_that_was_made_again_is_another_one(
     tmp_path: Path, has_stamp: bool, number: str | None
 ) -> None:
-    """A creation stamp tells, or that kstore has given the topic an id; an upgrade does not."""
+    """A creation stamp shows it, or the id that kstore gave the topic; an upgrade does not."""
 
     def make() -> None:
         for partition in range(2):
@@ -410,7 +408,7 @@ def test_a_topic_without_an_id_that_was_made_again_is_another_one(
     assert ends(tmp_path) == [5, 5]
 
 
-def test_what_a_topic_takes_by_now_is_asked_at_the_commit(one: Path) -> None:
+def test_the_commit_checks_the_current_settings_of_the_topic(one: Path) -> None:
     given = options(one)
     keyed = staged(given, "keyed", rows(key=pa.array([b"k"] * 10, pa.binary())))
     keyless = staged(given, "keyless", rows(key=pa.array([b"k"] * 9 + [None], pa.binary())))
@@ -453,7 +451,7 @@ def test_a_sink_that_asks_for_another_codec_than_the_topics_is_warned(
     assert codecs == {CODECS.index("zstd")}
 
 
-def test_what_waits_for_the_disk_is_bounded_however_many_partitions_there_are(one: Path) -> None:
+def test_memory_of_a_stager_is_bounded_for_any_number_of_partitions(one: Path) -> None:
     """4,000 of them with less than 64 KiB each would be 248 MiB."""
     count = 4000
     given = options(one)

@@ -1,4 +1,4 @@
-"""Damage under a task of Spark's: its place, or everything but the damaged batch."""
+"""Damage under a Spark task: its position is reported, or only the damaged batch is skipped."""
 
 import json
 from pathlib import Path
@@ -12,25 +12,25 @@ from kstore.errors import (
 from kstore.spark import plan
 from kstore.spark.source import range_reader
 from kstore.spark.source.offset_ranges import SegmentSpan
-from support.ranges import fill, pieces, run, there
+from support.ranges import fill, planned_ranges, run, there
 
 pytestmark = pytest.mark.usefixtures("no_stores_from_elsewhere")
 
 
-def flip(piece: SegmentSpan, at: int = 70) -> None:
-    path = Path(piece.path)
+def flip(planned: SegmentSpan, at: int = 70) -> None:
+    path = Path(planned.path)
     data = bytearray(path.read_bytes())
-    data[piece.position + at] ^= 0x10
+    data[planned.position + at] ^= 0x10
     inode = path.stat().st_ino
     with open(path, "r+b") as file:
         file.write(data)
     assert path.stat().st_ino == inode
 
 
-def test_damage_fails_the_task_with_its_place(tmp_path: Path) -> None:
+def test_damage_fails_the_task_and_names_path_position_and_offset(tmp_path: Path) -> None:
     fill(tmp_path)
     found = plan(tmp_path, topics="t", maxPartitionBytes=5000)
-    hurt = pieces(found)[4]
+    hurt = planned_ranges(found)[4]
     flip(hurt)
     with pytest.raises(CorruptRecordError) as error:
         run(tmp_path, found)
@@ -43,7 +43,7 @@ def test_damage_fails_the_task_with_its_place(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", ["PERMISSIVE", "dropmalformed"])
 @pytest.mark.parametrize("at", [70, 17, 3, 7, 10, 25])
 @pytest.mark.parametrize("chunk", [1 << 20, 100])
-def test_damage_is_left_out_and_counted(
+def test_damage_is_skipped_and_counted(
     tmp_path: Path, mode: str, at: int, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of the payload, of the checksum, of the offset (twice), of the size, of the last offset."""
@@ -51,7 +51,7 @@ def test_damage_is_left_out_and_counted(
     fill(tmp_path)
     before = there(tmp_path)
     found = plan(tmp_path, topics="t", maxPartitionBytes=5000)
-    hurt = pieces(found)[4]
+    hurt = planned_ranges(found)[4]
     with kstore.open(tmp_path, mode="r") as store:
         lost = store["t"][0].read(hurt.start, 1)
         assert lost is not None

@@ -62,7 +62,7 @@ def records(count: int, draw: random.Random) -> Iterator[kstore.Record]:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def log_dir(tmp_path: Path) -> Path:
     path = tmp_path / "data"
     with kstore.open(path, config=QUIET) as store:
         for name, codec in (("orders", "none"), ("clicks", "lz4")):
@@ -108,15 +108,15 @@ def rows_in(files: list[Path]) -> list[Any]:
 @pytest.mark.parametrize("compression", parquet_files.COMPRESSIONS)
 @pytest.mark.parametrize("group", [1, 1 << 25])
 def test_every_record_once_under_its_date(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compression: str, group: int
+    log_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compression: str, group: int
 ) -> None:
     monkeypatch.setattr(parquet_files, "_GROUP_SIZE", group)
     monkeypatch.setattr(parquet_files, "_OPEN", 2)  # days take turns at their edges
     staged = tmp_path / "staged"
     staged.mkdir()
-    written = write_all(place, staged, compression)
+    written = write_all(log_dir, staged, compression)
     assert len({each.name for each in written}) == len(written) > 8
-    _, wanted = plan_all(place)
+    _, wanted = plan_all(log_dir)
     for (topic, partition), rows in wanted.items():
         mine = [each for each in written if (each.topic, each.partition) == (topic, partition)]
         assert rows_in([Path(each.staged) for each in mine]) == rows
@@ -172,9 +172,9 @@ def test_times_are_clipped_at_both_ends() -> None:
     ]
 
 
-def test_a_fault_in_the_middle_raises(place: Path, tmp_path: Path) -> None:
-    plan, _ = plan_all(place)
-    reader = RangeReader((str(place),), "read_uncommitted", True, False)
+def test_a_fault_in_the_middle_raises(log_dir: Path, tmp_path: Path) -> None:
+    plan, _ = plan_all(log_dir)
+    reader = RangeReader((str(log_dir),), "read_uncommitted", True, False)
 
     def breaking() -> Any:
         yield from reader.read(plan.tasks[0])
@@ -224,8 +224,8 @@ def visible(path: Path) -> list[str]:
     )
 
 
-def test_wherever_it_dies_nothing_is_lost_or_there_twice(place: Path, tmp_path: Path) -> None:
-    plan, rows = plan_all(place)
+def test_wherever_it_dies_nothing_is_lost_or_there_twice(log_dir: Path, tmp_path: Path) -> None:
+    plan, rows = plan_all(log_dir)
     task = plan.tasks[0]
     for after in range(60):
         out = tmp_path / f"out{after}"
@@ -234,8 +234,8 @@ def test_wherever_it_dies_nothing_is_lost_or_there_twice(place: Path, tmp_path: 
         finished = False
         try:
             with Target(str(out), disk) as target:
-                staged = write_task(place, task, target.staged)
-                target.publish(told(task), staged)
+                staged = write_task(log_dir, task, target.staged)
+                target.publish(messages_of(task), staged)
                 target.finish()
                 finished = True
         except KeyboardInterrupt:
@@ -249,7 +249,7 @@ def test_wherever_it_dies_nothing_is_lost_or_there_twice(place: Path, tmp_path: 
                 )
             ]
             if left:
-                target.publish(told(task), write_task(place, task, target.staged))
+                target.publish(messages_of(task), write_task(log_dir, task, target.staged))
             target.finish()
             assert list(Path(target.staged).iterdir()) == []
         found = rows_in([out / name for name in visible(out)])
@@ -268,14 +268,14 @@ def test_wherever_it_dies_nothing_is_lost_or_there_twice(place: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("spoil", [Path.unlink, lambda path: path.write_bytes(b"short")])
-def test_a_file_that_is_not_here_is_not_exported(place: Path, tmp_path: Path, spoil: Any) -> None:
-    task = plan_all(place)[0].tasks[0]
+def test_a_file_that_is_not_here_is_not_exported(log_dir: Path, tmp_path: Path, spoil: Any) -> None:
+    task = plan_all(log_dir)[0].tasks[0]
     out = tmp_path / "out"
     with Target(str(out)) as target:
-        written = write_task(place, task, target.staged)
+        written = write_task(log_dir, task, target.staged)
         spoil(Path(written[0].staged))
         with pytest.raises(StorageError, match="share") as caught:
-            target.publish(told(task), written)
+            target.publish(messages_of(task), written)
         assert written[0].host
         assert written[0].host in str(caught.value)
         assert written[0].staged in str(caught.value)
@@ -290,12 +290,12 @@ def test_a_file_that_is_not_here_is_not_exported(place: Path, tmp_path: Path, sp
     assert visible(out) == []
 
 
-def told(task: Any) -> list[Any]:
+def messages_of(task: Any) -> list[Any]:
     return [(each.topic, None, each.partition, each.start, each.stop) for each in task]
 
 
-def write_task(place: Path, task: Any, folder: str) -> list[parquet_files.Written]:
-    reader = RangeReader((str(place),), "read_uncommitted", True, False)
+def write_task(log_dir: Path, task: Any, folder: str) -> list[parquet_files.Written]:
+    reader = RangeReader((str(log_dir),), "read_uncommitted", True, False)
     return parquet_files.write_ranges(reader.read(task), folder, "run", "snappy")
 
 
@@ -358,7 +358,7 @@ def test_another_isolation_is_refused(tmp_path: Path) -> None:
         assert target.left("orders", TopicIdentity(), 0, (0, 5), 5) == []
 
 
-def test_what_is_kept_is_small(tmp_path: Path) -> None:
+def test_the_progress_of_an_export_is_small(tmp_path: Path) -> None:
     with Target(str(tmp_path)) as target:
         for n in range(50):
             target.publish([("orders", None, n % 2, n * 10, n * 10 + 20)], [])

@@ -48,7 +48,7 @@ def bounds(start: int, stop: int) -> dict[str, str]:
 
 @pytest.mark.parametrize("is_noted", [False, True])
 @pytest.mark.parametrize("number", [0, 2])
-def test_a_batch_read_over_a_lost_segment_fails_and_warns_where_it_may_go_on(
+def test_a_batch_read_over_a_lost_segment_fails_and_warns_where_it_may_continue(
     tmp_path: Path, number: int, is_noted: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A writer has noted the loss in ``kstore.lost``, or only the files show it."""

@@ -15,7 +15,7 @@ from kstore.spark.source.batch_plan import plan_batch
 from kstore.spark.source.options import SourceOptions, parse_source
 from kstore.spark.source.range_reader import RangeReader, open_store
 from kstore.spark.source.snapshot import take_snapshot
-from support.ranges import pieces, run
+from support.ranges import planned_ranges, run
 from support.stores import QUIET
 from support.topics_without_id import WAYS, assign_id, forget_stamps, make_topic, make_topic_again
 
@@ -71,7 +71,7 @@ def test_no_task_reads_a_topic_without_id_that_was_made_again(
     make_topic_again(tmp_path, 50, by_kstore=by_kstore)
     with pytest.raises(StorageError, match="another topic 't' than the"):
         run(tmp_path, found, failOnDataLoss=False)
-    now = pieces(plan(tmp_path, topics="t", parallelism=1))
+    now = planned_ranges(plan(tmp_path, topics="t", parallelism=1))
     (each,) = found.tasks[0]
     alike = Plan(((replace(each, spans=tuple(now)),),), 1, 1, 0)
     with pytest.raises(StorageError, match="another topic 't' than the"):

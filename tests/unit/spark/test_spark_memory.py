@@ -74,17 +74,17 @@ status = dict(line.split(":", 1) for line in open("/proc/self/status"))
 now = int(status["VmData"].split()[0]) << 10
 resource.setrlimit(resource.RLIMIT_DATA, (now + bound, now + bound))
 if work == "verify":
-    piece = Piece(0, directory, 0, 0, verify._Range("t", 0, SegmentRange()))
-    task = Task((root,), (piece,), DISK)
-    print(verify._audit(task, piece, StateReader(DISK)).part.end_offset)
+    partition = Piece(0, directory, 0, 0, verify._Range("t", 0, SegmentRange()))
+    task = Task((root,), (partition,), DISK)
+    print(verify._audit(task, partition, StateReader(DISK)).part.end_offset)
 elif work == "reindex":
     segment = reindex._Segment(LogConfig(), 0, True)
     print(reindex._index_one(DISK, Piece(0, directory, 0, 0, segment)).next_offset)
 else:
     magic = 2 if work == "convert" else None
     target = RewriteTarget("lz4" if codec == "zstd" else "zstd", None, magic, force=True)
-    piece = Piece(0, directory, 0, 0, rewrite._Segment(LogConfig(), 0, records))
-    print(rewrite._rewrite_one(DISK, piece, target)[1].new[-1].next_offset)
+    segment = Piece(0, directory, 0, 0, rewrite._Segment(LogConfig(), 0, records))
+    print(rewrite._rewrite_one(DISK, segment, target)[1].new[-1].next_offset)
 """
 
 

@@ -1,4 +1,4 @@
-"""What a load may ask for, and what it is told where it asks for something else."""
+"""The options of a load, and the error for each option or value that it does not have."""
 
 import argparse
 import logging
@@ -199,7 +199,7 @@ def test_times_come_before_offsets() -> None:
         ({"badRecordsPath": "bad", "mode": "failfast"}, "PERMISSIVE"),
     ],
 )
-def test_mistakes_are_told_with_what_to_write(options: dict[str, str], said: str) -> None:
+def test_errors_say_what_to_write(options: dict[str, str], said: str) -> None:
     with pytest.raises(InvalidConfigError, match=said):
         parse(**options)
 

@@ -35,7 +35,7 @@ KINDS = {
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def log_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("store")
     with kstore.open(path) as store:
         orders = store.create_topic("orders", 2)
@@ -56,13 +56,13 @@ def make_random(path: Path, kind: str, seed: int) -> list[int]:
         return [record.offset for record in store["t"][0]]
 
 
-def pieces(found: Plan) -> list[SegmentSpan]:
-    return [piece for task in found.tasks for each in task for piece in each.spans]
+def planned_ranges(found: Plan) -> list[SegmentSpan]:
+    return [span for task in found.tasks for each in task for span in each.spans]
 
 
 def check_shape(found: Plan, start: int, stop: int) -> None:
     """In order, without overlap in offsets or bytes, all within the range."""
-    parts = pieces(found)
+    parts = planned_ranges(found)
     assert all(start <= part.start < part.stop <= stop for part in parts)
     for before, after in itertools.pairwise(parts):
         assert before.stop <= after.start
@@ -70,23 +70,23 @@ def check_shape(found: Plan, start: int, stop: int) -> None:
             assert before.end_position <= after.position
 
 
-def test_a_plan_tells_what_is_left_out(place: Path) -> None:
-    whole = plan(place, topics="orders")
-    late = plan(place, topics="orders", since=T0 + 900)
-    assert whole.offsets == 1000
+def test_a_plan_shows_how_many_bytes_it_skips(log_dir: Path) -> None:
+    complete = plan(log_dir, topics="orders")
+    late = plan(log_dir, topics="orders", since=T0 + 900)
+    assert complete.offsets == 1000
     assert late.offsets == 100
-    assert 0 < late.size < whole.size // 5
-    assert late.all_bytes == whole.all_bytes == whole.size
-    assert f"{late.size:,} of {whole.size:,} bytes" in str(late)
+    assert 0 < late.size < complete.size // 5
+    assert late.all_bytes == complete.all_bytes == complete.size
+    assert f"{late.size:,} of {complete.size:,} bytes" in str(late)
 
 
-def test_a_window_reads_its_own_batches_only(place: Path) -> None:
+def test_a_window_reads_its_own_batches_only(log_dir: Path) -> None:
     # One record a batch: so exactly as many bytes as a hundredth of all.
     exact = plan(
-        place, partitions={"orders": [0]}, startingOffsets='{"orders": {"0": 200}}',
+        log_dir, partitions={"orders": [0]}, startingOffsets='{"orders": {"0": 200}}',
         endingOffsets='{"orders": {"0": 205}}',
     )  # fmt: skip
-    with kstore.open(place, mode="r") as store:
+    with kstore.open(log_dir, mode="r") as store:
         log = store["orders"][0]
         first, last = log.read(200), log.read(205)
         assert first is not None
@@ -96,7 +96,7 @@ def test_a_window_reads_its_own_batches_only(place: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", [1, 300, 2000, 1 << 20])
-def test_pieces_cover_every_record_once(tmp_path: Path, kind: str, size: int) -> None:
+def test_ranges_cover_every_record_once(tmp_path: Path, kind: str, size: int) -> None:
     offsets = make_random(tmp_path, kind, size)
     low, high = offsets[3], offsets[-3]
     for start, stop in ((0, offsets[-1] + 1), (low, high), (low + 1, low + 2)):
@@ -106,7 +106,9 @@ def test_pieces_cover_every_record_once(tmp_path: Path, kind: str, size: int) ->
             endingOffsets=f'{{"t": {{"0": {stop}}}}}',
         )  # fmt: skip
         check_shape(found, start, stop)
-        covered = [n for n in offsets for part in pieces(found) if part.start <= n < part.stop]
+        covered = [
+            n for n in offsets for part in planned_ranges(found) if part.start <= n < part.stop
+        ]
         assert covered == [n for n in offsets if max(start, offsets[0]) <= n < stop]
     if size == 300:
         assert len(found.tasks) == 1
@@ -114,8 +116,8 @@ def test_pieces_cover_every_record_once(tmp_path: Path, kind: str, size: int) ->
 
 
 @pytest.mark.parametrize("least", [2, 3, 7, 50])
-def test_min_partitions_splits(place: Path, least: int) -> None:
-    found = plan(place, topics="orders", minPartitions=least)
+def test_min_partitions_splits(log_dir: Path, least: int) -> None:
+    found = plan(log_dir, topics="orders", minPartitions=least)
     assert len(found.tasks) >= least
     assert found.offsets == 1000
 
@@ -125,21 +127,26 @@ def test_min_partitions_splits_within_a_batch(tmp_path: Path) -> None:
         store.create_topic("one")[0].extend([b"x"] * 10)
     found = plan(tmp_path, topics="one", minPartitions=4)
     assert len(found.tasks) == 4
-    assert [(part.start, part.stop) for part in pieces(found)] == [(0, 2), (2, 5), (5, 7), (7, 10)]
+    assert [(part.start, part.stop) for part in planned_ranges(found)] == [
+        (0, 2),
+        (2, 5),
+        (5, 7),
+        (7, 10),
+    ]
     assert len(plan(tmp_path, topics="one", minPartitions=40).tasks) == 10
 
 
 def test_thousands_of_tasks_take_a_heap_s_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a halving looks at does not grow with the number of tasks: sizes are counted."""
+    """The number of sizes that a halving compares does not grow with the number of tasks."""
     with kstore.open(tmp_path) as store:
         store.create_topic("one")[0].extend([b"x"] * 2000)
     asked = [0]
 
-    def counted(piece: SegmentSpan) -> int:
+    def counted(planned: SegmentSpan) -> int:
         asked[0] += 1
-        return piece.end_position - piece.position
+        return planned.end_position - planned.position
 
     monkeypatch.setattr(SegmentSpan, "size", property(counted))
     found = plan(tmp_path, topics="one", minPartitions=1000)
@@ -149,14 +156,14 @@ def test_thousands_of_tasks_take_a_heap_s_work(
 
 
 def check_shape_of_offsets(found: Plan, count: int) -> None:
-    parts = pieces(found)
+    parts = planned_ranges(found)
     assert [part.start for part in parts] == [0, *(part.stop for part in parts[:-1])]
     assert parts[-1].stop == count
 
 
 @pytest.mark.parametrize("most", [1, 7, 100, 333, 1000])
-def test_max_records_per_partition(place: Path, most: int) -> None:
-    found = plan(place, topics="orders", maxRecordsPerPartition=most)
+def test_max_records_per_partition(log_dir: Path, most: int) -> None:
+    found = plan(log_dir, topics="orders", maxRecordsPerPartition=most)
     counts = [sum(part.stop - part.start for part in task) for task in found.tasks]
     assert sum(counts) == 1000
     assert max(counts) <= most
@@ -165,15 +172,18 @@ def test_max_records_per_partition(place: Path, most: int) -> None:
         mine = [each for task in found.tasks for each in task if each.partition == number]
         assert [part.start for part in mine] == [0, *(part.stop for part in mine[:-1])]
         assert mine[-1].stop == 500
-    assert len(plan(place, topics="orders", maxRecordsPerPartition=500, minPartitions=7).tasks) >= 7
+    assert (
+        len(plan(log_dir, topics="orders", maxRecordsPerPartition=500, minPartitions=7).tasks) >= 7
+    )
 
 
 @pytest.mark.spark
-def test_max_records_per_partition_of_a_stream(place: Path) -> None:
+def test_max_records_per_partition_of_a_stream(log_dir: Path) -> None:
     from kstore.spark.source.stream_reader import KStoreStreamReader
 
     wanted = parse_source(
-        {"path": str(place), "subscribe": "orders", "maxRecordsPerPartition": "100"}, streaming=True
+        {"path": str(log_dir), "subscribe": "orders", "maxRecordsPerPartition": "100"},
+        streaming=True,
     )
     reader = KStoreStreamReader(wanted, wanted.columns, 2)
     found = reader.partitions({"orders": {"0": -2, "1": -2}}, {"orders": {"0": 500, "1": 500}})
@@ -190,7 +200,7 @@ def test_tasks_that_no_driver_bears(tmp_path: Path) -> None:
 def test_ten_thousand_small_segments(tmp_path: Path) -> None:
     """Merged into few tasks; each file is opened once, nothing of a record is read.
 
-    The 21 bytes of a batch's head that tell a segment's file from any other are.
+    Only the 21 bytes of a batch's head that identify a segment's file are read.
     """
     with kstore.open(tmp_path) as store:
         store.create_topic("t")[0].extend([b"v" * 50] * 100)
@@ -250,8 +260,8 @@ def test_an_index_that_misleads_costs_cuts_only(tmp_path: Path, damage: str) -> 
         noise = random.Random(3).randbytes(len(kept))
         other = {"zeros": bytes(len(kept)), "noise": noise, "short": kept[:13]}
         write_damaged(index, other[damage])
-    piece = pieces(plan(tmp_path, topics="t"))[0]
-    parts = split_span(Files(), piece, 8)
+    planned = planned_ranges(plan(tmp_path, topics="t"))[0]
+    parts = split_span(Files(), planned, 8)
     assert parts[0].start == 0
     assert parts[-1].stop == 5000
     for before, after in itertools.pairwise(parts):
@@ -275,21 +285,21 @@ def test_a_topic_made_again_since_the_load_is_lost_data(tmp_path: Path) -> None:
     assert plan_batch(careless, snapshot, 1).offsets == 0
 
 
-def test_what_is_not_there(place: Path) -> None:
+def test_missing_partitions_offsets_and_times_are_refused(log_dir: Path) -> None:
     with pytest.raises(UnknownTopicOrPartitionError, match="nothing, orders-7"):
-        plan(place, partitions={"orders": [0, 7], "nothing": [0]})
+        plan(log_dir, partitions={"orders": [0, 7], "nothing": [0]})
     with pytest.raises(OffsetOutOfRangeError, match="failOnDataLoss"):
-        plan(place, partitions={"orders": [0]}, endingOffsets='{"orders": {"0": 501}}')
+        plan(log_dir, partitions={"orders": [0]}, endingOffsets='{"orders": {"0": 501}}')
     found = plan(
-        place, partitions={"orders": [0]}, endingOffsets='{"orders": {"0": 501}}',
+        log_dir, partitions={"orders": [0]}, endingOffsets='{"orders": {"0": 501}}',
         failOnDataLoss=False,
     )  # fmt: skip
     assert found.offsets == 500
     with pytest.raises(InvalidConfigError, match="it lacks orders-1"):
-        plan(place, topics="orders", endingOffsets='{"orders": {"0": 50}}')
+        plan(log_dir, topics="orders", endingOffsets='{"orders": {"0": 50}}')
     with pytest.raises(InvalidConfigError, match="no record of orders-0 is as late"):
-        plan(place, topics="orders", startingTimestamp=T0 + 10_000)
-    assert plan(place, topics="orders", since=T0 + 10_000).tasks == ()
+        plan(log_dir, topics="orders", startingTimestamp=T0 + 10_000)
+    assert plan(log_dir, topics="orders", since=T0 + 10_000).tasks == ()
 
 
 @pytest.mark.parametrize(
@@ -301,25 +311,25 @@ def test_what_is_not_there(place: Path) -> None:
     ],
 )
 def test_a_start_beyond_the_end_of_a_log_is_lost_data(
-    place: Path, options: dict[str, str], caplog: pytest.LogCaptureFixture
+    log_dir: Path, options: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     named = {"partitions": {"orders": [0]}, **options}
     with pytest.raises(OffsetOutOfRangeError, match="set failOnDataLoss to false to continue"):
-        plan(place, **named)
+        plan(log_dir, **named)
     caplog.clear()
-    assert plan(place, **named, failOnDataLoss=False).offsets == 0
+    assert plan(log_dir, **named, failOnDataLoss=False).offsets == 0
     assert "are requested, but the log has 0 to 500" in caplog.text
     assert "set failOnDataLoss" not in caplog.text  # it is set
 
 
-def test_a_start_beyond_the_end_that_a_query_names_is_refused(place: Path) -> None:
+def test_a_start_beyond_the_end_that_a_query_names_is_refused(log_dir: Path) -> None:
     named = {"partitions": {"orders": [0]}, "startingOffsets": '{"orders": {"0": 30}}'}
     with pytest.raises(InvalidConfigError, match="30 for orders-0, beyond the 20"):
-        plan(place, **named, endingOffsets='{"orders": {"0": 20}}')
-    assert plan(place, **named, endingOffsets='{"orders": {"0": 30}}').offsets == 0
-    assert plan(place, **named, endingTimestamp=T0).offsets == 0  # no such offsets, none lost
+        plan(log_dir, **named, endingOffsets='{"orders": {"0": 20}}')
+    assert plan(log_dir, **named, endingOffsets='{"orders": {"0": 30}}').offsets == 0
+    assert plan(log_dir, **named, endingTimestamp=T0).offsets == 0  # no such offsets, none lost
     end_of_log = '{"orders": {"0": 500}}'
-    assert plan(place, partitions={"orders": [0]}, startingOffsets=end_of_log).offsets == 0
+    assert plan(log_dir, partitions={"orders": [0]}, startingOffsets=end_of_log).offsets == 0
 
 
 def test_patterns_leave_kafka_s_own_topics_out(tmp_path: Path) -> None:
@@ -348,7 +358,7 @@ def test_a_snapshot_does_not_see_what_comes_later(tmp_path: Path) -> None:
 
 
 def test_the_public_names_are_what_they_are_said_to_be() -> None:
-    """A module named as a function would take its place as soon as it is imported."""
+    """A module named as a function would replace it as soon as it is imported."""
     import kstore.spark
 
     assert callable(kstore.spark.plan)

@@ -23,7 +23,7 @@ from kstore.spark.source.options import parse_source
 from kstore.spark.source.range_reader import RangeReader
 from kstore.spark.source.read_task import run_task
 from support import ranges
-from support.ranges import T0, fill, pieces, run, there
+from support.ranges import T0, fill, planned_ranges, run, there
 from support.stores import QUIET
 
 pytestmark = pytest.mark.usefixtures("no_stores_from_elsewhere")
@@ -98,7 +98,7 @@ def test_a_compaction_between_planning_and_reading(
 
 
 def test_a_compaction_in_the_middle_of_reading(tmp_path: Path) -> None:
-    """An open file stays whole, the next piece is looked for: each offset at most once."""
+    """An open file keeps all its batches, the next range is searched: each offset at most once."""
     fill(tmp_path, cleanup_policy="compact")
     before = dict(there(tmp_path))
     found = plan(tmp_path, topics="t", maxPartitionBytes=5000)
@@ -145,7 +145,7 @@ def test_a_topic_deleted_between_planning_and_reading(tmp_path: Path) -> None:
     assert run(tmp_path, found, failOnDataLoss=False) == []
 
 
-def test_a_log_cut_in_place_and_written_anew(
+def test_a_log_truncated_in_place_and_written_again(
     tmp_path: Path, searched: list[tuple[int, int]]
 ) -> None:
     """As Kafka truncates: the same inode, other batches at the planned position."""
@@ -159,7 +159,7 @@ def test_a_log_cut_in_place_and_written_anew(
             log.append(b"other %d" % log.end_offset)
     (copy,) = [path for path in (tmp_path / "t-0").glob("*.log") if path.name.startswith("0" * 20)]
     inode = copy.stat().st_ino
-    parts = [piece for piece in pieces(found) if piece.path == str(copy)]
+    parts = [each for each in planned_ranges(found) if each.path == str(copy)]
     assert parts[0].inode != inode  # kstore makes a new file; pretend it were Kafka's
     renumbered = Plan(
         tuple(
@@ -182,21 +182,21 @@ def test_a_log_cut_in_place_and_written_anew(
     assert searched
 
 
-def test_another_file_of_the_same_bytes_is_looked_at_anew(
+def test_another_file_of_the_same_bytes_is_searched_again(
     tmp_path: Path, searched: list[tuple[int, int]]
 ) -> None:
     fill(tmp_path)
     found = plan(tmp_path, topics="t", maxPartitionBytes=5000)
-    path = Path(pieces(found)[0].path)
+    path = Path(planned_ranges(found)[0].path)
     copy = path.with_name("copy")
     copy.write_bytes(path.read_bytes())
     copy.rename(path)
     assert run(tmp_path, found) == there(tmp_path)
-    assert len(searched) == len([piece for piece in pieces(found) if piece.path == str(path)])
+    assert len(searched) == sum(each.path == str(path) for each in planned_ranges(found))
 
 
 def test_a_batch_at_the_planned_position_that_is_another_one(tmp_path: Path) -> None:
-    """Cut in place and written anew: a batch begins at the same byte, with a later offset."""
+    """Truncated in place and written again: a batch at the same byte, with a later offset."""
 
     def write(name: str, first: list[bytes]) -> Path:
         with kstore.open(tmp_path / name, config=QUIET) as store:
@@ -204,9 +204,9 @@ def test_a_batch_at_the_planned_position_that_is_another_one(tmp_path: Path) -> 
             log.extend(first, timestamp=T0)
             for _ in range(3):
                 log.append(b"y" * 50, timestamp=T0)
-            piece = log.read(log.start_offset + len(first))
-            assert piece is not None
-        (tmp_path / name / "where").write_text(str(piece.position))
+            batches = log.read(log.start_offset + len(first))
+            assert batches is not None
+        (tmp_path / name / "where").write_text(str(batches.position))
         return tmp_path / name / "t-0" / f"{0:020}.log"
 
     path = write("planned", [b"x" * 100])
@@ -214,14 +214,14 @@ def test_a_batch_at_the_planned_position_that_is_another_one(tmp_path: Path) -> 
         tmp_path / "planned", topics="t", startingOffsets='{"t": {"0": 1}}',
         endingOffsets='{"t": {"0": 3}}',
     )  # fmt: skip
-    (piece,) = pieces(found)
+    (planned,) = planned_ranges(found)
     for size in range(80, 100):
         other = write(f"other{size}", [b"x" * size, b"z"])
-        if (tmp_path / f"other{size}" / "where").read_text() == str(piece.position):
+        if (tmp_path / f"other{size}" / "where").read_text() == str(planned.position):
             break
     with open(path, "r+b") as file:
         file.write(other.read_bytes())
-    assert path.stat().st_ino == piece.inode
+    assert path.stat().st_ino == planned.inode
     assert run(tmp_path / "planned", found) == [(1, b"z"), (2, b"y" * 50)]
 
 
@@ -235,7 +235,7 @@ def test_a_host_without_the_directory_is_no_empty_store(tmp_path: Path) -> None:
 
 
 def test_another_topic_of_the_same_name_is_not_read(tmp_path: Path) -> None:
-    """Made anew, or of a directory that is another one on this host."""
+    """Created again, or of a directory that is another one on this host."""
     fill(tmp_path)
     found = plan(tmp_path, topics="t", maxPartitionBytes=5000)
     with kstore.open(tmp_path, config=QUIET) as store:
@@ -245,7 +245,7 @@ def test_another_topic_of_the_same_name_is_not_read(tmp_path: Path) -> None:
         run(tmp_path, found, failOnDataLoss=False)
 
 
-def test_a_topic_made_anew_whose_file_has_the_planned_inode(tmp_path: Path) -> None:
+def test_a_topic_created_again_whose_file_has_the_planned_inode(tmp_path: Path) -> None:
     """A file system gives a freed inode to the next file: what is alike is not the same topic."""
     fill(tmp_path)
     found = plan(tmp_path, topics="t", parallelism=1)
@@ -253,7 +253,7 @@ def test_a_topic_made_anew_whose_file_has_the_planned_inode(tmp_path: Path) -> N
         store.delete_topic("t")
         store.create_topic("t")[0].extend([b"other" * 100] * 3000, timestamp=T0)
     (path,) = (tmp_path / "t-0").glob("*.log")
-    planned = pieces(found)[0]
+    planned = planned_ranges(found)[0]
     now = path.stat()
     again = replace(
         planned, inode=now.st_ino, end_position=now.st_size, stop=3000, next_offset=3000
@@ -267,10 +267,10 @@ def test_a_topic_made_anew_whose_file_has_the_planned_inode(tmp_path: Path) -> N
 def test_a_later_segment_that_is_not_the_planned_one(
     tmp_path: Path, searched: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its inode and size are as planned: how its first batch begins tells that it is another."""
+    """Its inode and size are as planned: the head of its first batch shows that it is another."""
     fill(tmp_path / "here")
     found = plan(tmp_path / "here", topics="t", parallelism=1)
-    later = pieces(found)[1]
+    later = planned_ranges(found)[1]
     monkeypatch.setattr(ranges, "T0", T0 + 1)
     fill(tmp_path / "other")
     data = (tmp_path / "other/t-0" / Path(later.path).name).read_bytes()
@@ -299,7 +299,7 @@ def test_nothing_is_mapped(tmp_path: Path, searched: list[tuple[int, int]]) -> N
         0,
     )
     assert run(tmp_path, unplanned) == there(tmp_path)
-    assert len(searched) == len(pieces(found))
+    assert len(searched) == len(planned_ranges(found))
     assert f"{tmp_path}/t-0" not in Path("/proc/self/maps").read_text()
 
 
@@ -377,21 +377,21 @@ def test_the_disk_is_the_real_one() -> None:
     assert RangeReader((), "read_uncommitted", True, False).files is DISK
 
 
-def test_another_node_s_replica_under_the_path_is_told(tmp_path: Path) -> None:
+def test_another_node_s_replica_under_the_path_is_reported(tmp_path: Path) -> None:
     """A host with a log directory of its own where the shared one should be."""
     meta = "version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAQ\nnode.id={}\n"
     fill(tmp_path / "node-1")
     shutil.copytree(tmp_path / "node-1", tmp_path / "node-2")  # a replica: the topic's id is one
     for number in (1, 2):
         (tmp_path / f"node-{number}" / "meta.properties").write_text(meta.format(number))
-    place = tmp_path / "mounted"
-    (tmp_path / "node-1").rename(place)
-    found = plan(place, topics="t")
-    expected = there(place)
-    place.rename(tmp_path / "node-1")
-    (tmp_path / "node-2").rename(place)
+    mounted = tmp_path / "mounted"
+    (tmp_path / "node-1").rename(mounted)
+    found = plan(mounted, topics="t")
+    expected = there(mounted)
+    mounted.rename(tmp_path / "node-1")
+    (tmp_path / "node-2").rename(mounted)
     range_reader._open_stores.clear()
     with pytest.raises(StorageError, match=r"t-0 of node 2 of .* that of node 1 of .* mount"):
-        run(place, found)
-    (place / "meta.properties").unlink()  # it does not say: the files are taken as replaced
-    assert run(place, found) == expected
+        run(mounted, found)
+    (mounted / "meta.properties").unlink()  # it does not say: the files are taken as replaced
+    assert run(mounted, found) == expected

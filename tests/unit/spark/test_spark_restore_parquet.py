@@ -1,4 +1,4 @@
-"""Parquet files that no restore can read: told by file and column, before anything is staged."""
+"""Parquet files that no restore can read: errors name file and column before anything is staged."""
 
 from pathlib import Path
 from typing import Any

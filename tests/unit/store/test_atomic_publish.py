@@ -34,7 +34,7 @@ def test_headers_behind_a_fence_come_one_by_one() -> None:
 
 
 def test_a_negative_base_offset_behind_a_fence_proves_nothing() -> None:
-    """The batches that follow it are not looked at, so none may count as the publication's."""
+    """The batches that follow it are not read, so none may count as the publication's."""
     log = OneRead((-5).to_bytes(8, "big", signed=True) + batch(ROWS)[8:], 100)
     heads = atomic_publish._stored(log, 0)
     assert len(next(heads)) == 61

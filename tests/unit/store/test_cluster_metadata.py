@@ -79,18 +79,19 @@ def test_what_brokers_wrote(version: str) -> None:
     """Beside README.md there: what was done, and what the brokers' folders said after it."""
     found = read(RECORDED / version / "__cluster_metadata-0")
     folders = (RECORDED / version / "folders").read_text().split("\n")
-    told = {name: topic_id for name, topic_id, _ in map(str.split, filter(None, folders))}
-    placed = {name: place for name, _, place in map(str.split, filter(None, folders))}
-    assert {f"{t}-{n}": i for t, i in found.topic_ids.items() for n in found.topics[i]} == told
-    for name, place in placed.items():
+    folder_ids = {name: topic_id for name, topic_id, _ in map(str.split, filter(None, folders))}
+    directory_ids = {name: each for name, _, each in map(str.split, filter(None, folders))}
+    topic_ids = found.topic_ids.items()
+    assert {f"{t}-{n}": i for t, i in topic_ids for n in found.topics[i]} == folder_ids
+    for name, directory_id in directory_ids.items():
         topic, _, number = name.rpartition("-")
         replicas = found.partition(found.topic_ids[topic], int(number))
         assert replicas is not None
-        assert replicas.directory_of(1) == place, name
+        assert replicas.directory_of(1) == directory_id, name
 
 
 def test_a_log_without_its_snapshot(tmp_path: Path) -> None:
-    """Offsets that are missing are not passed over."""
+    """Missing offsets are not skipped."""
     source = RECORDED / "4.3.0" / "__cluster_metadata-0"
     snapshots = sorted(source.glob("*.checkpoint"))
     newest = read(source)
@@ -152,18 +153,18 @@ def test_every_cut_and_flip_is_an_error_or_a_shorter_log(tmp_path: Path) -> None
     metadata.write(tmp_path, *records[1:])
     path = next(folder.glob("*.log"))
     data = path.read_bytes()
-    whole = read(folder)
-    assert (whole.end_offset, whole.topic_ids) == (3, {})
+    complete = read(folder)
+    assert (complete.end_offset, complete.topic_ids) == (3, {})
     ends = set()
     for size in range(len(data)):
         write_damaged(path, data[:size])
         ends.add(read(folder).end_offset)
     assert ends == {0, 1}
-    for place in range(len(data)):
-        write_damaged(path, data[:place] + bytes([data[place] ^ 0x41]) + data[place + 1 :])
+    for position in range(len(data)):
+        write_damaged(path, data[:position] + bytes([data[position] ^ 0x41]) + data[position + 1 :])
         try:
             found = read(folder)
         except CorruptRecordError:
             continue
         # Outside a batch's checksum: its leader epoch, or a size that makes it a torn tail.
-        assert found.end_offset in (0, 1) or found == whole
+        assert found.end_offset in (0, 1) or found == complete

@@ -133,7 +133,7 @@ def test_checkpoints_of_both_directories_follow(dirs: tuple[Path, Path]) -> None
         assert (store["t"][0].start_offset, store["t"][0].end_offset) == (25, 60)
 
 
-def test_appends_and_reads_go_on_meanwhile(dirs: tuple[Path, Path]) -> None:
+def test_appends_and_reads_continue_meanwhile(dirs: tuple[Path, Path]) -> None:
     errors: list[BaseException] = []
     stop = threading.Event()
     with filled(dirs, 0) as store, kstore.open(dirs, "r", config=QUIET) as elsewhere:
@@ -182,7 +182,7 @@ def test_appends_and_reads_go_on_meanwhile(dirs: tuple[Path, Path]) -> None:
         assert values(store["t"][0]) == expected(end)
 
 
-def test_what_was_handed_out_before_stays_good(dirs: tuple[Path, Path]) -> None:
+def test_slices_read_before_a_move_stay_valid(dirs: tuple[Path, Path]) -> None:
     with filled(dirs) as store:
         log = store["t"][0]
         mapped = log.read(0)
@@ -196,21 +196,21 @@ def test_what_was_handed_out_before_stays_good(dirs: tuple[Path, Path]) -> None:
         assert [record.value for record in iterator] == expected(60)[1:]
         assert log[60].value == b"after"
         for view in segments.views:
-            piece = segments.read(view.base_offset)
-            assert piece is not None
-            assert piece.size > 0
+            slice_read = segments.read(view.base_offset)
+            assert slice_read is not None
+            assert slice_read.size > 0
 
 
-def test_a_move_is_throttled_and_tells_how_far_it_is(dirs: tuple[Path, Path]) -> None:
-    told: list[tuple[int, int]] = []
+def test_a_move_is_throttled_and_reports_its_progress(dirs: tuple[Path, Path]) -> None:
+    seen: list[tuple[int, int]] = []
     with filled(dirs) as store:
         log = store["t"][0]
         store.move(
-            "t", 0, dirs[1], max_bytes_per_second=log.size * 4, progress=lambda *at: told.append(at)
+            "t", 0, dirs[1], max_bytes_per_second=log.size * 4, progress=lambda *at: seen.append(at)
         )
-        assert told[-1] == (log.size, log.size)
-        assert sorted(told) == told
-        assert len(told) == len(log.segments)
+        assert seen[-1] == (log.size, log.size)
+        assert sorted(seen) == seen
+        assert len(seen) == len(log.segments)
         with pytest.raises(InvalidConfigError):
             store.move("t", 0, dirs[0], max_bytes_per_second=0)
         with pytest.raises(InvalidConfigError, match=r"d1, .*d2"):
@@ -239,7 +239,7 @@ def test_compaction_retention_and_cuts_meanwhile(dirs: tuple[Path, Path]) -> Non
 
 
 def test_nothing_is_compacted_meanwhile(dirs: tuple[Path, Path]) -> None:
-    """Kafka too: a compaction under way is abandoned, and none begins before the move is over."""
+    """Kafka too: a running compaction is abandoned, and none begins before the move is over."""
     said: list[object] = []
     with Store(dirs, config=QUIET) as store:
         log = store.create_topic("t", config=replace(SMALL, cleanup_policy="compact"))[0]
@@ -307,7 +307,7 @@ def test_an_interrupted_move_is_gone_on_with(dirs: tuple[Path, Path]) -> None:
         assert folders(dirs[1]) == {"t-0"}
 
 
-def test_what_an_unfinished_copy_has_else_is_not_taken_over(dirs: tuple[Path, Path]) -> None:
+def test_other_files_of_an_unfinished_copy_are_not_used(dirs: tuple[Path, Path]) -> None:
     with filled(dirs) as store:
         interrupted(store, dirs[1], 4000)
         (name,) = folders(dirs[1])
@@ -324,7 +324,7 @@ def test_what_an_unfinished_copy_has_else_is_not_taken_over(dirs: tuple[Path, Pa
 
 
 def test_a_cut_log_drops_its_unfinished_copy(dirs: tuple[Path, Path]) -> None:
-    """A broker would go on with it, and records that were cut would be back."""
+    """A broker would continue it, and records that were cut would be back."""
     with filled(dirs) as store:
         interrupted(store, dirs[1], 4000)
         store["t"][0].truncate_to(10)
@@ -382,7 +382,7 @@ def two_copies(dirs: tuple[Path, Path], sign: int | None) -> None:
         (dirs[sign] / "t-0" / "kstore.moved").write_bytes(b'{"format":1}\n')
 
 
-def test_without_a_sign_nobody_knows_which_copy_counts(dirs: tuple[Path, Path]) -> None:
+def test_without_a_marker_no_copy_is_known_to_count(dirs: tuple[Path, Path]) -> None:
     two_copies(dirs, None)
     for mode in ("r", "a"):
         with pytest.raises(CorruptFileError, match="Kafka does not start either"):
@@ -481,7 +481,7 @@ def test_a_reader_asks_where_a_partition_is_while_the_store_is_busy(
         assert manager._resolve_log_dir("t", 0).path == str(dirs[1])
         with manager.lock:  # held by this thread: it may look
             assert manager._resolve_log_dir("t", 0).path == str(dirs[1])
-        assert manager.lock.acquire(blocking=False)  # nobody kept it
+        assert manager.lock.acquire(blocking=False)  # it is not held
         manager.lock.release()
 
 
@@ -534,7 +534,7 @@ def one_copy(dirs: tuple[Path, Path], appended: list[bytes], where: object) -> N
         store["t"][0].append(b"on")
         store.move("t", 0, dirs[1])
         assert values(store["t"][0]) == [*appended, b"on"], where
-        store.apply_retention()  # a folder that was renamed to -delete goes by it
+        store.apply_retention()  # it removes a folder that was renamed to -delete
         assert folders(dirs[0]) == set(), where
         assert folders(dirs[1]) == {"t-0"}, where
 
@@ -557,7 +557,7 @@ def test_any_call_of_a_move_fails(
             store.move("t", 0, dirs[1])
         disk.fail_at = -1
         assert values(log) == appended, number
-        try:  # the log goes on where it is, unless it says that it cannot
+        try:  # the log takes appends where it is, unless it says that it cannot
             log.append(b"after")
             log.flush()
             appended.append(b"after")

@@ -168,7 +168,7 @@ def test_a_consumer_of_a_topic_reads_partitions_added_later(
     ) as consumer:
         assert [len(found) for found in consumer.poll().values()] == [1] * (reset == "earliest")
         store.add_partitions("t", 2)[1].append(b"new")
-        found = {place: [r.value for r in rows] for place, rows in consumer.poll().items()}
+        found = {tp: [r.value for r in rows] for tp, rows in consumer.poll().items()}
         assert found == {("t", 1): [b"new"]}
         assert consumer.assignment == {("t", 0), ("t", 1)}
         consumer.commit()
@@ -190,7 +190,7 @@ def test_a_consumer_of_named_partitions_does_not_get_others(store: Store) -> Non
             assert consumer.assignment == {("t", 0)}
 
 
-def test_a_new_partition_that_the_group_reads_elsewhere_is_left_out_with_a_warning(
+def test_a_new_partition_that_the_group_reads_elsewhere_is_skipped_with_a_warning(
     store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     store.create_topic("t", 1)
@@ -214,7 +214,7 @@ def test_a_new_partition_without_a_committed_offset_is_an_error_where_nothing_ma
             consumer.poll()
 
 
-def test_a_consumer_looks_for_partitions_no_more_often_than_it_is_told_to(
+def test_a_consumer_looks_for_partitions_no_more_often_than_configured(
     store: Store, reader: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.create_topic("t", 1)

@@ -21,7 +21,7 @@ DEDUPE_BUFFER = 16 * MIB
 # MiB that docs/performance.md and the guide state; a thread's stack is 8 of them.
 BOUNDS = {
     "iterate": 8,
-    # Decompressed bytes, to the end of a batch of 1: in hand, on their way, put together from.
+    # Decompressed bytes, to the end of a batch of 1: in hand, on their way, merged from.
     "scan": 3 * (8 + 1) + 7,
     "scan_threads": 3 * (8 + 1) * 3 + 7 + 2 * 8,
     "compact": 16 + 8,

@@ -61,7 +61,7 @@ def test_setting_a_topic_again_ends_the_warning(path: Path) -> None:
          "kstore.uncleanable"),
     ],
 )  # fmt: skip
-def test_what_shows_that_settings_were_there_is_named(
+def test_the_trace_of_lost_settings_is_named(
     path: Path, damage: Callable[[Path], object], trace: str
 ) -> None:
     (path / "kstore.topics").unlink()

@@ -1,4 +1,4 @@
-"""A crash amid a move: the copy that is left must be whole before a clean stop vouches for it."""
+"""A crash during a move: the copy that is left must be complete before a clean stop counts."""
 
 from pathlib import Path
 
@@ -50,7 +50,7 @@ def values(path: Path | tuple[Path, Path]) -> list[bytes | None]:
         return [record.value for record in store["t"][0]]
 
 
-def test_a_torn_copy_is_made_whole(dirs: tuple[Path, Path]) -> None:
+def test_a_torn_copy_is_completed(dirs: tuple[Path, Path]) -> None:
     """A broker believes the marker: it would append to the torn end."""
     torn = sum(each.stat().st_size for each in copy_in(dirs[1]).glob("*.log"))
     assert values(dirs) == VALUES

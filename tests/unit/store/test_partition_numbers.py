@@ -75,7 +75,7 @@ WAYS: dict[str, Callable[[kstore.Store, Any], Any]] = {
 @pytest.mark.parametrize("is_open", [True, False])
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("partition", [True, 1.0, "1"])
-def test_what_is_equal_to_a_number_is_no_partition(
+def test_a_value_equal_to_a_number_is_no_partition(
     store: kstore.Store, way: str, partition: Any, is_open: bool
 ) -> None:
     if is_open:
@@ -111,7 +111,7 @@ def test_acks_is_no_boolean(store: kstore.Store, acks: bool) -> None:
 
 
 @pytest.mark.parametrize("linger", [1e300, 10**400, float("inf")], ids=["1e300", "int", "inf"])
-def test_a_producer_lingers_as_long_as_it_is_told(store: kstore.Store, linger: Any) -> None:
+def test_a_producer_lingers_for_linger_ms(store: kstore.Store, linger: Any) -> None:
     """Longer than a thread can wait at once, too: the thread lives, and delivers at a flush."""
     with store.producer("t", linger_ms=linger) as producer:
         sent = producer.send(b"v", partition=0)

@@ -45,17 +45,17 @@ def filled(tmp_path: Path) -> Path:
 # --- opening and closing ----------------------------------------------------------------------
 
 
-def test_what_is_appended_is_there_again(tmp_path: Path) -> None:
+def test_appended_records_are_read_after_reopening(tmp_path: Path) -> None:
     with kstore.open(tmp_path / "new" / "store") as store:
-        place = store.create_topic("orders", 4).append(b"paid", key=b"alice")
-        assert store["orders"][place.partition][place.offset].value == b"paid"
+        position = store.create_topic("orders", 4).append(b"paid", key=b"alice")
+        assert store["orders"][position.partition][position.offset].value == b"paid"
     with kstore.open(tmp_path / "new" / "store") as store:
         assert list(store) == ["orders"]
         assert len(store) == 1
         assert "orders" in store
         assert "other" not in store
-        log = store["orders"][place.partition]
-        assert log[place.offset].key == b"alice"
+        log = store["orders"][position.partition]
+        assert log[position.offset].key == b"alice"
         assert scanned(log) == 0
 
 
@@ -100,15 +100,15 @@ def test_after_an_unclean_stop_the_marker_waits_for_every_log(filled: Path) -> N
     """All are recovered with the store; one that cannot be keeps the marker away."""
     (filled / MARKER).unlink()
     log = filled / "t-1" / f"{0:020}.log"
-    whole = log.read_bytes()
-    log.write_bytes(whole[:-1])  # below the recovery point
+    intact = log.read_bytes()
+    log.write_bytes(intact[:-1])  # below the recovery point
     with kstore.open(filled) as store:
         assert scanned(store["t"][2]) == 1
         assert list(store.recovery.failed) == [("t", 1)]
         with pytest.raises(RecoveryNeededError):
             _ = store["t"][1]
     assert not (filled / MARKER).exists()
-    log.write_bytes(whole)
+    log.write_bytes(intact)
     with kstore.open(filled) as store:
         assert store.recovery.failed == {}
         assert store.end_offsets() == {("t", 0): 0, ("t", 1): 10, ("t", 2): 20}
@@ -197,7 +197,7 @@ def test_a_log_that_does_not_close_leaves_no_marker(tmp_path: Path) -> None:
         assert again["t"][0][0].value == b"x"
 
 
-# --- who else is here -------------------------------------------------------------------------
+# --- other processes -------------------------------------------------------------------------
 
 HOLD = """
 import sys, kstore
@@ -267,7 +267,7 @@ def test_a_reader_sees_what_a_writer_adds(tmp_path: Path) -> None:
         assert reader["t"][1][0].value == b"x"
 
 
-def test_a_forked_child_is_refused_and_the_parent_goes_on(tmp_path: Path) -> None:
+def test_a_forked_child_is_refused_and_the_parent_continues(tmp_path: Path) -> None:
     code = (
         "import os, sys, kstore\n"
         "from kstore.errors import ForkedError\n"
@@ -305,7 +305,7 @@ def test_a_childs_copy_does_not_hold_the_lock(tmp_path: Path) -> None:
         [sys.executable, "-c", code, str(tmp_path)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
-        assert process.stdout.readline() == "ready\n"  # from the child, which has let go
+        assert process.stdout.readline() == "ready\n"  # from the child, which has released it
         assert process.wait(60) == 0  # the parent is gone, its child still waits
         kstore.open(tmp_path).close()
         process.communicate("\n", timeout=60)
@@ -505,7 +505,9 @@ def test_a_foreign_topic_goes_when_that_is_said(tmp_path: Path) -> None:
     assert list(tmp_path.glob("kafka*")) == []
 
 
-def test_strangers_are_named_and_left(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_unrecognized_directories_are_named_and_left(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "lost+found").mkdir()
     (tmp_path / "lost+found" / "x").write_bytes(b"x")
     with caplog.at_level(logging.WARNING, "kstore"), kstore.open(tmp_path) as store:
@@ -544,7 +546,7 @@ def test_a_reader_says_that_recovery_is_due(
     with kstore.open(tmp_path, config=QUIET) as store:
         store.create_topic("t")[0].extend([b"x"] * 10)
         with caplog.at_level(logging.WARNING, "kstore"), kstore.open(tmp_path, "r"):
-            assert "recovery is due" not in caplog.text  # somebody has it open
+            assert "recovery is due" not in caplog.text  # another process has it open
     with caplog.at_level(logging.WARNING, "kstore"), kstore.open(tmp_path, "r"):
         assert "recovery is due" not in caplog.text
     (tmp_path / MARKER).unlink()
@@ -555,7 +557,7 @@ def test_a_reader_says_that_recovery_is_due(
         assert store["t"][0].end_offset == 10
 
 
-def test_a_store_that_does_not_close_at_exit_is_told(tmp_path, monkeypatch, caplog):
+def test_a_store_that_does_not_close_at_exit_is_reported(tmp_path, monkeypatch, caplog):
     with kstore.open(tmp_path / "data") as store, monkeypatch.context() as patched:
         patched.setattr(store, "close", lambda: 1 / 0)
         patched.setattr(process_lifetime, "_OPEN", {store})

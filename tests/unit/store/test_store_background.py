@@ -117,7 +117,7 @@ def test_a_close_after_many_rolls_needs_few_descriptors(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("few_descriptors")
-def test_parking_goes_on_while_threads_append(tmp_path: Path) -> None:
+def test_parking_continues_while_threads_append(tmp_path: Path) -> None:
     config = StoreConfig(max_open_logs=4, max_mapped_segments=8, background=False)
     errors: list[BaseException] = []
     with kstore.open(tmp_path, config=config) as store:
@@ -148,7 +148,7 @@ def test_end_offsets_keep_no_file_open(tmp_path: Path) -> None:
         before = len(os.listdir("/proc/self/fd"))
         ends = store.end_offsets()
         assert len(os.listdir("/proc/self/fd")) == before
-        assert {place.partition: end for place, end in ends.items()} == {n: n for n in range(50)}
+        assert {tp.partition: end for tp, end in ends.items()} == {n: n for n in range(50)}
         assert store["t"].end_offsets() == {n: n for n in range(50)}
         with pytest.raises(UnknownTopicOrPartitionError):
             store.end_offsets("u")

@@ -48,8 +48,8 @@ def test_keys_go_where_java_sends_them(store: Store, key: bytes, partition: int)
 
 def test_records_without_a_key_stay_for_a_batch(store: Store) -> None:
     topic = store.create_topic("t", 8, config=LogConfig(batch_size=1000))
-    places = [topic.append(b"x" * 99).partition for _ in range(100)]
-    runs = [places[start : start + 10] for start in range(0, 100, 10)]
+    chosen = [topic.append(b"x" * 99).partition for _ in range(100)]
+    runs = [chosen[start : start + 10] for start in range(0, 100, 10)]
     assert all(len(set(run)) == 1 for run in runs)
     assert all(first[0] != second[0] for first, second in pairwise(runs))
 
@@ -82,8 +82,8 @@ def test_the_caller_may_choose(store: Store) -> None:
 
 def test_everything_of_a_record_is_kept(store: Store) -> None:
     topic = store.create_topic("t")
-    place = topic.append(None, key=b"k", headers=[("a", b"1"), ("a", None)], timestamp=1234)
-    record = topic[place.partition][place.offset]
+    position = topic.append(None, key=b"k", headers=[("a", b"1"), ("a", None)], timestamp=1234)
+    record = topic[position.partition][position.offset]
     assert (record.key, record.value, record.timestamp) == (b"k", None, 1234)
     assert [tuple(header) for header in record.headers] == [("a", b"1"), ("a", None)]
     with pytest.raises(TypeError):
@@ -117,7 +117,7 @@ def test_a_directory_may_have_only_some_partitions(tmp_path: Path) -> None:
         assert topic.topic_id is None
 
 
-def test_what_is_easily_mistaken_is_answered_by_what_to_do(store: Store) -> None:
+def test_errors_for_common_mistakes_say_what_to_do(store: Store) -> None:
     topic = store.create_topic("mistakes")
     wrong: list[tuple[str, Callable[[], object]]] = [
         (r"key\.encode\(\)", lambda: topic.append(b"v", key="k")),  # type: ignore[arg-type]

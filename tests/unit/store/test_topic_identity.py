@@ -1,4 +1,4 @@
-"""What tells a topic from a later one of its name: its id, or a creation stamp."""
+"""What distinguishes a topic from a later one of its name: its id, or a creation stamp."""
 
 import json
 import shutil

@@ -100,10 +100,10 @@ def test_deleting_many_topics_reads_the_offsets_once(store: Store) -> None:
         store.create_topic(name)
     read: list[int] = []
     log = next(log for log in store["__consumer_offsets"] if log.end_offset)
-    settled = log.settled
+    original = log.settled
 
     def count(start: int) -> Iterator[kstore.Record]:
-        for record in settled(start):
+        for record in original(start):
             read.append(record.offset)
             yield record
 
@@ -270,11 +270,11 @@ def test_partitions_that_a_topic_made_again_has_not_are_read_no_more(
         with pytest.raises(UnknownTopicOrPartitionError, match="no partition 2"):
             named.poll()
         store.add_partitions("t", 3)
-        with reading.consumer("g", assignment=[("t", 2)]):  # nobody holds it any more
+        with reading.consumer("g", assignment=[("t", 2)]):  # no consumer holds it any more
             pass
 
 
-def test_what_was_read_of_the_old_topic_is_not_committed_in_the_new_one(
+def test_a_position_in_the_old_topic_is_not_committed_in_the_new_one(
     store: Store, reading: Store
 ) -> None:
     with reading.consumer("g", topics=["t", "u"], metadata_max_age_ms=0) as consumer:
@@ -409,7 +409,9 @@ def test_a_reader_follows_a_partition_that_moves_there_and_back(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("enable_idempotence", [False, True])
-def test_a_producer_goes_on_in_the_topic_made_again(store: Store, enable_idempotence: bool) -> None:
+def test_a_producer_continues_in_the_topic_made_again(
+    store: Store, enable_idempotence: bool
+) -> None:
     with store.producer("t", linger_ms=0, enable_idempotence=enable_idempotence) as producer:
         producer.send(b"old").result(30)
         store.delete_topic("t")
@@ -507,7 +509,7 @@ def test_a_deletion_between_the_check_and_the_decision_is_seen(
     assert store["t"][0].end_offset == 0
 
 
-def test_what_was_open_at_a_kill_leaves_no_marker_in_the_topic_made_again(
+def test_a_transaction_open_at_a_kill_leaves_no_marker_in_the_topic_made_again(
     store: Store, tmp_path: Path
 ) -> None:
     producer = store.transactional_producer("id")

@@ -239,7 +239,7 @@ def test_a_deletion_cut_short_is_carried_through(tmp_path: Path, fail_at: int) -
 # --- what stands in a directory ---------------------------------------------------------------
 
 
-def test_strangers_are_named_and_left_alone(
+def test_unrecognized_directories_are_named_and_left_alone(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in ("lost+found", "t-0", "t-1.x-future", "remote-log-index-cache", "t-01", "a-b"):

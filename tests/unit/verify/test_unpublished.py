@@ -37,14 +37,14 @@ def fenced(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def logs_of(place: Path) -> list[Path]:
-    return sorted((place / "t-0").glob("*.log"))
+def logs_of(log_dir: Path) -> list[Path]:
+    return sorted((log_dir / "t-0").glob("*.log"))
 
 
-def hidden(place: Path) -> int:
+def hidden(log_dir: Path) -> int:
     """Bytes behind the fence."""
-    fence = json.loads((place / "t-0" / FENCE).read_text())
-    return sum(path.stat().st_size for path in logs_of(place)[1:]) - fence["position"]
+    fence = json.loads((log_dir / "t-0" / FENCE).read_text())
+    return sum(path.stat().st_size for path in logs_of(log_dir)[1:]) - fence["position"]
 
 
 def test_verify_checks_it_and_counts_it(fenced: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,7 +64,7 @@ def test_verify_checks_it_and_counts_it(fenced: Path, capsys: pytest.CaptureFixt
     assert "not published" not in capsys.readouterr().out
 
 
-def test_verify_tells_of_a_fence_that_does_not_parse(fenced: Path) -> None:
+def test_verify_reports_a_fence_that_does_not_parse(fenced: Path) -> None:
     with kstore.open(fenced, mode="r") as store:
         log = store["t"][0]
         (fenced / "t-0" / FENCE).write_text("{")
@@ -77,8 +77,8 @@ def test_a_dump_says_where_it_begins(fenced: Path, capsys: pytest.CaptureFixture
     said = capsys.readouterr()
     assert said.out.count("baseOffset: ") == 4  # the files as they are
     position = json.loads((fenced / "t-0" / FENCE).read_text())["position"]
-    told = [line.partition(": ")[0] for line in said.err.splitlines()]
-    assert told == [
+    kinds = [line.partition(": ")[0] for line in said.err.splitlines()]
+    assert kinds == [
         f"Not published from position {position} of {second} on",
         f"Not published from position 0 of {third} on",
     ]

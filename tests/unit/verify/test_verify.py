@@ -90,7 +90,7 @@ def test_a_sound_partition(partition, threads, map_sealed):
     assert seen == sorted(seen)
 
 
-def test_what_kafka_wrote_is_sound(made):
+def test_verify_finds_no_damage_in_directories_of_kafka(made):
     directories = {path.parent for path in made.log_dir.rglob("*.log")}
     assert len(directories) > 1
     for directory in directories:
@@ -147,11 +147,11 @@ def test_a_segment_that_ends_early_before_others(partition):
     (partition / filenames.log_name(100)).write_bytes(data[:-1])
     report = verify_partition(DISK, partition)
     start = sum(map(len, parts_from(100)[:4]))
-    # The index entry of the cut batch points at no whole batch.
+    # The index entry of the cut batch points at no complete batch.
     assert [(f.kind, f.position) for f in report.findings] == [("index", 24), ("structure", start)]
 
 
-def test_damage_is_told_with_its_place_and_what_lies_behind_is_checked(partition):
+def test_damage_is_reported_with_its_position_and_later_batches_are_checked(partition):
     path = partition / filenames.log_name(100)
     parts = parts_from(100)
     third = sum(map(len, parts[:2]))
@@ -169,7 +169,7 @@ def test_damage_is_told_with_its_place_and_what_lies_behind_is_checked(partition
     assert (caught.value.position, caught.value.offset) == (third, 104)
 
 
-def test_behind_a_wrong_size_it_goes_on_where_the_index_says(partition):
+def test_behind_a_wrong_size_it_continues_where_the_index_says(partition):
     path = partition / filenames.log_name(100)
     parts = parts_from(100)
     alter(path, 8, b"\0\0\0\0")

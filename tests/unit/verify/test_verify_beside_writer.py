@@ -39,7 +39,7 @@ def seen(report: VerifyReport) -> list[str]:
 
 
 class Meanwhile(Files):
-    """Lets a writer go on whenever a file with some ending is about to be read."""
+    """Lets a writer continue whenever a file with some ending is about to be read."""
 
     def __init__(self, ending: str, act: Callable[[], None]) -> None:
         self.ending, self.act, self.count = ending, act, 0
@@ -98,7 +98,7 @@ def test_an_abort_between_the_log_and_its_transaction_index_is_no_damage(tmp_pat
 
 
 class Held(Files):
-    """A writer's disk on which a chosen call waits until it is let go."""
+    """A writer's disk on which a chosen call waits until it is released."""
 
     def __init__(self, name: str, ending: str) -> None:
         self.name, self.ending = name, ending
@@ -117,7 +117,7 @@ class Held(Files):
 def test_a_time_index_at_its_preallocated_size_while_it_rolls(
     tmp_path: Path, comes_back: bool
 ) -> None:
-    """Its size is no multiple of an entry, and a later segment is there already."""
+    """Its size is no multiple of an entry, and a later segment exists already."""
     files = Held("truncate", ".timeindex")
     with kstore.Store(tmp_path, "a", config=QUIET, files=files) as store:
         log = store.create_topic("orders", config=SMALL)[0]
@@ -193,16 +193,16 @@ def killed(tmp_path: Path) -> Path:
     return copy
 
 
-def whole(root: Path) -> VerifyReport:
+def verified(root: Path) -> VerifyReport:
     report = verify_partition(DISK, root / NAME)
     assert merge_parts([verify_part(DISK, root / NAME, SegmentRange())]) == report
     return report
 
 
-def test_after_a_kill_what_recovery_makes_anew_is_due(
+def test_after_a_kill_files_that_recovery_rebuilds_are_due(
     killed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    report = whole(killed)
+    report = verified(killed)
     assert report.ok
     assert [each.kind for each in report.recovery_due] == ["transaction index"]
     assert "has no entry" in report.recovery_due[0].sentence
@@ -212,18 +212,18 @@ def test_after_a_kill_what_recovery_makes_anew_is_due(
     assert "  recovery is due: transaction index: " in out
     with kstore.open(killed, config=QUIET) as store:
         assert store["orders"][0].end_offset == 8
-    assert seen(whole(killed)) == []
+    assert seen(verified(killed)) == []
 
 
 def test_below_the_recovery_point_a_lost_index_is_damage_after_a_kill_too(killed: Path) -> None:
     min((killed / NAME).glob("*.txnindex")).write_bytes(b"")
     with pytest.raises(kstore.KStoreError):
-        whole(killed).raise_if_corrupt()
+        verified(killed).raise_if_corrupt()
 
 
 def test_after_a_clean_stop_a_lost_entry_is_damage(killed: Path) -> None:
     (killed / MARKER).write_bytes(b"")
-    assert [each.kind for each in whole(killed).findings] == ["transaction index"]
+    assert [each.kind for each in verified(killed).findings] == ["transaction index"]
 
 
 def test_damaged_records_are_never_only_due(killed: Path) -> None:
@@ -231,7 +231,7 @@ def test_damaged_records_are_never_only_due(killed: Path) -> None:
     data = bytearray(path.read_bytes())
     data[65] ^= 1
     write_damaged(path, data)
-    assert [each.kind for each in whole(killed).findings] == ["batch"]
+    assert [each.kind for each in verified(killed).findings] == ["batch"]
 
 
 def test_one_descriptor_at_a_time_is_enough_for_any_number_of_segments(tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ def verify_while(
     return main(["verify", "--log-dir", store.paths[0], *options])
 
 
-def test_a_topic_that_is_deleted_while_others_are_verified_is_left_out_with_a_line(
+def test_a_topic_that_is_deleted_while_others_are_verified_is_skipped_with_a_line(
     three: kstore.Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert verify_while(lambda: three.delete_topic("z"), three, monkeypatch) == 0
@@ -318,7 +318,7 @@ def test_json_names_the_partitions_that_were_deleted_meanwhile(
     assert [line.partition(":")[0] for line in tree["left_out"]] == ["z-0", "z-1"]
 
 
-def test_a_topic_that_is_made_again_meanwhile_is_another_and_left_out(
+def test_a_topic_that_is_made_again_meanwhile_is_another_and_skipped(
     three: kstore.Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def make_again() -> None:
@@ -330,7 +330,7 @@ def test_a_topic_that_is_made_again_meanwhile_is_another_and_left_out(
 
 
 @pytest.mark.parametrize("name", ["a", "b", "z"])
-def test_a_topic_that_is_deleted_between_its_listing_and_its_opening_is_left_out(
+def test_a_topic_that_is_deleted_between_its_listing_and_its_opening_is_skipped(
     three: kstore.Store,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -362,14 +362,12 @@ def test_damage_beside_a_deleted_topic_is_damage_still(
 def test_a_job_on_spark_leaves_out_a_partition_that_was_deleted_meanwhile(
     three: kstore.Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    places = job._partitions(three.paths, None)
-    assert [place.topic for place in places] == ["a", "a", "b", "b", "z", "z"]
+    tasks = job._partitions(three.paths, None)
+    assert [task.topic for task in tasks] == ["a", "a", "b", "b", "z", "z"]
     three.delete_topic("z")
     reports = [
-        job._if_there(
-            DISK, place, job.PartitionReport(place.topic, place.partition, place.path, found)
-        )
-        for place in places
+        job._if_there(DISK, task, job.PartitionReport(task.topic, task.partition, task.path, found))
+        for task in tasks
         for found in (VerifyReport(),)
     ]
     assert [each.is_deleted for each in reports] == [False] * 4 + [True] * 2

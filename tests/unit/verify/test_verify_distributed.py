@@ -1,4 +1,4 @@
-"""An audit in parts says what the audit of the whole says, wherever the parts are cut."""
+"""An audit in ranges finds what one audit finds, wherever the ranges are cut."""
 
 import os
 from collections.abc import Iterator
@@ -63,12 +63,12 @@ def test_parts_that_one_reader_audits_share_a_listing(plain: Path) -> None:
     os.utime(plain, (long_ago, long_ago))
     disk = CountingDisk()
     states = StateReader(disk)
-    whole = merge_parts([verify_part(disk, plain, part, states=states) for part in parts])
-    assert whole == verify_partition(DISK, plain)
+    complete = merge_parts([verify_part(disk, plain, part, states=states) for part in parts])
+    assert complete == verify_partition(DISK, plain)
     assert disk.names_listed == len(list(plain.iterdir()))
-    (plain / filenames.index_name(1)).write_bytes(b"")  # its log is not there
+    (plain / filenames.index_name(1)).write_bytes(b"")  # its log does not exist
     again = merge_parts([verify_part(disk, plain, part, states=states) for part in parts])
-    assert again is None  # a loss: the audit of the whole looks again
+    assert again is None  # a loss: the audit of the partition checks again
 
 
 def test_parts_cover_everything_once() -> None:
@@ -81,18 +81,18 @@ def test_parts_cover_everything_once() -> None:
 
 @pytest.mark.parametrize("target", [1, 3000, 5000, 1 << 30])
 def test_sound_logs(plain: Path, target: int) -> None:
-    whole = verify_partition(DISK, plain)
-    assert whole.ok
-    assert whole.segments > 5
-    assert in_parts(plain, target) == whole
+    complete = verify_partition(DISK, plain)
+    assert complete.ok
+    assert complete.segments > 5
+    assert in_parts(plain, target) == complete
 
 
 @pytest.mark.parametrize("target", [1, 600])
 def test_transactions_that_reach_over_parts(transactional: Path, target: int) -> None:
-    whole = verify_partition(DISK, transactional)
-    assert whole.ok
-    assert whole.segments > 5
-    assert in_parts(transactional, target) == whole
+    complete = verify_partition(DISK, transactional)
+    assert complete.ok
+    assert complete.segments > 5
+    assert in_parts(transactional, target) == complete
 
 
 def damages(path: Path) -> Iterator[tuple[str, Any]]:
@@ -156,17 +156,17 @@ NAMES = ["flip", "cut", "repeat", "overlap", "no_index", "epochs", "snapshots", 
 def test_damage(kind: str, damage: str, request: pytest.FixtureRequest) -> None:
     path = request.getfixturevalue(kind)
     dict(damages(path))[damage]()
-    whole = verify_partition(DISK, path)
+    complete = verify_partition(DISK, path)
     for target in (1, 600):
         found = in_parts(path, target)
         if found is None:  # said so, instead of something else
             assert kind == "transactional" or damage == "overlap"
             found = merge_parts([verify_part(DISK, path, SegmentRange())])
         assert found is not None
-        assert asdict(found) == asdict(whole)
+        assert asdict(found) == asdict(complete)
 
 
-def test_an_open_transaction_that_no_snapshot_tells_of_is_noticed(transactional: Path) -> None:
+def test_an_open_transaction_that_no_snapshot_has_is_noticed(transactional: Path) -> None:
     for each in transactional.glob("*.snapshot"):
         each.unlink()
     assert in_parts(transactional, 1) is None
@@ -181,6 +181,6 @@ def test_findings_are_counted_beyond_those_kept(
         write_damaged(each, data)
     monkeypatch.setattr("kstore.verify.partition.MAX_FINDINGS", 3)
     monkeypatch.setattr("kstore.verify.distributed.MAX_FINDINGS", 3)
-    whole = verify_partition(DISK, plain)
-    assert whole.finding_count > 3
-    assert in_parts(plain, 1) == whole
+    complete = verify_partition(DISK, plain)
+    assert complete.finding_count > 3
+    assert in_parts(plain, 1) == complete

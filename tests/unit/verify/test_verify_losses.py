@@ -47,7 +47,7 @@ def logs(root: Path) -> list[Path]:
 
 
 def in_parts(path: Path) -> VerifyReport:
-    """As a job audits it, a segment in each task; as a whole where the parts do not say."""
+    """As a job audits it, a segment in each task; the partition at once where needed."""
     segments = [(int(each.stem), each.stat().st_size) for each in sorted(path.glob("*.log"))]
     parts = plan_parts(segments, 1)
     report = merge_parts([verify_part(DISK, path, part) for part in parts])
@@ -196,7 +196,7 @@ def test_a_checkpoint_that_does_not_parse_is_a_warning(root: Path) -> None:
 
 
 class Looking(type(DISK)):  # type: ignore[misc]
-    """Notes the order in which checkpoint and directory are looked at."""
+    """Notes the order in which checkpoint and directory are read."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -266,7 +266,9 @@ def test_deleted_records_and_retention_leave_no_loss(root: Path) -> None:
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_what_a_follower_skips_is_no_loss(root: Path, tmp_path: Path, killed: bool) -> None:
+def test_offsets_that_a_follower_skips_are_no_loss(
+    root: Path, tmp_path: Path, killed: bool
+) -> None:
     """Also in a copy, in which no seal fits its segment, and before anything was flushed."""
     with kstore.open(root, config=QUIET) as store:
         writer = store["orders"][0]._require_writer()
@@ -313,7 +315,7 @@ def test_the_output_of_repair_has_no_loss(root: Path, tmp_path: Path) -> None:
     assert verdict(tmp_path / "copy") == (0, [], [])
 
 
-def test_what_recovery_cuts_as_kafka_does_is_no_loss(root: Path) -> None:
+def test_batches_cut_by_kafkas_way_of_recovery_are_no_loss(root: Path) -> None:
     path = logs(root)[1]
     data = bytearray(path.read_bytes())
     data[len(data) // 2 + 70] ^= 1
@@ -376,7 +378,7 @@ def test_missing_and_stale_checkpoints_are_no_loss(root: Path, stale: int | None
     assert verdict(root) == (0, [], [])
 
 
-def test_a_torn_tail_is_not_yet_there_while_somebody_has_the_directory_open(root: Path) -> None:
+def test_a_torn_tail_is_not_read_while_another_process_has_the_directory_open(root: Path) -> None:
     (root / RECOVERY_POINTS).unlink()
     tear_last(root)
     with DISK.lock(root / ".lock"):
@@ -388,7 +390,7 @@ def test_a_torn_tail_is_not_yet_there_while_somebody_has_the_directory_open(root
 
 # --- what real brokers left --------------------------------------------------------------------
 
-# Kafka's recovery leaves these wrong; what it does not look at is not mended either.
+# Kafka's recovery leaves these wrong; what it does not read is not repaired either.
 KNOWN = {"derived", "middle", "cut"}
 
 
@@ -396,8 +398,8 @@ def test_no_directory_of_a_real_broker_has_lost_records(tmp_path: Path) -> None:
     seen = 0
     for archive in sorted(sets.DATA.glob("*.tar.xz")):
         name = archive.name.removesuffix(".tar.xz")
-        place = sets.unpack(name, tmp_path / name)
-        for folder in sorted({path.parent for path in place.rglob("*.log")}):
+        unpacked = sets.unpack(name, tmp_path / name)
+        for folder in sorted({path.parent for path in unpacked.rglob("*.log")}):
             report = verify_partition(DISK, folder)
             assert report.warnings == [], folder
             assert not [each for each in report.findings if each.kind == "missing"], folder
@@ -417,7 +419,7 @@ def test_known_gaps_that_overlap_or_touch_cover_what_they_cover_together() -> No
     assert not is_known([], 0, 1)
 
 
-# --- a whole partition that is gone ---------------------------------------------------------------
+# --- a partition that is gone ---------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -525,7 +527,7 @@ def test_the_only_partition_that_only_kstore_topics_names_is_a_warning(two: Path
     assert main(["verify", "--log-dir", str(two)]) == 3
 
 
-def test_a_directory_that_somebody_has_open_misses_no_partition(two: Path) -> None:
+def test_a_directory_that_another_process_has_open_misses_no_partition(two: Path) -> None:
     shutil.rmtree(two / NAME)
     with kstore.open(two, config=QUIET):
         assert find_missing_folders(DISK, [str(two)]) == []
