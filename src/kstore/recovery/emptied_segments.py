@@ -37,7 +37,6 @@ class Signs(NamedTuple):
 
     has_entries: bool  # in a valid index
     was_truncated: bool  # its header checksums are of this file, with bytes
-    is_sealed_empty: bool = False  # they are of this file, and say that it is empty
 
     def find_certainty(self, base: int, stop: StopState, *, is_end: bool) -> bool | None:
         """Whether the loss of the records is certain; None if there is no loss.
@@ -68,18 +67,18 @@ def find_signs(
     if filenames.log_name(base) not in names:
         return Signs(False, False)
     folder = os.fspath(directory)
-    sealed = _sealed_size(files, folder, base) if filenames.seal_name(base) in names else None
-    return Signs(_has_entries(files, folder, base, end, names), bool(sealed), sealed == 0)
+    was_truncated = filenames.seal_name(base) in names and _had_bytes(files, folder, base)
+    return Signs(_has_entries(files, folder, base, end, names), was_truncated)
 
 
-def _sealed_size(files: Files, directory: str, base: int) -> int | None:
-    """Bytes of a log file by its header checksums; None if they are of another file."""
+def _had_bytes(files: Files, directory: str, base: int) -> bool:
+    """Whether header checksums are of this log file, and say that it had bytes."""
     try:
         stamp = header_checksums.read_stamp(files, directory, base)
         about = files.about(os.path.join(directory, filenames.log_name(base)))
     except (StorageError, NewerFormatError):  # an audit reports it
-        return None
-    return stamp[2] if stamp is not None and stamp[0] == about.st_ino else None
+        return False
+    return stamp is not None and stamp[0] == about.st_ino and stamp[2] > 0
 
 
 def _has_entries(files: Files, directory: str, base: int, end: int, names: Container[str]) -> bool:

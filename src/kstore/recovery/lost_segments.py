@@ -173,11 +173,14 @@ def find_emptied(
 
     Not those that recovery emptied: it kept their bytes.
     """
+    empty = [each for each in pairwise(sorted(sizes)) if not sizes[each[0]]]
+    if not empty:
+        return {}
     filled = max((base for base, size in sizes.items() if size), default=-1)
     existing, cut = set(names), CutBytes(find_cut(names))
     found = {}
-    for base, end in pairwise(sorted(sizes)):
-        if sizes[base] or cut.explains(base, 0, end):
+    for base, end in empty:
+        if cut.explains(base, 0, end):
             continue
         signs = find_signs(files, directory, base, end, existing)
         certainty = signs.find_certainty(base, stop, is_end=base > filled)

@@ -246,17 +246,13 @@ def _last_thinned(layout: Layout) -> int:
     """Base offset of the last segment that was compacted, as records are missing; -1 if none.
 
     Compaction leaves empty segments, too; but so does any program that empties a file. So an empty
-    segment counts only if something else shows that the log was compacted, or that it was empty
-    when its header checksums were written.
+    segment counts only if something else shows that the log was compacted.
     """
     state, segments = layout.state, layout.segments
     thinned = [one.base_offset for one in segments if one.has_gaps]
     was_compacted = bool(thinned) or (state is not None and state.was_compacted)
-    thinned += [
-        one.base_offset
-        for one in segments[:-1]
-        if not one.size and (was_compacted or (one.signs is not None and one.signs.is_sealed_empty))
-    ]
+    if was_compacted:
+        thinned += [one.base_offset for one in segments[:-1] if not one.size]
     return max(thinned, default=-1)
 
 

@@ -199,11 +199,15 @@ def test_an_empty_segment_without_a_reason_is_a_warning(
     assert [each.offset for each in report.warnings] == [2 * EACH]
 
 
-def test_an_empty_segment_hides_no_gap_before_it(root: Path) -> None:
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_an_empty_segment_hides_no_gap_before_it(root: Path, is_sealed: bool) -> None:
+    """Also if its header checksums were written when it was empty."""
     remove_seals(root)
     for path in (root / "t-0").glob(f"{EACH:020d}.*"):
         path.unlink()
     empty_all(log_of(root, 3))
+    if is_sealed:
+        assert header_checksums.write(DISK, root / "t-0", 3 * EACH)
     assert statuses(root) == (3, 3)
     report = verify_partition(DISK, root / "t-0")
     assert [each.offset for each in report.warnings] == [EACH, 3 * EACH]
@@ -229,7 +233,7 @@ def test_what_compaction_emptied_is_no_loss(tmp_path: Path, reason: str, stop: s
         offset = 3 * EACH if reason == "checkpoint" else EACH
         (root / CLEANER_OFFSETS).write_text(f"0\n1\nt 0 {offset}\n")
     if reason == "seal":
-        assert header_checksums.write(DISK, root / "t-0", 2 * EACH)
+        assert header_checksums.write(DISK, root / "t-0", 2 * EACH, 3 * EACH)
     if stop == "unclean":
         kill(root)
     for _ in range(2):

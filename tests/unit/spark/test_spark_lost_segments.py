@@ -70,6 +70,25 @@ def test_a_batch_read_over_a_lost_segment_fails_and_warns_where_it_may_continue(
     assert seen == [n for n in range(50) if n // EACH != number]
 
 
+@pytest.mark.parametrize("is_noted", [False, True])
+def test_a_batch_read_over_an_emptied_segment_fails_after_a_kill_too(
+    tmp_path: Path, is_noted: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = fill(tmp_path)
+    (tmp_path / MARKER).unlink()
+    (folder / f"{2 * EACH:020}.log").write_bytes(b"")
+    if is_noted:
+        with kstore.open(tmp_path, config=QUIET) as store:
+            assert store["t"][0].recovery is not None
+    sentence = "records at offsets 20 to 29 are lost"
+    with pytest.raises(CorruptRecordError, match=rf"{sentence}.*{ADVICE}"):
+        plan(tmp_path, topics="t")
+    found = plan(tmp_path, topics="t", failOnDataLoss=False)
+    assert sentence in caplog.text
+    seen = [offset for offset, _ in run(tmp_path, found, failOnDataLoss=False)]
+    assert seen == [n for n in range(50) if n // EACH != 2]
+
+
 @pytest.mark.parametrize(
     ("start", "stop", "fails"),
     [(0, 20, False), (0, 21, True), (29, 50, True), (30, 50, False), (-2, -1, True)],
