@@ -6,7 +6,7 @@ import time
 from collections.abc import Generator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from kstore.arguments import whole_number
 from kstore.errors import CorruptRecordError, InvalidConfigError, KStoreError, StorageError
@@ -26,10 +26,10 @@ from kstore.partition_files import (
 )
 from kstore.report_lines import compaction_line
 from kstore.spark.jobs.command import main, matching
-from kstore.spark.jobs.partition_job import ChangingJob
+from kstore.spark.jobs.partition_job import ChangingJob, ChangingOptions
 from kstore.spark.jobs.reports import as_tree, from_file_lines, verdict
-from kstore.spark.jobs.store_changes import LOCK_TIMEOUT_MS, add_changing
-from kstore.spark.jobs.task_runner import Progress, run_tasks, silent
+from kstore.spark.jobs.store_changes import add_changing
+from kstore.spark.jobs.task_runner import Progress, run_tasks
 from kstore.spark.session import Paths
 from kstore.spark.source.range_reader import check_visible
 from kstore.store.store import Store
@@ -101,42 +101,25 @@ def compact(
     spark: "SparkSession",
     path: Paths,
     *,
-    topic: str | None = None,
     dedupe_buffer_size: int = 134_217_728,
-    progress: Progress = silent,
-    resume: str | None = None,
-    lock_timeout_ms: int = LOCK_TIMEOUT_MS,
+    **options: Unpack[ChangingOptions],
 ) -> list[CompactedPartition]:
     """Compact the topics of a store that are to be, on Spark's executors.
 
     Parameters
     ----------
-    path
-        A log directory, or several that make one store.
-    topic
-        A regular expression for names of topics; all that are to be compacted without it.
     dedupe_buffer_size
         Bytes that each task takes for the keys, 24 a key.
-    resume
-        A file for the reports of finished partitions, made where missing: those it holds are
-        not done again, unless they have changed since or have more to compact.
-    lock_timeout_ms
-        How long to wait where another process writes the store.
+    options
+        Those of every job that changes a store:
+        :class:`~kstore.spark.jobs.partition_job.ChangingOptions`. A partition in the file to
+        resume from is also done again if it has more to compact.
 
     Returns a report for each partition, by topic and number. Raises StoreLockedError,
     InvalidConfigError where nothing is to be compacted, StorageError where an executor does not
     see the directories or a disk fails: what was swapped in by then stays.
     """
-    job = _Compact(
-        spark,
-        path,
-        dedupe_buffer_size=dedupe_buffer_size,
-        topic=topic,
-        progress=progress,
-        resume=resume,
-        lock_timeout_ms=lock_timeout_ms,
-    )
-    return job.run()
+    return _Compact(spark, path, dedupe_buffer_size=dedupe_buffer_size, **options).run()
 
 
 def _plan(log: Log, files: Files) -> RoundPlan:

@@ -1,12 +1,12 @@
 """``kstore spark convert``: messages v0 and v1 of a store as record batches v2."""
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from kstore.arguments import add_rewriting
 from kstore.partition_files import RewriteTarget
 from kstore.spark.jobs.command import main
-from kstore.spark.jobs.rewrite import RewriteJob, RewrittenPartition
+from kstore.spark.jobs.rewrite import RewriteJob, RewriteOptions, RewrittenPartition
 from kstore.spark.jobs.store_changes import add_changing
 from kstore.spark.jobs.task_runner import Progress
 from kstore.spark.session import Paths
@@ -41,7 +41,7 @@ def convert(
     compression: str | None = None,
     level: int | None = None,
     force: bool = False,
-    **options: Any,
+    **options: Unpack[RewriteOptions],
 ) -> list[RewrittenPartition]:
     """Write messages v0 and v1 in a store's sealed segments anew as batches v2, on Spark.
 
@@ -53,9 +53,8 @@ def convert(
     force
         Use the codec also for batches that it makes larger.
     options
-        ``roll`` (close the active segments first) and those of every job that changes a store:
-        ``topic``, ``progress``, ``resume``, ``lock_timeout_ms``, as of
-        :func:`kstore.spark.jobs.compact.compact`.
+        ``roll`` and those of every job that changes a store:
+        :class:`~kstore.spark.jobs.rewrite.RewriteOptions`.
 
     Returns a report for each partition, by topic and number. Raises StoreLockedError,
     InvalidConfigError where no topic matches, StorageError where an executor does not see the

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypedDict, TypeVar, cast
 
 from kstore.errors import KStoreError
 from kstore.log.log import Log
@@ -53,6 +53,22 @@ _CHECKSUMS = 64  # segments of a task that writes their header checksums
 Partition = TypeVar("Partition", bound=TopicPartition)
 Report = TypeVar("Report")
 Result = TypeVar("Result")
+
+
+class JobOptions(TypedDict, total=False):
+    """What every job over partitions takes."""
+
+    topic: str | None  # a regular expression for names of topics; None: all of them
+    progress: Progress  # called with bytes done, bytes in all, and a partition
+    resume: str | None  # a file with the reports of finished partitions, created if missing:
+    # a partition in it is not done again, unless it has changed since
+    files: Files
+
+
+class ChangingOptions(JobOptions, total=False):
+    """What every job takes that changes a store."""
+
+    lock_timeout_ms: int  # how long to wait where another process writes the store
 
 
 @dataclass(frozen=True, slots=True)

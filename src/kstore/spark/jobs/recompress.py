@@ -1,12 +1,12 @@
 """``kstore spark recompress``: the batches of a store under another codec."""
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from kstore.arguments import add_rewriting
 from kstore.partition_files import RewriteTarget
 from kstore.spark.jobs.command import main
-from kstore.spark.jobs.rewrite import RewriteJob, RewrittenPartition
+from kstore.spark.jobs.rewrite import RewriteJob, RewriteOptions, RewrittenPartition
 from kstore.spark.jobs.store_changes import add_changing
 from kstore.spark.jobs.task_runner import Progress
 from kstore.spark.session import Paths
@@ -43,7 +43,7 @@ def recompress(
     level: int | None = None,
     force: bool = False,
     merge: bool = False,
-    **options: Any,
+    **options: Unpack[RewriteOptions],
 ) -> list[RewrittenPartition]:
     """Write the sealed segments of a store anew with another codec, on Spark's executors.
 
@@ -61,9 +61,8 @@ def recompress(
         such as follow each other without a gap, without producer id or transaction, of one leader
         epoch and timestamp type.
     options
-        ``roll`` (close the active segments first) and those of every job that changes a store:
-        ``topic``, ``progress``, ``resume``, ``lock_timeout_ms``, as of
-        :func:`kstore.spark.jobs.compact.compact`.
+        ``roll`` and those of every job that changes a store:
+        :class:`~kstore.spark.jobs.rewrite.RewriteOptions`.
 
     Returns a report for each partition, by topic and number. Raises StoreLockedError,
     InvalidConfigError where no topic matches, StorageError where an executor does not see the

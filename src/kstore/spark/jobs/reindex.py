@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from kstore.config import LogConfig
 from kstore.errors import KStoreError
@@ -28,11 +28,11 @@ from kstore.partition_files import (
 from kstore.report_lines import damage_lines, reindex_line
 from kstore.spark.exclusive_lock import keep_closed
 from kstore.spark.jobs.command import main, matching
-from kstore.spark.jobs.partition_job import ChangingJob, Piece, Task, work_on
+from kstore.spark.jobs.partition_job import ChangingJob, ChangingOptions, Piece, Task, work_on
 from kstore.spark.jobs.reports import as_tree, from_file_lines, verdict
 from kstore.spark.jobs.resume_file import fingerprint_folder
-from kstore.spark.jobs.store_changes import LOCK_REASON, LOCK_TIMEOUT_MS, add_changing
-from kstore.spark.jobs.task_runner import Progress, run_tasks, silent
+from kstore.spark.jobs.store_changes import LOCK_REASON, add_changing
+from kstore.spark.jobs.task_runner import Progress, run_tasks
 from kstore.spark.session import Paths
 from kstore.spark.source.range_reader import check_visible, open_store
 from kstore.store.store import Store
@@ -115,41 +115,18 @@ _Indexed = IndexedSegment | str  # or why there is none
 
 
 def reindex(
-    spark: "SparkSession",
-    path: Paths,
-    *,
-    topic: str | None = None,
-    progress: Progress = silent,
-    resume: str | None = None,
-    lock_timeout_ms: int = LOCK_TIMEOUT_MS,
+    spark: "SparkSession", path: Paths, **options: Unpack[ChangingOptions]
 ) -> list[ReindexedPartition]:
-    """Make everything beside the log files of a store anew, on Spark's executors.
+    """Rebuild everything beside the log files of a store, on Spark's executors.
 
-    Parameters
-    ----------
-    path
-        A log directory, or several that make one store.
-    topic
-        A regular expression for names of topics; all of them without it.
-    resume
-        A file for the reports of finished partitions, made where missing: those it holds are
-        not done again, unless one of their files has changed since.
-    lock_timeout_ms
-        How long to wait where another process writes the store.
+    ``options`` are those of every job that changes a store:
+    :class:`~kstore.spark.jobs.partition_job.ChangingOptions`.
 
     Returns a report for each partition, by topic and number. Raises StoreLockedError,
     InvalidConfigError where no topic matches, StorageError where an executor does not see the
     directories or a disk fails.
     """
-    job = _Reindex(
-        spark,
-        path,
-        topic=topic,
-        progress=progress,
-        resume=resume,
-        lock_timeout_ms=lock_timeout_ms,
-    )
-    return job.run()
+    return _Reindex(spark, path, **options).run()
 
 
 def tell(reports: Sequence[ReindexedPartition]) -> list[str]:

@@ -43,6 +43,22 @@ class Source:
     def target(self, topic: str) -> str:
         return dict(self.rename).get(topic, topic)
 
+    def chunk(
+        self, of: Place, number: int, offsets: tuple[int, int], size: int, paths: tuple[str, ...]
+    ) -> Chunk:
+        """A chunk of a partition of this source."""
+        return Chunk(
+            *of,
+            self.target(of[0]),
+            number,
+            *offsets,
+            size,
+            paths,
+            self.parquet is not None,
+            self.isolation,
+            self.chosen,
+        )
+
     def wants(self, partition: int) -> bool:
         return self.partitions is None or partition in self.partitions
 
@@ -114,7 +130,7 @@ def plan_segments(files: Files, source: Source) -> Plan:
 
 def _of_log(log: Log, source: Source) -> Iterator[Chunk]:
     assert source.log_dirs is not None
-    chosen = source.chosen
+    chosen, of = source.chosen, (log.topic, log.partition)
     end = log.last_stable_offset if source.isolation == "read_committed" else log.end_offset
     start = max(log.start_offset, chosen.start or 0)
     stop = min(end, _INT64_MAX if chosen.stop is None else chosen.stop)
@@ -123,28 +139,12 @@ def _of_log(log: Log, source: Source) -> Iterator[Chunk]:
     size, number = 0, 0
     for view in log.segments.views:
         if view.base_offset > start and size >= _CHUNK and view.base_offset < stop:
-            yield _chunk(log, source, number, start, view.base_offset, size)
+            yield source.chunk(of, number, (start, view.base_offset), size, source.log_dirs)
             start, size, number = view.base_offset, 0, number + 1
         if view.next_offset > start:
             size += view.size
     if start < stop:
-        yield _chunk(log, source, number, start, stop, size)
-
-
-def _chunk(log: Log, source: Source, number: int, start: int, stop: int, size: int) -> Chunk:
-    return Chunk(
-        topic=log.topic,
-        partition=log.partition,
-        target=source.target(log.topic),
-        number=number,
-        start=start,
-        stop=stop,
-        size=size,
-        paths=source.log_dirs or (),
-        parquet=False,
-        isolation=source.isolation,
-        chosen=source.chosen,
-    )
+        yield source.chunk(of, number, (start, stop), size, source.log_dirs)
 
 
 # --- Parquet --------------------------------------------------------------------------------------
@@ -243,19 +243,7 @@ def _of_files(
             low = max(start + (stop - start) * n // pieces, first)
             high = min(start + (stop - start) * (n + 1) // pieces, end)
             if low < high:
-                chunks.append(
-                    Chunk(
-                        topic=topic,
-                        partition=partition,
-                        target=source.target(topic),
-                        number=len(chunks),
-                        start=low,
-                        stop=high,
-                        size=size // pieces,
-                        paths=tuple(dict.fromkeys(paths)),
-                        parquet=True,
-                        isolation=source.isolation,
-                        chosen=chosen,
-                    )
-                )
+                files = tuple(dict.fromkeys(paths))
+                of, part = (topic, partition), size // pieces
+                chunks.append(source.chunk(of, len(chunks), (low, high), part, files))
     return chunks

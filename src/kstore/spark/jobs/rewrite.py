@@ -27,7 +27,7 @@ from kstore.partition_files import (
 )
 from kstore.report_lines import damage_lines, rewrite_line
 from kstore.spark.jobs.command import matching
-from kstore.spark.jobs.partition_job import ChangingJob, Piece, Task
+from kstore.spark.jobs.partition_job import ChangingJob, ChangingOptions, Piece, Task
 from kstore.spark.jobs.reports import as_tree, from_file_lines, verdict
 from kstore.spark.session import Paths
 from kstore.spark.source.range_reader import check_visible
@@ -79,6 +79,12 @@ def tell(reports: Sequence[RewrittenPartition]) -> list[str]:
     before, after = sum(r.bytes_before for r in reports), sum(r.bytes_after for r in reports)
     lines += from_file_lines(as_tree(reports))
     return [*lines, f"{verdict(reports)} ({before} bytes to {after})"]
+
+
+class RewriteOptions(ChangingOptions, total=False):
+    """What ``recompress`` and ``convert`` take."""
+
+    roll: bool  # close the active segments first, so that everything is rewritten
 
 
 class RewriteJob(ChangingJob[Log, RewrittenPartition]):

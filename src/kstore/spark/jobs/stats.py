@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Generator, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from kstore.errors import KStoreError
 from kstore.partition_files import (
@@ -26,11 +26,11 @@ from kstore.partition_files import (
     was_replaced,
 )
 from kstore.spark.jobs.command import add_common, main, matching
-from kstore.spark.jobs.partition_job import PartitionJob, Piece, Task, result_or_error
+from kstore.spark.jobs.partition_job import JobOptions, PartitionJob, Piece, Task, result_or_error
 from kstore.spark.jobs.reports import add_reporting
 from kstore.spark.jobs.resume_file import fingerprint_segments
 from kstore.spark.jobs.stats_report import PartitionStats, as_tree, tell
-from kstore.spark.jobs.task_runner import Progress, run_tasks, silent
+from kstore.spark.jobs.task_runner import Progress, run_tasks
 from kstore.spark.session import Paths
 from kstore.spark.source.range_reader import check_visible, open_store
 from kstore.store.store import Store
@@ -76,31 +76,18 @@ _WholeTask = tuple[tuple[str, ...], str, int, Files]  # directories, topic, part
 
 
 def stats(
-    spark: "SparkSession",
-    path: Paths,
-    *,
-    topic: str | None = None,
-    progress: Progress = silent,
-    resume: str | None = None,
+    spark: "SparkSession", path: Paths, **options: Unpack[JobOptions]
 ) -> list[PartitionStats]:
-    """Walk the partitions of a store on Spark's executors, and tell what they are made of.
+    """Count what the topics of a store contain, in a log directory or several, on Spark.
 
-    Parameters
-    ----------
-    path
-        A log directory, or several that make one store.
-    topic
-        A regular expression for names of topics; all of them without it.
-    resume
-        A file for the reports of finished partitions, until all are, made where missing: those it
-        holds are not walked again if their topic and segments are what they were.
+    ``options`` are those of every job: :class:`~kstore.spark.jobs.partition_job.JobOptions`.
 
     Returns a report for each partition, by topic and number; its ``stats`` are those that
     ``survey_log`` finds on one machine. A partition that could not be read has an
     ``error``. Raises InvalidConfigError where no topic matches, StorageError where an executor
     does not see the directories.
     """
-    return _StatsJob(spark, path, topic=topic, progress=progress, resume=resume).run()
+    return _StatsJob(spark, path, **options).run()
 
 
 def _partitions(files: Files, paths: tuple[str, ...], topic: str | None) -> list[_Partition]:

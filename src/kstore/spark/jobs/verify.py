@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from kstore.errors import KStoreError
 from kstore.partition_files import (
@@ -26,10 +26,10 @@ from kstore.partition_files import (
     warn_of_undecodable_keys,
 )
 from kstore.spark.jobs.command import add_common, main, matching, wanted_topics
-from kstore.spark.jobs.partition_job import PartitionJob, Piece, Task, work_on
+from kstore.spark.jobs.partition_job import JobOptions, PartitionJob, Piece, Task, work_on
 from kstore.spark.jobs.reports import add_reporting, as_tree, from_file_lines, verdict
 from kstore.spark.jobs.resume_file import fingerprint_folder
-from kstore.spark.jobs.task_runner import Progress, cores, run_tasks, silent, task_size
+from kstore.spark.jobs.task_runner import Progress, cores, run_tasks, task_size
 from kstore.spark.session import Paths
 from kstore.spark.source.range_reader import open_store
 from kstore.store.store import Store
@@ -95,31 +95,18 @@ _Found = _Audited | str  # or why there is none
 
 
 def verify(
-    spark: "SparkSession",
-    path: Paths,
-    *,
-    topic: str | None = None,
-    progress: Progress = silent,
-    resume: str | None = None,
+    spark: "SparkSession", path: Paths, **options: Unpack[JobOptions]
 ) -> list[PartitionReport]:
-    """Audit the partitions of a store on Spark's executors.
+    """Audit the partitions of a store, in a log directory or several, on Spark's executors.
 
-    Parameters
-    ----------
-    path
-        A log directory, or several that make one store.
-    topic
-        A regular expression for names of topics; all of them without it.
-    resume
-        A file for the reports of finished partitions, made where missing: those it holds are
-        not audited again if their topic and segments are what they were.
+    ``options`` are those of every job: :class:`~kstore.spark.jobs.partition_job.JobOptions`.
 
     Returns a report for each partition, by topic and number: what ``Log.verify`` returns. A
     partition that could not be read has an ``error``, one that was deleted while the job ran is
     marked ``is_deleted``. Raises InvalidConfigError where no topic
     matches, StorageError where an executor does not see the directories.
     """
-    return _Verify(spark, path, topic=topic, progress=progress, resume=resume).run()
+    return _Verify(spark, path, **options).run()
 
 
 def _missing(files: Files, paths: tuple[str, ...], pattern: str | None) -> list[PartitionReport]:
