@@ -57,6 +57,7 @@ def read_log(
     files: Files = DISK,
     own: bool = True,
     log_start_offset: int | Callable[[], int] = 0,
+    recovery_point: int = 0,
 ) -> ReadOnlyLog:
     """Open directory as another process would: for reading, beside a writer."""
     start: Any = log_start_offset
@@ -66,6 +67,7 @@ def read_log(
         maps=MapBudget(16),
         own=own,
         log_start_offset=start if callable(start) else lambda: start,
+        recovery_point=lambda: recovery_point,
     )
     return ReadOnlyLog(
         "t",

@@ -16,7 +16,8 @@ import pytest
 from kstore._native.append.validate_batch import scan, validate_leader, walk_frames
 from kstore._native.index.index_files import OffsetIndex, TimeIndex
 from kstore._native.read.decode import Scanner
-from kstore._native.read.segment_view import find_batch_reaching, find_end, find_time
+from kstore._native.read.segment_end import find_end
+from kstore._native.read.segment_view import find_batch_reaching, find_time
 from kstore._native.recovery.segment_scan import SegmentScan
 from kstore.checkpoint import identity, offset_checkpoint, topic_settings
 from kstore.checkpoint.leader_epochs import LeaderEpochs

@@ -17,12 +17,12 @@ from typing import TypeVar
 from kstore._native.append.reentrant_lock import ReentrantLock
 from kstore._native.files.owned_descriptor import OwnedDescriptor
 from kstore._native.format import batch_fields
+from kstore._native.read.segment_end import find_end
 from kstore._native.read.segment_view import (
     SegmentList,
     SegmentView,
     Slice,
     find_batch_reaching,
-    find_end,
     slice_of_bytes,
 )
 from kstore._native.recovery.salvage import scan_valid_batches

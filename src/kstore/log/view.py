@@ -5,7 +5,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kstore._native.read.aborted_transactions import AbortedRanges
-from kstore._native.read.segment_view import Slice, find_end
+from kstore._native.read.segment_end import find_end
+from kstore._native.read.segment_view import Slice
 from kstore.integers import INT32_MAX, check_integer
 from kstore.log.parallel_scan import scan_in_parallel
 from kstore.log.read_committed import UNCOMMITTED, Outcomes, check_isolation

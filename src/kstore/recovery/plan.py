@@ -16,6 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 
+from kstore._native.format import batch_fields
+from kstore._native.format.batch_table import scan as scan_batches
+from kstore._native.format.status import name as status_name
 from kstore._native.format.status import reason
 from kstore._native.read.segment_view import SegmentView
 from kstore._native.recovery.segment_scan import SegmentScan
@@ -254,7 +257,7 @@ def _scan_segments(
             continue
         later = bases[slot + 1 :]
         if mode != "kafka":
-            _check_cut(plan, path, scan, recovery_point, later)
+            _check_cut(files, plan, path, scan, recovery_point, later)
         plan.torn = base
         plan.dropped = later
         return
@@ -315,12 +318,40 @@ def _scan_for_indexes(
 
 
 def _check_cut(
-    plan: Plan, path: Path, scan: SegmentScan, recovery_point: int, later: list[int]
+    files: Files,
+    plan: Plan,
+    path: Path,
+    scan: SegmentScan,
+    recovery_point: int | None,
+    later: list[int],
 ) -> None:
-    if scan.next_offset < recovery_point:
+    on_disk_to = 0 if recovery_point is None else recovery_point
+    if scan.next_offset < on_disk_to or _cuts_valid_batch(files, path, scan, on_disk_to):
         raise _needed(path, scan, "below the recovery point, so it was on disk before")
     if any(plan.sizes[base] > 0 for base in later):
         raise _needed(path, scan, "before later segments that hold data")
+
+
+def _cuts_valid_batch(files: Files, path: Path, scan: SegmentScan, recovery_point: int) -> bool:
+    """Whether the scan stopped at a valid batch, because the base offset before it is corrupt.
+
+    No checksum covers base offsets. One that is too large puts the end of the scan above the
+    recovery point, and the batch behind it out of order: its offset lies in the gap in front of
+    the corrupt one.
+    """
+    gap_start, gap_end = scan.last_gap
+    if status_name(scan.status) != "BAD_OFFSET" or gap_start >= recovery_point:
+        return False
+    fd = files.open(path)
+    try:
+        header = files.pread(fd, batch_fields.V2_HEADER_SIZE, scan.valid_size)
+        size = min(batch_fields.declared_size(header), scan.file_size - scan.valid_size)
+        batch = scan_batches(files.pread(fd, size, scan.valid_size))
+    finally:
+        files.close(fd)
+    if len(batch) != 1 or batch.crc_state[0] != 1:
+        return False
+    return gap_start <= batch.base_offset[0] < gap_end
 
 
 def _check_overlap(path: Path, scan: SegmentScan, following: int) -> None:

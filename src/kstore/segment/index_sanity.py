@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kstore._native.format import batch_fields
 from kstore._native.index.index_files import OffsetIndex, TimeIndex
-from kstore._native.read.segment_view import first_batch_timestamp
+from kstore._native.read.segment_end import first_batch_timestamp
 from kstore.files import filenames
 from kstore.files.files import Files
 from kstore.segment.index_entry import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from kstore._native.format import batch_fields
-from kstore._native.read.segment_view import SegmentView, find_largest_time
+from kstore._native.read.segment_end import find_largest_time
+from kstore._native.read.segment_view import SegmentView
 from kstore.files.files import Files
 
 _FIRST_READ, _LONGEST_READ = 8192, 1 << 20  # bytes

@@ -13,14 +13,8 @@ from errno import EDQUOT, ENOSPC, ESTALE
 from kstore._native.files.owned_descriptor import OwnedDescriptor
 from kstore._native.format import batch_fields
 from kstore._native.index.index_files import OffsetIndex, TimeIndex
-from kstore._native.read.segment_view import (
-    FileMap,
-    SegmentList,
-    SegmentView,
-    Slice,
-    find_end,
-    first_batch_timestamp,
-)
+from kstore._native.read.segment_end import find_end, first_batch_timestamp
+from kstore._native.read.segment_view import FileMap, SegmentList, SegmentView, Slice
 from kstore.config import LogConfig
 from kstore.errors import CorruptRecordError, OffsetOutOfRangeError, StorageError
 from kstore.files import filenames
@@ -445,12 +439,14 @@ def leave_out_zeros(files: Files, view: SegmentView, last: bytes | memoryview) -
 
     ``last``: the file's last bytes, as many as a header has. A broker that preallocates leaves
     zeros if it is killed during a roll, when all offsets below the next segment's base are
-    written. A batch may end in many zeros, too, so the log is walked. Other bytes stay
-    and count as corrupt when they are read.
+    written. A batch may end in many zeros, too, so the log is walked. Zeros where offsets are
+    missing replaced batches: they stay, and count as corrupt when they are read, as other bytes.
     """
     if any(last):
         return
-    end = walk_end(files, view, view.size)[0]
+    end, next_offset = walk_end(files, view, view.size)
+    if next_offset != view.next_offset:
+        return
     fd = files.open(view.path)
     try:
         if end < view.size and files.only_zeros(fd, end, view.size):

@@ -13,6 +13,8 @@ import pytest
 
 from kstore.errors import CorruptRecordError
 from kstore.log.log import Log
+from oracle.reader import read_log as oracle_read
+from support.damage import overwrite
 from support.logs import open_log, read_log
 
 OPENERS: dict[str, Callable[[Path], Log]] = {
@@ -72,3 +74,23 @@ def test_bytes_other_than_zeros_at_the_end_are_damage(tmp_path: Path, opener: st
     ):
         list(log)
     assert error.value.position == sound
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+@pytest.mark.parametrize("opener", OPENERS)
+@pytest.mark.parametrize("lost", [1, 2])
+def test_zeros_in_place_of_batches_are_corrupt(
+    tmp_path: Path, opener: str, lost: int, indexed: bool
+) -> None:
+    values = [b"one" * 50, b"two" * 50, b"three" * 50, b"behind"]
+    path = roll(tmp_path / "t-0", values, indexed)
+    start = oracle_read(path.read_bytes()).batches[3 - lost].position
+    overwrite(path, start, bytes(path.stat().st_size - start))
+    with closing(OPENERS[opener](tmp_path / "t-0")) as log:
+        with pytest.raises(CorruptRecordError) as error:
+            list(log)
+        assert error.value.position == start
+        for offset in range(3 - lost, 3):
+            with pytest.raises(CorruptRecordError):
+                log[offset]
+        assert log[3].value == b"behind"

@@ -8,5 +8,6 @@ Modules:
 - decode: batches to columns, lists of values or Record objects
 - dump_lines: the output of Kafka's DumpLogSegments
 - header_walk: from a batch to the one that holds an offset, by headers
+- segment_end: where the complete batches of a segment end, and their largest timestamp
 - segment_view: from an offset to a slice of a segment's file
 """

@@ -7,19 +7,17 @@ the GIL: it takes less than a microsecond, and growing an index entry table need
 cimport cython
 from cpython.buffer cimport PyBuffer_FillInfo
 from libc.errno cimport errno
-from libc.stdint cimport INT64_MAX, INT64_MIN, int8_t, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 from posix.mman cimport MAP_FAILED, MAP_SHARED, PROT_READ, mmap, munmap
 
 from kstore._native.format.argument cimport HeldBytes, hold_bytes
-from kstore._native.format.batch_header cimport BatchHeader, crc_matches, read_header
+from kstore._native.format.batch_header cimport BatchHeader, read_header
 from kstore._native.format.cursor cimport get_i32, get_i64, put_i32, put_i64
 from kstore._native.format.integer cimport int64_of
 from kstore._native.format.layout cimport (
-    HEADER_UP_TO_MAGIC, LOG_OVERHEAD, MAGIC_POSITION, OFFSET_INDEX_ENTRY_SIZE,
-    TIME_INDEX_ENTRY_SIZE, V0_OVERHEAD, V1_TIMESTAMP_POSITION, V2_HEADER_SIZE,
-    V2_MAX_TIMESTAMP_POSITION,
+    HEADER_UP_TO_MAGIC, LOG_OVERHEAD, OFFSET_INDEX_ENTRY_SIZE, TIME_INDEX_ENTRY_SIZE, V0_OVERHEAD,
 )
 from kstore._native.format.status cimport OK, TRUNCATED, Status, raise_for_status
 from kstore._native.index.index_files cimport floor_offset, floor_time
@@ -160,76 +158,6 @@ def find_time(data, Py_ssize_t start, int64_t timestamp):
             return position, header.size
         position += header.size
     return None
-
-
-def find_end(data, Py_ssize_t start, int64_t base_offset, bint check_crc):
-    """Walk complete batches from start as far as they go.
-
-    Returns (position after the last one, offset after the last one, largest timestamp, last
-    offset of the batch that has it). Without a batch: (start, base_offset, -1, base_offset).
-    Offsets that do not increase end the walk too.
-    """
-    cdef HeldBytes held = hold_bytes(data)
-    cdef BatchHeader header
-    cdef int64_t position = start
-    cdef int64_t next_offset = base_offset
-    cdef int64_t largest = -1
-    cdef int64_t at = base_offset
-    while position < held.size:
-        if read_header(held.data, position, held.size, &header) != OK:
-            break
-        if header.last_offset < next_offset or header.last_offset < header.base_offset:
-            break
-        if header.last_offset == 0x7FFFFFFFFFFFFFFF:    # no offset comes after it
-            break
-        if check_crc and not crc_matches(held.data, &header):
-            break
-        if header.max_timestamp > largest:
-            largest = header.max_timestamp
-            at = header.last_offset
-        next_offset = header.last_offset + 1
-        position += header.size
-    return position, next_offset, largest, at
-
-
-def find_largest_time(data, Py_ssize_t start, int64_t until=INT64_MAX):
-    """Walk the headers of complete batches from start to the first that reaches offset until.
-
-    Returns (position after the last batch walked, largest timestamp, last offset of the first
-    batch that has it, last offset walked). Without a timestamp: -1 twice; without a batch the
-    last offset is INT64_MIN. Offsets that do not increase end the walk, as damage does.
-    """
-    cdef HeldBytes held = hold_bytes(data)
-    cdef BatchHeader header
-    cdef int64_t position = start
-    cdef int64_t last = INT64_MIN
-    cdef int64_t largest = -1
-    cdef int64_t at = -1
-    while position < held.size and last < until:
-        if read_header(held.data, position, held.size, &header) != OK:
-            break
-        if header.last_offset <= last or header.last_offset < header.base_offset:
-            break
-        if header.max_timestamp > largest:
-            largest = header.max_timestamp
-            at = header.last_offset
-        last = header.last_offset
-        position += header.size
-    return position, largest, at, last
-
-
-def first_batch_timestamp(data):
-    """Largest timestamp in the header at the start of data, of which the rest may be missing."""
-    cdef HeldBytes held = hold_bytes(data)
-    cdef int8_t magic
-    if held.size <= MAGIC_POSITION:
-        return -1
-    magic = <int8_t>held.data[MAGIC_POSITION]
-    if magic == 2 and held.size >= V2_HEADER_SIZE:
-        return get_i64(held.data + V2_MAX_TIMESTAMP_POSITION)
-    if magic == 1 and held.size >= V1_TIMESTAMP_POSITION + 8:
-        return get_i64(held.data + V1_TIMESTAMP_POSITION)
-    return -1
 
 
 cdef class SegmentView:

@@ -25,6 +25,8 @@ cdef struct ScanState:
     int64_t position            # in the file: the next byte wanted
     int64_t valid_size          # in the file: the end of the last valid batch
     int64_t last_offset         # of the last valid batch; base_offset - 1 before the first
+    int64_t offset_before_last  # last_offset as it was before the last valid batch
+    int64_t last_batch_base     # base offset of the last valid batch
     int64_t batches
     int64_t first_timestamp     # max timestamp of the first batch; -1 before it
     int64_t max_timestamp       # of all valid batches; -1 before the first

@@ -111,6 +111,8 @@ cdef inline Status _accept(
     if batch.producer_id >= 0:
         state.producer_batches += 1
     state.batches += 1
+    state.offset_before_last = state.last_offset
+    state.last_batch_base = batch.base_offset
     state.last_offset = batch.last_offset
     state.valid_size = position + batch.size
     return OK
@@ -128,6 +130,8 @@ cdef void scan_begin(
     state.position = start
     state.valid_size = start
     state.last_offset = base_offset - 1
+    state.offset_before_last = base_offset - 1
+    state.last_batch_base = base_offset
     state.first_timestamp = -1
     state.max_timestamp = -1
     state.max_timestamp_offset = base_offset
@@ -336,6 +340,11 @@ cdef class SegmentScan:
     def valid_size(self):
         """End of the last valid batch, a position in the file: what lies behind is to be cut."""
         return self._state.valid_size
+
+    @property
+    def last_gap(self):
+        """The offsets in front of the last valid batch that no batch has: (first, end)."""
+        return self._state.offset_before_last + 1, self._state.last_batch_base
 
     @property
     def batches(self):

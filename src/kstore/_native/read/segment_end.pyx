@@ -1,0 +1,102 @@
+"""Walks over the headers of complete batches: where they end, and their largest timestamp."""
+
+from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int8_t, int64_t, uint8_t
+
+from kstore._native.format.argument cimport HeldBytes, hold_bytes
+from kstore._native.format.batch_header cimport BatchHeader, crc_matches, read_header
+from kstore._native.format.cursor cimport get_i64
+from kstore._native.format.layout cimport (
+    MAGIC_POSITION, V1_TIMESTAMP_POSITION, V2_HEADER_SIZE, V2_MAX_TIMESTAMP_POSITION,
+)
+from kstore._native.format.status cimport OK
+
+
+cdef bint _precedes_lower_batch(const uint8_t* data, const BatchHeader* batch, int64_t next_batch,
+                                int64_t end) noexcept nogil:
+    """Whether the bytes behind a batch are a valid batch with lower offsets.
+
+    Then the first batch's base offset is wrong, which no checksum covers. The second one's
+    checksum is checked: preallocated zeros and an append in progress are no batch.
+    """
+    cdef BatchHeader following
+    return (
+        read_header(data, next_batch, end, &following) == OK
+        and following.base_offset <= batch.last_offset
+        and crc_matches(data, &following)
+    )
+
+
+def find_end(data, Py_ssize_t start, int64_t base_offset, bint check_crc):
+    """Walk complete batches from start as far as they go.
+
+    Returns (position after the last one, offset after the last one, largest timestamp, last
+    offset of the batch that has it). Without a batch: (start, base_offset, -1, base_offset).
+    Offsets that do not increase end the walk too, in front of the batch whose base offset is
+    wrong: one beyond the reach of a segment, or one behind a gap that a valid batch with lower
+    offsets follows.
+    """
+    cdef HeldBytes held = hold_bytes(data)
+    cdef BatchHeader header
+    cdef int64_t position = start
+    cdef int64_t next_offset = base_offset
+    cdef int64_t largest = -1
+    cdef int64_t at = base_offset
+    while position < held.size:
+        if read_header(held.data, position, held.size, &header) != OK:
+            break
+        if header.last_offset < next_offset or header.last_offset < header.base_offset:
+            break
+        if header.last_offset - base_offset > INT32_MAX:    # a segment's offsets are nearer
+            break
+        if check_crc and not crc_matches(held.data, &header):
+            break
+        if header.base_offset > next_offset and _precedes_lower_batch(
+            held.data, &header, position + header.size, held.size
+        ):
+            break
+        if header.max_timestamp > largest:
+            largest = header.max_timestamp
+            at = header.last_offset
+        next_offset = header.last_offset + 1
+        position += header.size
+    return position, next_offset, largest, at
+
+
+def find_largest_time(data, Py_ssize_t start, int64_t until=INT64_MAX):
+    """Walk the headers of complete batches from start to the first that reaches offset until.
+
+    Returns (position after the last batch walked, largest timestamp, last offset of the first
+    batch that has it, last offset walked). Without a timestamp: -1 twice; without a batch the
+    last offset is INT64_MIN. Offsets that do not increase end the walk, as damage does.
+    """
+    cdef HeldBytes held = hold_bytes(data)
+    cdef BatchHeader header
+    cdef int64_t position = start
+    cdef int64_t last = INT64_MIN
+    cdef int64_t largest = -1
+    cdef int64_t at = -1
+    while position < held.size and last < until:
+        if read_header(held.data, position, held.size, &header) != OK:
+            break
+        if header.last_offset <= last or header.last_offset < header.base_offset:
+            break
+        if header.max_timestamp > largest:
+            largest = header.max_timestamp
+            at = header.last_offset
+        last = header.last_offset
+        position += header.size
+    return position, largest, at, last
+
+
+def first_batch_timestamp(data):
+    """Largest timestamp in the header at the start of data, of which the rest may be missing."""
+    cdef HeldBytes held = hold_bytes(data)
+    cdef int8_t magic
+    if held.size <= MAGIC_POSITION:
+        return -1
+    magic = <int8_t>held.data[MAGIC_POSITION]
+    if magic == 2 and held.size >= V2_HEADER_SIZE:
+        return get_i64(held.data + V2_MAX_TIMESTAMP_POSITION)
+    if magic == 1 and held.size >= V1_TIMESTAMP_POSITION + 8:
+        return get_i64(held.data + V1_TIMESTAMP_POSITION)
+    return -1
