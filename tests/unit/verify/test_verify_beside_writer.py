@@ -362,7 +362,7 @@ def test_damage_beside_a_deleted_topic_is_damage_still(
 def test_a_job_on_spark_leaves_out_a_partition_that_was_deleted_meanwhile(
     three: kstore.Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tasks = job._partitions(three.paths, None)
+    tasks = job._partitions(DISK, three.paths, None)
     assert [task.topic for task in tasks] == ["a", "a", "b", "b", "z", "z"]
     three.delete_topic("z")
     reports = [
