@@ -14,6 +14,7 @@ Modules:
 - process_lifetime: Open objects of this process: closed at exit, disabled in a forked child
 - publish_barrier: The barrier of a publication: readers show nothing behind it until all of it is
   published
+- stable_listing: Lists a directory that its owner may rename, empty and replace meanwhile
 - staging_area: Files prepared beside a log, under names that are not part of it, until they are
   renamed
 """

@@ -9,6 +9,8 @@ Modules:
 - extend: ``Log.extend``: appends many records of one caller, in batches that the topic allows
 - flush: Flushing: what makes appends survive a power cut (docs/decisions/0004-durability.md)
 - follow: Follows a log as it grows, for ``for`` and ``async for``
+- followed_directory: The directory of a partition that its owner, another process, may move or
+  delete
 - group_commit: Group commit: appends continue during a sync, and one sync serves all that wait
 - import_segment: Imports a file of record batches that another program wrote: a rename makes it a
   segment

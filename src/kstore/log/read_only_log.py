@@ -113,6 +113,9 @@ class ReadOnlyLog(Log):
 
     # --- for the engine ----------------------------------------------------------------------
 
+    def _locate(self) -> str:
+        return self._reader.locate()
+
     @property
     def _source(self) -> SegmentSource:
         return self._reader

@@ -26,13 +26,13 @@ from kstore._native.read.segment_view import (
     slice_of_bytes,
 )
 from kstore._native.recovery.salvage import scan_valid_batches
-from kstore.checkpoint.identity import read_topic_id
 from kstore.errors import ClosedError, CorruptRecordError, StorageError, UnknownTopicIdError
 from kstore.files.files import Files
 from kstore.files.map_budget import MapBudget
 from kstore.files.modification_time import is_settled
 from kstore.files.publish_barrier import PublishBarrier, read_barrier
 from kstore.integers import check_integer
+from kstore.log.followed_directory import FollowedDirectory
 from kstore.log.rolled_segments import RolledSegments, find_live
 from kstore.recovery.lost_segments import LostOutside, LostRecords
 from kstore.segment import segment as segments_on_disk
@@ -81,14 +81,13 @@ class LogReader:
         was_compacted: Callable[[], bool] = lambda: False,
         moved: Callable[[], str] | None = None,
     ) -> None:
-        self.directory = directory
+        self._followed = FollowedDirectory(directory, files, moved)
         self._files = files
         self._maps = maps
         self._own = own
         self._log_start = log_start_offset
         self._recovery_point = recovery_point
         self._condition = condition
-        self._moved = moved
         self._warned = False  # of an end below the recovery point
         self._durable: int | None = None  # the recovery point, once read since the last listing
         self._damage: CorruptRecordError | None = None  # behind the last valid batch
@@ -97,15 +96,12 @@ class LogReader:
         self._sealed = RolledSegments(files, maps, self._map)
         self._outside = LostOutside(files, condition, recovery_point, was_compacted)
         self.lost = LostRecords(directory)
-        self._listed_at = -1  # the directory's modification time when it was listed
+        self._listed_at = (-1, -1)  # the directory's inode and modification time when listed
         self._fd = -1  # the active log file
         self._file = OwnedDescriptor()  # which closes it with the reader
         self._fence: PublishBarrier | None = None  # where unpublished batches begin
         self._prewritten = False  # zeros followed the last batch at the last walk
         self._closed = False
-        self._inode = -1  # the directory's; -1 where it has moved since
-        self._is_known = False  # the directory was read before
-        self.topic_id: str | None = None  # the topic's, where it has one
         self._ended = False  # the directory's topic was deleted
         self.on_end: Callable[[], None] | None = None
         self.opened: Callable[[], None] | None = None  # called when a file is opened (store's LRU)
@@ -117,11 +113,11 @@ class LogReader:
                 raise ClosedError("the log is closed", path=self.directory)
             if self._ended:
                 self._release()
-                raise self._deleted()
+                raise self._followed.deleted()
             changed = self._stamp()
             if self._segments is None or changed != self._listed_at or self._fd < 0:
                 self._list()
-                self._listed_at = changed if is_settled(changed) else -1
+                self._listed_at = changed if is_settled(changed[1]) else (-1, -1)
             elif self._files.size(self._fd) < self._segments.views[-1].size:
                 self._list()  # truncated by its owner
             elif self._fence is not None and not self._fence.stands(self._files):
@@ -131,26 +127,32 @@ class LogReader:
             assert self._segments is not None
             return self._segments
 
-    def _stamp(self) -> int:
-        """The directory's modification time, also where it was moved.
-
-        A directory with another inode is another topic's, unless it has the same topic
-        id: then a move has brought it back.
-        """
+    def _stamp(self) -> tuple[int, int]:
+        """The directory's inode and modification time, also where it was moved."""
         try:
-            about = self._files.about(self.directory)
-        except StorageError:
-            if not self._follow_move():
-                raise
-            about = self._files.about(self.directory)
-        if about.st_ino != self._inode:
-            if self._is_known:
-                found = read_topic_id(self._files, self.directory)
-                if found != self.topic_id or (found is None and self._inode >= 0):
-                    self.end()
-                    raise self._deleted()
-            self._inode, self._is_known = about.st_ino, True
-        return about.st_mtime_ns
+            return self._followed.stamp()
+        except UnknownTopicIdError:
+            self.end()
+            raise
+
+    def locate(self) -> str:
+        """The partition's current directory; UnknownTopicIdError after its topic was deleted."""
+        with self._lock:
+            self._stamp()
+            return self.directory
+
+    @property
+    def directory(self) -> str:
+        return self._followed.path
+
+    @property
+    def topic_id(self) -> str | None:
+        """The topic's id, where it has one."""
+        return self._followed.topic_id
+
+    @topic_id.setter
+    def topic_id(self, topic_id: str | None) -> None:
+        self._followed.topic_id = topic_id
 
     def end(self) -> None:
         """Mark the topic as deleted: later reads raise UnknownTopicIdError.
@@ -161,21 +163,6 @@ class LogReader:
         if self.on_end is not None:
             self.on_end()
 
-    def _deleted(self) -> UnknownTopicIdError:
-        return UnknownTopicIdError(
-            "the topic was deleted; a topic created again under its name has other logs: "
-            "ask the store for the topic again",
-            path=self.directory,
-        )
-
-    def _follow_move(self) -> bool:
-        """Switch to the directory's new name after a move; whether there is one."""
-        if self._moved is None or self._files.kind(self.directory) is not None:
-            return False
-        before, self.directory = self.directory, self._moved()
-        self._listed_at = self._inode = -1
-        return self.directory != before
-
     def _list(self) -> None:
         """List the directory; repeat it where a file vanishes meanwhile."""
         for attempt in range(10):
@@ -184,7 +171,7 @@ class LogReader:
                 return
             except StorageError:
                 gone = self._files.kind(self.directory) is None
-                if attempt == 9 or (gone and not self._follow_move()):
+                if attempt == 9 or (gone and not self._followed.follow()):
                     raise
 
     def _list_once(self) -> None:
@@ -201,7 +188,7 @@ class LogReader:
         self._close_active()
         self._durable = self._damage = None
         self._prewritten = False
-        names = self._files.listdir(self.directory)
+        names = self._followed.list_names()
         live = find_live(self._files, self.directory, names)
         bases = sorted(live)
         if fence is not None:
@@ -352,7 +339,7 @@ class LogReader:
             )
 
     def _is_last(self, active: SegmentView) -> bool:
-        names = self._files.listdir(self.directory)
+        names = self._followed.list_names()
         return max(find_live(self._files, self.directory, names)) == active.base_offset
 
     def _behind_damage(self, active: SegmentView, data: bytes, left: int) -> tuple[int, int]:
@@ -431,7 +418,7 @@ class LogReader:
                     if left == 0:
                         raise
                     self._sealed.forget()
-                    self._listed_at = -1  # the next refresh lists the directory
+                    self._listed_at = (-1, -1)  # the next refresh lists the directory
 
     def read_whole(self, view: SegmentView) -> Slice:
         """All of a segment, including corrupt bytes at the end that no batch follows."""
@@ -583,7 +570,7 @@ class LogReader:
         with self._lock.attempt() as idle:
             if idle:
                 self._release()
-                self._listed_at = -1
+                self._listed_at = (-1, -1)
         return idle
 
     def close(self) -> None:

@@ -10,6 +10,8 @@ Modules:
 - cluster_metadata: Topics and replica assignments from a KRaft node's copy of the cluster metadata
 - future_replica: Copies a partition to another log directory while the partition is read and
   appended to
+- list_log_dirs: Lists the partitions of several log directories while another process moves some of
+  them
 - list_partitions: Lists partitions for tools, while another process may delete topics
 - manager: The log directories, partitions and open logs of a store (Kafka's LogManager)
 - missing_settings: Detects that a log directory written by kstore has lost ``kstore.topics``, the

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from kstore.checkpoint.log_dir import LogDir
     from kstore.files.map_budget import MapBudget
     from kstore.log.log import Log
+    from kstore.store.list_log_dirs import Retired
     from kstore.store.manager import LogManager
-    from kstore.store.topic_registry import Retired
 
 PartitionKey = tuple[str, int]
 _LOGGER = logging.getLogger("kstore")

@@ -21,11 +21,22 @@ class FoundLog:
     log: "Log"
     size: int  # bytes of its logs
     inode: int | None  # of its folder
+    store: "Store"
+    identity: str | None  # of its topic
 
     def exists(self) -> bool:
-        """Whether its folder still is the listed one and was not deleted since."""
-        identity = DISK.identity_of(self.log.path)
-        return identity is not None and identity[0] == self.inode
+        """Whether it was not deleted since; its owner may have moved it."""
+        now = DISK.identity_of(self.log.path)
+        if now is not None and now[0] == self.inode:
+            return True
+        if self.identity is None:
+            return False
+        topic, partition = self.log.topic, self.log.partition
+        return (
+            topic in self.store
+            and partition in self.store._catalog.topics.get(topic, ())
+            and self.store._manager.identities.is_same(topic, self.identity)
+        )
 
 
 def find_logs(
@@ -56,5 +67,9 @@ def find_logs(
 def _logs_of(store: "Store", name: str, partition: int | None) -> list[FoundLog]:
     topic = store[name]
     logs = list(topic) if partition is None else [topic[partition]]
-    inodes = [DISK.identity_of(log.path) or (None, 0) for log in logs]
-    return [FoundLog(log, log.size, inode) for log, (inode, _) in zip(logs, inodes, strict=True)]
+    identity = store._manager.identities.identity_of(name)
+    inodes = [(DISK.identity_of(log.path) or (None,))[0] for log in logs]
+    return [
+        FoundLog(log, log.size, inode, store, identity)
+        for log, inode in zip(logs, inodes, strict=True)
+    ]

@@ -48,7 +48,7 @@ from kstore.store.parallel_recovery import Progress, StoreRecovery, recover_part
 from kstore.store.partition_factory import (
     open_for_reading,
     open_for_writing,
-    try_to_peek_end_offset,
+    peek_if_certain,
 )
 from kstore.store.store_retention import StoreRetention
 from kstore.store.topic_identity import TopicIdentities
@@ -273,10 +273,8 @@ class LogManager:
             if log is None and log_dir.offline is not None:
                 continue
             if log is None and (log_dir.clean or not self.writable):
-                path, start = log_dir.join(partition_directory(*key)), log_dir.log_start(key)
-                check = not self.writable  # a writer knows its own batches to be complete
-                end, is_complete = try_to_peek_end_offset(log_dir.files, path, start, check=check)
-                if is_complete or not (self.writable or end < log_dir.current_recovery_point(key)):
+                end = peek_if_certain(log_dir, key, writable=self.writable)
+                if end is not None:
                     ends[key] = end
                     continue
             ends[key] = self.log(*key).end_offset

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from os.path import join
+from typing import TypeVar
 
 from kstore.checkpoint.cleaner_offsets import lower_cleaner_offset
 from kstore.checkpoint.log_dir import LogDir
 from kstore.config import LogConfig
+from kstore.errors import StorageError
 from kstore.files import filenames, marker
 from kstore.files.filenames import partition_directory
 from kstore.files.files import Files
@@ -19,6 +21,9 @@ from kstore.log.writer import LogWriter
 from kstore.recovery.loader import base_offsets, load
 from kstore.segment import segment
 from kstore.segment.scan import OnProgress
+
+Result = TypeVar("Result")
+_TRIES = 10  # to read a partition's checkpoints between two moves
 
 
 def open_for_writing(
@@ -85,15 +90,25 @@ def open_for_reading(
         log.path = resolve_log_dir().join(folder)
         return log.path
 
+    def read_there(read: Callable[[LogDir], Result]) -> Result:
+        """Read a checkpoint of the directory that has the partition; again after a move."""
+        log_dir = resolve_log_dir()
+        for _ in range(_TRIES):
+            found = read(log_dir)
+            before, log_dir = log_dir, resolve_log_dir()
+            if log_dir is before:
+                break
+        return found
+
     path = resolve_log_dir().join(folder)
     reader = LogReader(
         path,
         files=files,
         maps=maps,
         own=own,
-        log_start_offset=lambda: resolve_log_dir().current_log_start(key),
-        recovery_point=lambda: resolve_log_dir().current_recovery_point(key),
-        condition=lambda: resolve_log_dir().condition,
+        log_start_offset=lambda: read_there(lambda each: each.current_log_start(key)),
+        recovery_point=lambda: read_there(lambda each: each.current_recovery_point(key)),
+        condition=lambda: read_there(lambda each: each.condition),
         was_compacted=lambda: (
             "compact" in log.config.cleanup_policy or resolve_log_dir().first_dirty_offset(key) > 0
         ),
@@ -109,6 +124,25 @@ def peek_end_offset(files: Files, path: str, log_start: int) -> int:
     Walks from the last index entry to the last complete batch, as the opening of a log does.
     """
     return try_to_peek_end_offset(files, path, log_start, check=True)[0]
+
+
+def peek_if_certain(log_dir: LogDir, key: tuple[str, int], *, writable: bool) -> int | None:
+    """The end offset of a partition that is not open; None where only its log knows it."""
+    path, start = log_dir.join(partition_directory(*key)), log_dir.log_start(key)
+    check = not writable  # a writer knows its own batches to be complete
+    before = log_dir.files.identity_of(path)
+    try:
+        end, is_complete = try_to_peek_end_offset(log_dir.files, path, start, check=check)
+    except StorageError:
+        if writable:
+            raise
+        return None  # its owner has moved the partition, or the log raises the error
+    now = log_dir.files.identity_of(path)
+    if not writable and (before is None or now is None or before[0] != now[0]):
+        return None
+    return (
+        end if is_complete or not (writable or end < log_dir.current_recovery_point(key)) else None
+    )
 
 
 def try_to_peek_end_offset(

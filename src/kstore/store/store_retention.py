@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kstore.config import LogConfig
 from kstore.errors import ClosedError
 from kstore.files.filenames import DELETE
-from kstore.store.topic_registry import Retired
+from kstore.store.list_log_dirs import Retired
 
 if TYPE_CHECKING:
     from kstore.store.manager import LogManager

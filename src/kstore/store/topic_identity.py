@@ -114,7 +114,14 @@ class TopicIdentities:
         for partition, log_dir in self._catalog.topics[topic].items():
             if log_dir.offline is None:
                 directory = log_dir.join(partition_directory(topic, partition))
-                return read_topic_id(log_dir.files, directory)
+                try:
+                    found = read_topic_id(log_dir.files, directory)
+                except StorageError:
+                    if log_dir.files.exists(directory):
+                        raise
+                    continue  # another process has moved it since the listing
+                if found is not None or log_dir.files.exists(directory):
+                    return found
         return None
 
     def stamp(self) -> None:

@@ -6,14 +6,12 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import NamedTuple
 
 from kstore.checkpoint.identity import is_reserved_uuid, random_uuid, read_topic_id, write_topic_id
-from kstore.checkpoint.log_dir import Contents, LogDir
+from kstore.checkpoint.log_dir import LogDir
 from kstore.checkpoint.topic_settings import CREATING, DELETING, LIVE, TopicEntry, TopicsFile
 from kstore.config import LogConfig, check_log_config
 from kstore.errors import (
-    CorruptFileError,
     InvalidConfigError,
     InvalidTopicError,
     PolicyViolationError,
@@ -21,8 +19,6 @@ from kstore.errors import (
     TopicExistsError,
     UnknownTopicOrPartitionError,
 )
-from kstore.files import marker
-from kstore.files.failure_detector import keeps_from_opening
 from kstore.files.filenames import (
     DELETE,
     FUTURE,
@@ -34,22 +30,13 @@ from kstore.files.filenames import (
     retired_directory,
 )
 from kstore.files.files import Files
-from kstore.files.modification_time import is_settled
 from kstore.integers import check_integer, show_value
-from kstore.store.partition_factory import peek_end_offset
+from kstore.store.list_log_dirs import Retired, list_log_dirs
 
 MAX_PARTITIONS = 1_000_000
 _SYNCS_AT_ONCE = 16
 
 _LOGGER = logging.getLogger("kstore")
-
-
-class Retired(NamedTuple):
-    """A folder with one of Kafka's suffixes: ``-delete``, ``-future`` or ``-stray``."""
-
-    log_dir: LogDir
-    folder: str
-    name: PartitionName
 
 
 class TopicRegistry:
@@ -78,27 +65,13 @@ class TopicRegistry:
 
         Raises CorruptFileError if two directories have the same partition.
         """
-        if not self._dirs[0].writable:
-            stamps = [directory.modified_ns for directory in self._dirs]
-            self._stamps = stamps if all(map(is_settled, stamps)) else None
-        log_dirs: dict[str, dict[int, LogDir]] = {}
-        unrecognized: list[str] = []
-        loose: list[str] = []
-        self.retired, self._superseded = [], []
+        found = list_log_dirs(self._dirs)
+        self._stamps = None if self._dirs[0].writable else found.stamps
+        self.retired, self._superseded = found.retired, found.superseded
         for directory in self._dirs:
-            contents = self._scan(directory)
-            if contents is None:
+            if self.topics or directory.offline is not None or not directory.recovery_due:
                 continue
-            unrecognized += (directory.join(name) for name in contents.unrecognized)
-            loose += (directory.join(name) for name in contents.files)
-            self.retired += (Retired(directory, *item) for item in contents.retired.items())
-            for name in contents.partitions:
-                where = log_dirs.setdefault(name.topic, {})
-                first = where.get(name.partition)
-                where[name.partition] = (
-                    directory if first is None else self._choose(name, first, directory)
-                )
-            if directory.recovery_due and not self.topics and contents.partitions:
+            if any(directory in where.values() for where in found.log_dirs.values()):
                 _LOGGER.warning(
                     "%s was not closed cleanly: recovery is due at the next opening for "
                     "writing, until then torn tails are not shown",
@@ -106,13 +79,13 @@ class TopicRegistry:
                 )
         if all(directory.offline is not None for directory in self._dirs):
             raise self._dirs[0].refusal()
-        for path in set(unrecognized) - set(self.unrecognized):
+        for path in set(found.unrecognized) - set(self.unrecognized):
             _LOGGER.warning(
                 "%s is not a partition directory: ignored, but Kafka refuses to start on it", path
             )
-        self.unrecognized, self.loose_files = tuple(sorted(unrecognized)), tuple(loose)
-        self.settings.load(log_dirs)
-        self.topics = log_dirs
+        self.unrecognized, self.loose_files = tuple(sorted(found.unrecognized)), found.loose_files
+        self.settings.load(found.log_dirs)
+        self.topics = found.log_dirs
         self.version += 1
 
     def follow(self) -> bool:
@@ -123,48 +96,6 @@ class TopicRegistry:
             return False
         self.refresh()
         return True
-
-    def _scan(self, directory: LogDir) -> Contents | None:
-        """The contents of a directory; None if it is offline, or fails while others are readable.
-
-        A writer tries only once: a failed directory stays offline until the store is reopened.
-        """
-        if directory.offline is not None and directory.writable:
-            return None
-        try:
-            contents = directory.scan()
-        except StorageError as error:
-            if len(self._dirs) == 1 or not keeps_from_opening(error):
-                raise
-            directory.fail(error)
-            return None
-        directory.offline = None
-        return contents
-
-    def _choose(self, name: PartitionName, first: LogDir, second: LogDir) -> LogDir:
-        """Which of two copies of a partition to use after an interrupted move of kstore.
-
-        ``kstore.moved`` marks the new copy as complete until the old one is removed. Without it
-        the copies cannot be distinguished: Kafka does not start on such directories either.
-        """
-        folder = partition_directory(name.topic, name.partition)
-        complete, ends = [], []
-        for log_dir in (first, second):
-            if marker.exists(log_dir.files, log_dir.join(folder, MOVED)):
-                complete.append(log_dir)
-            else:
-                ends.append(peek_end_offset(log_dir.files, log_dir.join(folder), 0))
-        if (
-            len(complete) == 1
-            and peek_end_offset(complete[0].files, complete[0].join(folder), 0) >= ends[0]
-        ):
-            self._superseded.append((second if complete[0] is first else first, name))
-            return complete[0]
-        raise CorruptFileError(
-            f"partition {name.topic}-{name.partition} is in two log directories, here and in "
-            f"{first.path}; remove one of them (Kafka does not start either)",
-            path=second.join(folder),
-        )
 
     def log_dir_of(self, topic: str, partition: int) -> LogDir:
         """The directory of a partition; UnknownTopicOrPartitionError suggests close names."""

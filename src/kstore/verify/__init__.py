@@ -2,6 +2,7 @@
 
 Modules:
 
+- beside_moves: Audits a partition whose owner may move it to another log directory meanwhile
 - distributed: An audit in separate ranges of segments, merged into the report of one complete
   audit
 - log_dir_state: The state of a partition in its log directory, for an audit of the partition's

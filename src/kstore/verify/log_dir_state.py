@@ -17,6 +17,7 @@ from kstore.files import filenames
 from kstore.files.filenames import TOPICS_FILE
 from kstore.files.files import Files
 from kstore.files.modification_time import is_settled
+from kstore.files.stable_listing import list_stable
 
 # A directory with none of these is no log directory, only a folder that contains partitions.
 _SIGNS = (
@@ -91,7 +92,7 @@ class StateReader:
         stamp = self._stamp(directory)
         if self._listing is not None and self._listing[:2] == (directory, stamp):
             return self._listing[2]
-        names = self._files.listdir(directory)
+        names = list_stable(self._files, directory)
         self._listing = (directory, stamp, names) if is_settled(stamp[1]) else None
         return names
 

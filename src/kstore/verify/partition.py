@@ -7,6 +7,7 @@ what looks wrong is checked again, with pauses; after an unclean stop, what reco
 corruption either. For lost records see :mod:`kstore.verify.losses`.
 """
 
+import errno
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -17,11 +18,12 @@ from pathlib import Path
 
 from kstore.checkpoint.known_gaps import Range, read_known_gaps
 from kstore.checkpoint.leader_epochs import LeaderEpochs
-from kstore.errors import CorruptFileError, CorruptRecordError, NewerFormatError
+from kstore.errors import CorruptFileError, CorruptRecordError, NewerFormatError, StorageError
 from kstore.files import filenames
 from kstore.files.filenames import FENCE, LEADER_EPOCHS, LOG, SEGMENT_KINDS
 from kstore.files.files import Files
 from kstore.files.publish_barrier import read_barrier
+from kstore.files.stable_listing import list_stable
 from kstore.integers import INT32_MAX, check_integer
 from kstore.recovery.cut_bytes import find_cut
 from kstore.recovery.lost_segments import LostRange, read_lost
@@ -232,6 +234,7 @@ class Audit(SegmentAudit):
         self.report = VerifyReport()
         self.epochs: LeaderEpochs | None = None
         self.total = self.done = 0  # bytes
+        self.absent: set[int] = set()
 
     def run(self) -> VerifyReport:
         """Audit the segments; the report does not include losses yet."""
@@ -393,7 +396,14 @@ class Audit(SegmentAudit):
         )
 
     def conclude(self) -> VerifyReport:
-        """Add losses to the report of an audit of all segments."""
+        """Add losses to the report of an audit of all segments.
+
+        Raises StorageError if a segment left the log and came back, so that the report lacks it.
+        """
+        for base in self.absent:
+            if self.files.exists(self._path(base)):
+                path = self._path(base)
+                raise StorageError("the file was absent meanwhile", errno=errno.ENOENT, path=path)
         layout = self.layout()
         losses = find_losses(layout)
         for look in range(self.looks):
@@ -417,7 +427,7 @@ class Audit(SegmentAudit):
     def _audit_ends(self) -> None:
         """List the segments again, and audit those that are new or may have grown."""
         self.state = self.states.read(self.directory)
-        self._list(self.files.listdir(self.directory))
+        self._list(list_stable(self.files, self.directory))
         known = {end.base_offset: end for end in self.ends}
         self.ends = []
         for base in self.bases:

@@ -47,6 +47,7 @@ class SegmentAudit(ABC):
     directory: Path
     names: list[str]  # in the directory, when it was listed
     bases: list[int]  # of the segments in that listing, ascending
+    absent: set[int]  # of those, the ones that have left the log since
     threads: int
     map_sealed: bool
     window: int  # bytes
@@ -80,15 +81,25 @@ class SegmentAudit(ABC):
             self.files.close(fd)
 
     def _open(self, base: int) -> int | None:
-        """A descriptor of a segment; None where it is gone for good."""
-        path, look = self._path(base), 0
+        """A descriptor of a segment; None where it has left the log.
+
+        One wait is for all segments that the listing after it does not have.
+        """
+        path, look, was_listed = self._path(base), 0, False
         while True:
             try:
                 return self.files.open(path)
             except StorageError as error:
-                if error.errno != errno.ENOENT or path.name in self.files.listdir(self.directory):
+                if error.errno != errno.ENOENT or was_listed:
                     raise
+            if base in self.absent:
+                return None
+            names = set(self.files.listdir(self.directory))
+            was_listed = path.name in names  # a compaction has replaced it, or a link has no target
+            if was_listed:
+                continue
             if look >= self.looks or not self._is_open():
+                self.absent = {each for each in self.bases if self._path(each).name not in names}
                 return None
             self.pause(look)  # a compaction is replacing the file
             look += 1

@@ -258,6 +258,63 @@ def test_one_descriptor_at_a_time_is_enough_for_any_number_of_segments(tmp_path:
     assert files.most <= 3
 
 
+@pytest.mark.parametrize("segments", [10, 40])
+def test_one_wait_is_for_all_segments_that_leave_the_log_meanwhile(
+    tmp_path: Path, segments: int
+) -> None:
+    class Counting(Files):
+        listings = 0
+
+        def listdir(self, path: Any) -> list[str]:
+            self.listings += 1
+            return super().listdir(path)
+
+    with kstore.open(tmp_path, config=QUIET) as store:
+        config = LogConfig(file_delete_delay_ms=0)
+        log = store.create_topic("orders", config=config)[0]
+        for _ in range(segments):
+            log.append(b"x")
+            log.roll()
+        log.append(b"last")
+        pauses: list[int] = []
+        acts, files = [lambda: log.delete_records(segments)], Counting()
+
+        def remove(done: int, total: int) -> None:
+            while acts:
+                acts.pop()()
+
+        report = verify_partition(files, tmp_path / NAME, progress=remove, pause=pauses.append)
+    assert (report.ok, report.segments) == (True, 2)
+    assert pauses[:LOOKS] == list(range(LOOKS))
+    assert len(pauses) <= LOOKS + 1  # and one for the gap that they leave
+    assert files.listings <= LOOKS + 4
+
+
+def test_a_segment_that_is_replaced_while_it_is_opened_is_read(tmp_path: Path) -> None:
+    """It is absent when it is opened, and present in the listing after that."""
+    with kstore.open(tmp_path, config=QUIET) as store:
+        store.create_topic("orders")[0].append(b"x")
+    path = next((tmp_path / NAME).glob("*.log"))
+    aside = path.with_suffix(".aside")
+
+    class Replaced(Files):
+        is_absent = True
+
+        def open(self, opened: Any, flags: int = os.O_RDONLY) -> int:
+            if self.is_absent and str(opened) == str(path):
+                path.rename(aside)
+            return super().open(opened, flags)
+
+        def listdir(self, listed: Any) -> list[str]:
+            if aside.exists():
+                aside.rename(path)
+                self.is_absent = False
+            return super().listdir(listed)
+
+    report = verify_partition(Replaced(), tmp_path / NAME)
+    assert (report.ok, report.batches) == (True, 1)
+
+
 def test_a_link_that_leads_nowhere_is_an_error_still(tmp_path: Path) -> None:
     with kstore.open(tmp_path, config=QUIET) as store:
         store.create_topic("orders")[0].append(b"x")
