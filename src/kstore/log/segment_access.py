@@ -107,8 +107,10 @@ class SegmentAccess:
             try:
                 return use(segments)
             except (StorageError, CorruptRecordError):
-                if self._state.segments is segments:
-                    raise
+                # The list is assigned after the files are renamed, both under this lock.
+                with self._state.names_lock:
+                    if self._state.segments is segments:
+                        raise
 
     def read_current(self, offset: int, max_bytes: int) -> Slice | None:
         """As SegmentList.read; repeated where it fails while segments leave the log.

@@ -13,6 +13,7 @@ import logging
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from errno import ENOENT
 from typing import NamedTuple
 
 from kstore._native.format.checksum import crc32c
@@ -62,6 +63,9 @@ def write(
             return False
         _replace(files, path, data)
     except (StorageError, NewerFormatError) as error:
+        log = os.path.join(directory, filenames.log_name(base_offset))
+        if isinstance(error, StorageError) and error.errno == ENOENT and not files.exists(log):
+            return False  # the segment left the log
         _LOGGER.warning("no header checksums were written for a segment: %s", error)
         return False
     return True

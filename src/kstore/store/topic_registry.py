@@ -1,5 +1,6 @@
 """The topics of a store: the log directory of each partition, settings, creation, deletion."""
 
+import errno
 import logging
 import os
 import uuid
@@ -23,6 +24,7 @@ from kstore.files.filenames import (
     DELETE,
     FUTURE,
     MOVED,
+    TOPICS_FILE,
     PartitionName,
     check_topic_name,
     collision_key,
@@ -35,6 +37,7 @@ from kstore.store.list_log_dirs import Retired, list_log_dirs
 
 MAX_PARTITIONS = 1_000_000
 _SYNCS_AT_ONCE = 16
+_NAMES = 10  # partitions that one message names
 
 _LOGGER = logging.getLogger("kstore")
 
@@ -54,6 +57,7 @@ class TopicRegistry:
         self._superseded: list[tuple[LogDir, PartitionName]] = []  # old copies of finished moves
         self.unrecognized: tuple[str, ...] = ()
         self.loose_files: tuple[str, ...] = ()
+        self._missing: set[str] = set()  # topics that lack partitions
         self.version = 0  # grows when topics or partitions may have changed
         self._stamps: list[int] | None = (
             None  # modification times of the directories when they were listed
@@ -87,6 +91,7 @@ class TopicRegistry:
         self.settings.load(found.log_dirs)
         self.topics = found.log_dirs
         self.version += 1
+        self._warn_of_missing()
 
     def follow(self) -> bool:
         """List the directories again if one has changed since; returns whether it did so."""
@@ -128,6 +133,36 @@ class TopicRegistry:
         entry = self.settings.get(topic)
         present = max(self.topics[topic]) + 1
         return present if entry is None else max(entry.partitions, present)
+
+    def missing_partitions(self, topic: str) -> list[int]:
+        """The partitions that ``kstore.topics`` has and that no directory has.
+
+        None while the topic is created or deleted, or a directory is offline.
+        """
+        entry = self.settings.get(topic)
+        if entry is None or entry.state != LIVE or self.offline:
+            return []
+        present = self.topics[topic]
+        return [each for each in range(self.partition_count(topic)) if each not in present]
+
+    def _exists(self, folder: str) -> bool:
+        return any(log_dir.files.exists(log_dir.join(folder)) for log_dir in self.live)
+
+    def _warn_of_missing(self) -> None:
+        """Warn of missing partitions, once: a read of the topic lacks their records."""
+        known, self._missing = self._missing, set()
+        for topic in self.configured():
+            missing = [
+                each
+                for each in self.missing_partitions(topic)
+                if not self._exists(partition_directory(topic, each))  # created since the listing
+            ]
+            if missing:
+                self._missing.add(topic)
+                if topic not in known:
+                    _LOGGER.warning(
+                        "%s: reads of the topic lack its records", _sentence(topic, missing)
+                    )
 
     def partitions(self) -> Iterator[tuple[str, int, LogDir]]:
         for topic, log_dirs in self.topics.items():
@@ -270,6 +305,13 @@ class TopicRegistry:
             )
         entry = self.settings.get(topic)
         assert entry is not None
+        if missing := self.missing_partitions(topic):
+            folder = partition_directory(topic, missing[0])
+            raise UnknownTopicOrPartitionError(
+                f"{topic!r} cannot get more partitions: {_sentence(topic, missing)}. Open the "
+                f"store with all its log directories, or restore {folder}, or delete the topic",
+                path=self._dirs[0].join(folder),
+            )
         entry = replace(entry, partitions=partitions, state=CREATING)
         self.settings.put(topic, entry)
         self._make(topic, entry)
@@ -385,11 +427,16 @@ class TopicRegistry:
         for log_dir, partition, folder in renamed:
             retired = retired_directory(topic, partition, DELETE, entry.unique)
             log_dir.files.rename(log_dir.join(folder), log_dir.join(retired))
+        self.retired = [
+            other
+            for other in self.retired
+            if other.name.topic != topic or other.name.state != FUTURE
+        ]
         suffix = f".{entry.unique}-{DELETE}"
         for log_dir in self.live:
             log_dir.files.sync_directory(log_dir.path)
             log_dir.forget((topic, partition) for partition in range(entry.partitions))
-            for name in log_dir.files.list_directories(log_dir.path):
+            for name in log_dir.files.listdir(log_dir.path):  # links without a target, too
                 if name.endswith(suffix):
                     remove_tree(log_dir.files, log_dir.join(name))
                     log_dir.partition_count -= 1
@@ -516,8 +563,24 @@ def _check_topic_id(topic_id: str) -> None:
         raise InvalidConfigError(f"the topic id {topic_id} is reserved by Kafka")
 
 
+def _sentence(topic: str, missing: Sequence[int]) -> str:
+    """What is known of partitions that only ``kstore.topics`` has."""
+    names = ", ".join(partition_directory(topic, each) for each in missing[:_NAMES])
+    more = f" and {len(missing) - _NAMES} more" if len(missing) > _NAMES else ""
+    return (
+        f"{TOPICS_FILE} has {names}{more}, but no such folder exists: lost, or in a log directory "
+        "that was not given"
+    )
+
+
 def remove_tree(files: Files, path: str) -> None:
     """Remove a directory and its contents; a link is removed, not followed."""
+    try:
+        files.remove(path)  # a link, also one without a target
+        return
+    except StorageError as error:
+        if error.errno not in (errno.EISDIR, errno.EPERM):
+            raise
     for name in files.list_own_directories(path):
         remove_tree(files, os.path.join(path, name))
     for name in files.listdir(path):
