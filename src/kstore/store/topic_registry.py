@@ -13,6 +13,7 @@ from kstore.checkpoint.log_dir import LogDir
 from kstore.checkpoint.topic_settings import CREATING, DELETING, LIVE, TopicEntry, TopicsFile
 from kstore.config import LogConfig, check_log_config
 from kstore.errors import (
+    CorruptFileError,
     InvalidConfigError,
     InvalidTopicError,
     PolicyViolationError,
@@ -152,11 +153,12 @@ class TopicRegistry:
         """Warn of missing partitions, once: a read of the topic lacks their records."""
         known, self._missing = self._missing, set()
         for topic in self.configured():
-            missing = [
-                each
-                for each in self.missing_partitions(topic)
-                if not self._exists(partition_directory(topic, each))  # created since the listing
-            ]
+            try:
+                missing = self.missing_partitions(topic)
+            except CorruptFileError:  # a use of the topic reports it
+                continue
+            # Others were created since the listing.
+            missing = [n for n in missing if not self._exists(partition_directory(topic, n))]
             if missing:
                 self._missing.add(topic)
                 if topic not in known:
