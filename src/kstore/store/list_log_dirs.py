@@ -34,7 +34,7 @@ class Listing(NamedTuple):
     superseded: list[tuple[LogDir, PartitionName]]  # old copies of finished moves
     unrecognized: list[str]  # paths of unrecognized directories
     loose_files: tuple[str, ...]
-    stamps: list[int] | None  # modification times of the directories; None: not settled
+    stamps: list[int] | None  # modification times of the directories; None: just changed
 
 
 def list_log_dirs(dirs: Sequence[LogDir]) -> Listing:
