@@ -438,12 +438,12 @@ class Consumer:
         end = self._ends[tp] = log.end_offset
         if not log.start_offset <= position <= end:
             position = self._reset_position(tp, position)
-        start = position
-        end = min(end, self._end(log))
+        start, end = position, min(end, self._end(log))
         while position < end:
-            # Compaction leaves gaps in the offsets: a range may have fewer records, or none.
-            stop = min(position + count, end)
+            stop = min(position + count, end)  # compaction leaves gaps: there may be no records
             records = list(self._view(tp, log, position, stop))
+            if log.start_offset > position and not (records and records[0].offset == position):
+                return self._read(tp, count)  # deleted meanwhile: resets the position, or refuses
             self._positions[tp] = position = stop
             if records:
                 return ConsumerBatch(self, tp, records, start, stop)

@@ -20,7 +20,8 @@ _WINDOW = 1000  # offsets to read before the next check for a truncation
 class Follower:
     """Yields records as they are appended, by ``for`` or ``async for``. For one consumer at a time.
 
-    Ends with its log or after its timeout. Raises OffsetOutOfRangeError where the log was truncated
+    Ends with its log or after its timeout. Raises OffsetOutOfRangeError where retention or
+    ``delete_records`` removed records before they were read, and where the log was truncated
     below what was returned, even if it has grown beyond that again: when segments were replaced,
     the last record returned is read again and compared. At most a thousand records that were read
     before the truncation are returned after it.
@@ -44,8 +45,7 @@ class Follower:
         last = monotonic()
         while True:
             for record in self._next_view():
-                self.next_offset = record.offset + 1
-                self._last = record
+                self._advance(record)
                 yield record
                 last = monotonic()
             if self._is_behind():
@@ -57,8 +57,15 @@ class Follower:
                     self._refresh()
                 return
 
+    def _advance(self, record: Record) -> None:
+        if record.offset > self.next_offset:  # what is between was compacted away, or deleted
+            self._check_start()
+        self.next_offset = record.offset + 1
+        self._last = record
+
     def _next_view(self) -> LogView:
         self._refresh()  # fixes the end: later appends belong to the next view
+        self._check_start()
         self._window_end = min(self.next_offset + _WINDOW, self._stable)
         return LogView(
             self.log,
@@ -70,6 +77,8 @@ class Follower:
 
     def _is_behind(self) -> bool:
         """Advance to the end of the window; whether more records were appended behind it."""
+        if self.next_offset < self._window_end:
+            self._check_start()
         self.next_offset = max(self.next_offset, self._window_end)
         return self.next_offset < self._stable
 
@@ -88,6 +97,17 @@ class Follower:
         if segments is not self._segments:
             self._check_last(segments)
             self._segments = segments
+
+    def _check_start(self) -> None:
+        """Raise where the log starts behind the next offset: a view would begin there."""
+        start = self.log.start_offset
+        if start > self.next_offset:
+            raise OffsetOutOfRangeError(
+                f"the log starts at offset {start}: records from offset {self.next_offset} on were "
+                "deleted before they were read; follow(start=log.start_offset) reads on from there",
+                path=self.log.path,
+                offset=self.next_offset,
+            )
 
     def _check_last(self, segments: "SegmentList") -> None:
         """Raise where another record has the offset of the last one returned."""
@@ -117,8 +137,7 @@ class Follower:
         last = loop.time()
         while not self.log.closed:
             for record in self._next_view():
-                self.next_offset = record.offset + 1
-                self._last = record
+                self._advance(record)
                 yield record
                 last = loop.time()
             if self._is_behind():

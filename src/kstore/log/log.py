@@ -394,6 +394,9 @@ class Log(metaclass=ABCMeta):
         ``for`` and ``async for`` both work. Ends after timeout seconds without a new record;
         None waits until the log is closed. With ``isolation="read_committed"``
         records of a transaction are returned when it is committed.
+
+        Iterating raises OffsetOutOfRangeError where the log starts behind the next offset
+        (retention, ``delete_records``), or was truncated below it.
         """
         from kstore.log.follow import Follower
 

@@ -393,3 +393,26 @@ def test_poll_refuses_a_count_below_one(tmp_path, count):
             pytest.raises(InvalidConfigError, match="at least 1"),
         ):
             consumer.poll(max_records=count)
+
+
+@pytest.mark.parametrize("reset", ["none", "earliest"])
+def test_records_deleted_between_check_and_read_are_not_skipped_silently(
+    path: Path, reset: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with kstore.open(path, config=QUIET) as store:
+        consumer = store.consumer(assignment=[T0], timeout=0, auto_offset_reset=reset)
+        consumer.seek(T0, 0)
+        read = consumer._view
+
+        def delete_and_read(tp: TopicPartition, log: kstore.Log, start: int, stop: int) -> object:
+            log.delete_records(5)
+            return read(tp, log, start, stop)
+
+        monkeypatch.setattr(consumer, "_view", delete_and_read)
+        if reset == "none":
+            with pytest.raises(OffsetOutOfRangeError, match="holds offsets from 5 to 10"):
+                consumer.poll()
+        else:
+            assert [record.offset for record in consumer.poll()[T0]] == list(range(5, 10))
+            assert "offset 0 is out of range" in caplog.text
+        consumer.close()

@@ -1,9 +1,12 @@
 """The complete log: append, read, roll, truncate, reopen, judged by the plain oracle."""
 
 import asyncio
+import itertools
 import multiprocessing
 import os
 import threading
+from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,6 +22,7 @@ from kstore.errors import (
     ReadOnlyError,
     RecordListTooLargeError,
 )
+from kstore.log.log import Log
 from kstore.record import Record
 from oracle.files import read_offset_index, read_time_index
 from oracle.reader import read_log as oracle_read
@@ -439,3 +443,37 @@ def test_damage_is_raised_with_its_position_or_skipped_and_reported(directory: P
     left = [r.offset for r in log.view().records(on_damage="skip", skipped=again)]
     assert left == offsets
     assert again == skipped
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("read_first", [0, 1, 5])
+@pytest.mark.parametrize("opener", [open_log, read_log])
+def test_following_raises_for_records_that_were_deleted_before_they_were_read(
+    directory: Path, opener: Callable[..., Log], read_first: int, is_async: bool
+) -> None:
+    with closing(open_log(directory, segment_bytes=300)) as writer:
+        writer.extend([b"value"] * 10)
+        start = [0]
+        log = (
+            writer if opener is open_log else read_log(directory, log_start_offset=lambda: start[0])
+        )
+        follower = log.follow(start=0, timeout=0)
+
+        async def read_async() -> None:
+            async for record in follower:
+                offsets.append(record.offset)
+
+        def read_rest() -> None:
+            if is_async:
+                asyncio.run(read_async())
+            for record in follower:
+                offsets.append(record.offset)
+
+        offsets = [record.offset for record in itertools.islice(follower, read_first)]
+        writer.extend([b"value"] * 2000)
+        writer.delete_records(1500)
+        start[0] = 1500
+        with pytest.raises(OffsetOutOfRangeError, match="log starts at offset 1500") as caught:
+            read_rest()
+        assert offsets == list(range(len(offsets)))
+        assert caught.value.offset == len(offsets) < 1500
