@@ -304,6 +304,10 @@ class _Repair:
         found = salvage(sources)
         ranges = found.ranges
         result.damages += found.damages
+        result.left_out += [
+            f"skipped: {name}, of an unfinished swap: the segments it would replace are kept"
+            for name in sorted({valid.source.path.name for valid in found.copies})
+        ]
         result.batches = sum(valid.batches for valid in ranges)
         result.bytes = sum(valid.end - valid.position for valid in ranges)
         result.first_offset = ranges[0].first_offset if ranges else None

@@ -104,6 +104,7 @@ class Salvaged:
 
     ranges: list[ValidRange]
     damages: list[Damage]
+    copies: list[ValidRange] = field(default_factory=list)  # see _Salvage._is_unfinished_swap
 
 
 def open_source(
@@ -303,7 +304,12 @@ class _Salvage:
         scored = [(self._score(valid, named, around, rivals), valid) for valid in self.suspects]
         for score, valid in sorted(scored, key=lambda pair: -pair[0]):
             self._judge(valid, score)
-        return Salvaged(self.kept, self._damages())
+        copies: list[ValidRange] = []
+        doubled: list[ValidRange] = []
+        for valid in self.doubled:
+            (copies if self._is_unfinished_swap(valid) else doubled).append(valid)
+        self.doubled = doubled
+        return Salvaged(self.kept, self._damages(), copies)
 
     @staticmethod
     def _next_base(named: list[int], source: Source) -> int:
@@ -461,6 +467,31 @@ class _Salvage:
         stop = at + valid.end - valid.position
         return stop <= kept.end and data[at:stop] == valid.source.data[valid.position : valid.end]
 
+    def _is_unfinished_swap(self, valid: ValidRange) -> bool:
+        """Whether a swap file has these batches because the process ended within a swap.
+
+        Then each kept batch is still in its old segment. The batch in the swap file has the same
+        offsets, and may have fewer records: compaction keeps both offsets of a batch.
+        """
+        if valid.source.rank != SWAP:
+            return False
+        data, position = valid.source.data, valid.position
+        slot = bisect_left(self.kept, valid.first_offset, key=attrgetter("last_offset"))
+        at = self.kept[slot].position if slot < len(self.kept) else 0
+        while position < valid.end:
+            first, last, end = _offsets_of(data, position)
+            while slot < len(self.kept) and self.kept[slot].last_offset < first:
+                slot += 1
+                at = self.kept[slot].position if slot < len(self.kept) else 0
+            if slot == len(self.kept):
+                return False
+            kept = self.kept[slot]
+            at = skip_to(kept.source.data, at, kept.end, first)
+            if at >= kept.end or _offsets_of(kept.source.data, at)[:2] != (first, last):
+                return False
+            position = end
+        return True
+
     # --- what is lost -----------------------------------------------------------------------
 
     def _damages(self) -> list[Damage]:
@@ -525,6 +556,13 @@ def _valid_range(source: Source, position: int, end: int) -> ValidRange:
     run = scan_valid_batches(source.data[:end], position)
     assert run.end == end
     return ValidRange(source, position, end, run.first_offset, run.last_offset, run.batch_count)
+
+
+def _offsets_of(data: memoryview, position: int) -> tuple[int, int, int]:
+    """First and last offset of a valid batch, and the position behind it."""
+    end = position + batch_fields.frame_size(data, position)
+    run = scan_valid_batches(data[:end], position)
+    return run.first_offset, run.last_offset, end
 
 
 def _kind(gap: _Break) -> tuple[str, str]:
