@@ -7,8 +7,11 @@ Flags and output are Kafka's. A tool's module is imported only when it is chosen
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
+
+from kstore.cli.standard_streams import forget_output, open_closed_streams
 
 TOOLS = {
     "topics": "create, list, describe and delete topics",
@@ -37,13 +40,36 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     0: done. 1: not done; stderr says why. 130, 143, 129: ended by Ctrl-C, SIGTERM or
     SIGHUP, with everything closed. 141: the reader of the output ended (``kstore dump-log ...
-    | head``).
+    | head``). Output to a standard stream that is closed is discarded.
     """
-    from kstore.cli.common import ToolParser
     from kstore.errors import KStoreError
-    from kstore.signals import raising_terminated, status_of
+    from kstore.signals import status_of
 
+    open_closed_streams()
     words = list(sys.argv[1:] if argv is None else argv)
+    name = f"kstore {words[0]}" if words and words[0] in TOOLS else "kstore"
+    try:
+        status = _run(words)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        forget_output()
+        return _PIPE_CLOSED
+    except KeyboardInterrupt as interrupt:
+        return status_of(interrupt)
+    except KStoreError as error:
+        _complain(name, str(error))
+        return 1
+    except OSError as error:
+        file = f" ({error.filename})" if error.filename else ""
+        _complain(name, f"{error.strerror or error}{file}")
+        return 1
+    return status
+
+
+def _run(words: list[str]) -> int:
+    from kstore.cli.common import ToolParser
+    from kstore.signals import raising_terminated
+
     if not words or words[0] in ("-h", "--help", "help"):
         print(usage(), file=sys.stdout if words else sys.stderr)
         return 0 if words else 1
@@ -64,25 +90,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.refuse_servers(words[1:])
         arguments = parser.parse_args(words[1:])
         with raising_terminated(), warnings.catch_warnings():
-            warnings.showwarning = _warning_printer(name)
+            warnings.showwarning = _warning_printer(f"kstore {name}")
             status: int = tool.run(arguments)
-        sys.stdout.flush()
+            return status
     except SystemExit as leave:  # argparse's --help and wrong options
         return int(leave.code or 0)
-    except BrokenPipeError:
-        _forget_output()
-        return _PIPE_CLOSED
-    except KeyboardInterrupt as interrupt:
-        return status_of(interrupt)
-    except KStoreError as error:
-        _complain(name, str(error))
-        return 1
-    except OSError as error:
-        _complain(
-            name, f"{error.strerror or error} ({error.filename})" if error.filename else str(error)
-        )
-        return 1
-    return status
 
 
 def usage() -> str:
@@ -104,8 +116,13 @@ def usage() -> str:
 
 
 def _complain(name: str, text: str) -> None:
-    sys.stdout.flush()
-    print(f"kstore {name}: {text}", file=sys.stderr)
+    """A line on standard error, after the output; what cannot be written is discarded."""
+    try:
+        sys.stdout.flush()
+    except OSError:  # the disk is full, or the reader ended
+        forget_output()
+    with suppress(OSError):
+        print(f"{name}: {text}", file=sys.stderr)
 
 
 def _warning_printer(name: str) -> Any:
@@ -119,14 +136,3 @@ def _warning_printer(name: str) -> Any:
             usual(message, category, *where)
 
     return show
-
-
-def _forget_output() -> None:
-    """Let the interpreter's own flush at exit find nothing to complain about."""
-    import os
-
-    sink = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(sink, sys.stdout.fileno())
-    finally:
-        os.close(sink)

@@ -15,6 +15,8 @@ from kstore.errors import KStoreError, UnknownTopicOrPartitionError
 from kstore.partition_files import filenames
 
 if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
     from kstore.store.store import Store
     from kstore.store.topic import Topic
 
@@ -45,6 +47,10 @@ class ToolParser(argparse.ArgumentParser):
         for name in (word.partition("=")[0] for word in words):
             if name in _SERVERS:
                 self.error(f"{name}: there is no server here; --log-dir names a directory instead")
+
+    def print_help(self, file: "SupportsWrite[str] | None" = None) -> None:
+        """Raises OSError where the help cannot be written; argparse's own is silent then."""
+        (file or sys.stdout).write(self.format_help())
 
     def error(self, message: str) -> NoReturn:
         missing = re.match(r"the following arguments are required: (\S+?),?(?: |/|$)", message)

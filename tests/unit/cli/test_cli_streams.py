@@ -1,0 +1,77 @@
+"""Standard streams that are closed or full: no traceback, and the exit status of the tool."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kstore
+
+KSTORE = [sys.executable, "-m", "kstore"]
+
+
+@pytest.fixture
+def store_dir(tmp_path: Path) -> Path:
+    with kstore.open(tmp_path / "data") as store:
+        config = kstore.LogConfig(cleanup_policy="compact")
+        store.create_topic("t", config=config)[0].append(b"value", key=b"key")
+    return tmp_path / "data"
+
+
+def run_in_shell(words: list[str], redirection: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["sh", "-c", f'"$@" {redirection}', "sh", *KSTORE, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+TOOLS = [
+    ["verify"],
+    ["topics", "--list"],
+    ["topics", "--create", "--topic", "u"],
+    ["compact"],
+    ["reindex"],
+    ["console-consumer", "--topic", "t", "--from-beginning", "--timeout-ms", "0"],
+]
+
+
+@pytest.mark.parametrize("words", TOOLS)
+def test_closed_standard_error_changes_nothing(words: list[str], store_dir: Path) -> None:
+    done = run_in_shell([*words, "--log-dir", str(store_dir)], "2>&-")
+    assert done.returncode == 0
+    assert done.stdout
+    assert "Traceback" not in done.stdout
+
+
+@pytest.mark.parametrize("words", TOOLS)
+@pytest.mark.parametrize("redirection", [">&-", ">&- <&-"])
+def test_closed_standard_output_changes_nothing(
+    words: list[str], redirection: str, store_dir: Path
+) -> None:
+    done = run_in_shell([*words, "--log-dir", str(store_dir)], redirection)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+
+
+def test_both_closed_and_an_error(tmp_path: Path) -> None:
+    words = ["verify", "--log-dir", str(tmp_path / "absent")]
+    assert run_in_shell(words, ">&- 2>&- <&-").returncode == run_in_shell(words, "").returncode
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["verify", "--help"]])
+def test_output_that_cannot_be_written_is_one_sentence(words: list[str]) -> None:
+    done = run_in_shell(words, ">/dev/full")
+    assert done.returncode == 1
+    assert done.stderr.startswith("kstore")
+    assert done.stderr.endswith(": No space left on device\n")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_report_that_cannot_be_written_is_one_sentence(store_dir: Path) -> None:
+    done = run_in_shell(["topics", "--list", "--log-dir", str(store_dir)], ">/dev/full")
+    assert done.returncode == 1
+    assert done.stderr == "kstore topics: No space left on device\n"
+    assert run_in_shell(["--help"], ">/dev/full 2>/dev/full").returncode == 1
