@@ -244,6 +244,8 @@ def _scan_segments(
         following = bases[slot + 1] if slot + 1 < len(bases) else None
         if recovery_point is None or base < first:
             thorough = recovery_point is not None
+            if following is None and _has_never_held_records(plan, base):
+                continue
             _scan_for_indexes(files, plan, base, config, mode, every_entry=thorough)
             if base in plan.scans and following is not None:
                 _check_overlap(path, plan.scans[base], following)
@@ -280,6 +282,12 @@ def _check_empty_end(files: Files, plan: Plan, bases: list[int], config: LogConf
     if walk_end(files, view, plan.sizes[filled[-1]])[1] > bases[-1]:
         # An index may be wrong: scan the log.
         _check_overlap(path, scan_segment(files, path, filled[-1], config), bases[-1])
+
+
+def _has_never_held_records(plan: Plan, base: int) -> bool:
+    """Whether an empty last segment lacks its indexes: the first append creates them."""
+    names = (filenames.index_name(base), filenames.time_index_name(base))
+    return plan.sizes[base] == 0 and not plan.names.intersection(names)
 
 
 def _scan_for_indexes(
