@@ -56,13 +56,18 @@ class LogState(NamedTuple):
 
 
 def absolute_paths(path: object) -> tuple[str, ...]:
-    """One path or a sequence of them, as the distinct absolute paths of a store."""
+    """One path or a sequence of them, as the distinct absolute paths of a store.
+
+    Raises InvalidConfigError for an empty path, which would be the current directory.
+    """
     if isinstance(path, str | os.PathLike):
         paths: list[str | os.PathLike[str]] = [path]
     elif isinstance(path, Sequence) and not isinstance(path, bytes):
         paths = list(path)
     else:
         raise TypeError(f"a store takes a path, or a sequence of paths, not {type(path).__name__}")
+    if not all(os.fspath(each) for each in paths):
+        raise InvalidConfigError(f"a path is empty in {path!r}; '.' names the current directory")
     absolute = tuple(os.path.abspath(os.fspath(each)) for each in paths)
     if not absolute or len(set(absolute)) != len(absolute):
         raise InvalidConfigError("a store needs one or several distinct directories")
