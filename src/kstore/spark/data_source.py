@@ -89,10 +89,12 @@ class KStoreDataSource(DataSource):
 
 
 def _refuse_table(options: MutableMapping[str, str]) -> None:
-    """Raise InvalidConfigError for CREATE TABLE ... USING kstore, and for a query of such a table.
+    """Raise InvalidConfigError for a query of a table, and for CREATE TABLE ... USING kstore.
 
-    When Spark creates a table it adds a location to the options; when it queries the table it
-    passes no options, so the directory and the topics would be unknown.
+    Spark creates a table that is given a list of columns without loading its source: then only
+    queries and inserts are refused. When Spark asks for the columns it adds a location to the
+    options; when it queries the table it passes no options, so the directory and the topics would
+    be unknown.
     """
     if not options or any(name.lower() == "location" for name in options):
         raise InvalidConfigError(
