@@ -52,7 +52,8 @@ def list_log_dirs(dirs: Sequence[LogDir]) -> Listing:
         is_quiet = all(map(is_settled, stamps))
         found = [(each, contents) for each in dirs if (contents := _scan(each, dirs)) is not None]
         names = [contents.partitions for _, contents in found]
-        is_last |= is_quiet and stamps == [each.modified_ns for each in dirs]
+        if not is_last and is_quiet:
+            is_last = stamps == [each.modified_ns for each in dirs]
         if is_last or _is_equal(names, before):
             try:
                 return _merge(found, stamps if is_quiet else None)
